@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/** @file acre.h
+ *  @brief Includes every public header of Acre.
+ */
+#ifndef ACRE_ACRE_H
+#define ACRE_ACRE_H
+
+#include <acre/base.h>
+
+#include <acre/backend.h>
+#include <acre/device.h>
+#include <acre/sim.h>
+
+#endif

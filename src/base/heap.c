@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/heap.h"
+
+#include "base/status.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic uint64_t live_count;
+static _Atomic uint64_t fail_in;   /* allocations until one fails; 0: disarmed */
+static _Atomic int has_failed;
+
+static int must_fail(void)
+{
+    uint64_t left = atomic_load_explicit(&fail_in, memory_order_relaxed);
+
+    while (left) {
+        if (atomic_compare_exchange_weak(&fail_in, &left, left - 1)) {
+            if (left > 1)
+                return 0;
+            atomic_store(&has_failed, 1);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void *counted(void *memory, size_t bytes)
+{
+    if (memory)
+        atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    else
+        status_fail(ACRE_ERR_HOST_MEMORY, "%zu bytes of host memory could not be had", bytes);
+    return memory;
+}
+
+void *heap_alloc(size_t bytes)
+{
+    return counted(must_fail() ? NULL : malloc(bytes ? bytes : 1), bytes);
+}
+
+void *heap_zalloc(size_t bytes)
+{
+    return counted(must_fail() ? NULL : calloc(1, bytes ? bytes : 1), bytes);
+}
+
+void *heap_array(size_t count, size_t bytes)
+{
+    size_t total;
+
+    if (__builtin_mul_overflow(count, bytes, &total))
+        return counted(NULL, SIZE_MAX);
+    return heap_zalloc(total);
+}
+
+void *heap_aligned(size_t alignment, size_t bytes)
+{
+    void *memory = NULL;
+
+    if (must_fail() || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
+        return counted(NULL, bytes);
+    memset(memory, 0, bytes);
+    return counted(memory, bytes);
+}
+
+void *heap_realloc(void *old, size_t bytes)
+{
+    if (!old)
+        return heap_alloc(bytes);
+    void *memory = must_fail() ? NULL : realloc(old, bytes ? bytes : 1);
+    if (!memory)
+        return counted(NULL, bytes);
+    return memory;
+}
+
+char *heap_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = heap_alloc(bytes);
+
+    if (copy)
+        memcpy(copy, text, bytes);
+    return copy;
+}
+
+void heap_free(void *memory)
+{
+    if (!memory)
+        return;
+    atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+    free(memory);
+}
+
+uint64_t heap_live_count(void)
+{
+    return atomic_load(&live_count);
+}
+
+void heap_fail_nth(uint64_t nth)
+{
+    atomic_store(&has_failed, 0);
+    atomic_store(&fail_in, nth);
+}
+
+int heap_fail_disarm(void)
+{
+    atomic_store(&fail_in, 0);
+    return atomic_exchange(&has_failed, 0);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Mutexes with ranks. A thread takes locks in increasing rank, never two of the
+ * same rank; with ACRE_CHECK >= 1 a violation aborts and names both. */
+#ifndef SRC_BASE_LOCK_H
+#define SRC_BASE_LOCK_H
+
+#include <pthread.h>
+
+enum lock_rank {
+    RANK_REGISTRY = 1, /* backends, current allocators              */
+    RANK_GROUP,        /* one per symmetric-memory group            */
+    RANK_CACHE,        /* one per cache                             */
+    RANK_ALLOCATOR,    /* tables of plain allocators                */
+    RANK_DEVICE,       /* memory of a simulated backend             */
+    RANK_GRAPH,        /* captures of a simulated backend           */
+    RANK_STREAM,       /* queues of a simulated backend             */
+    RANK_LEAF          /* takes nothing after                       */
+};
+
+struct lock {
+    pthread_mutex_t mutex;
+    enum lock_rank rank;
+    const char *name; /* for the message of a violation; not owned */
+};
+
+#define LOCK_INITIALIZER(rank, name) {PTHREAD_MUTEX_INITIALIZER, rank, name}
+
+void lock_init(struct lock *lock, enum lock_rank rank, const char *name);
+void lock_fini(struct lock *lock);
+void lock_take(struct lock *lock);
+void lock_drop(struct lock *lock);
+
+/* Waits for condition with the lock dropped meanwhile. */
+void lock_wait(struct lock *lock, pthread_cond_t *condition);
+/* The same for at most so long; 0 when woken, ETIMEDOUT otherwise. The
+ * condition must use CLOCK_MONOTONIC (lock_condition_init). */
+int lock_wait_ns(struct lock *lock, pthread_cond_t *condition, long long ns);
+void lock_condition_init(pthread_cond_t *condition);
+
+/* Whether this thread holds any ranked lock; always 0 without checks. */
+int lock_held_any(void);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/t.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct t_case *first, **last = &first;
+static jmp_buf leave;
+static int failures;      /* of the running test */
+static int skipped;       /* the running test was */
+static uint64_t seed;
+
+void t_register(struct t_case *test)
+{
+    *last = test;
+    last = &test->next;
+}
+
+void t_fail(const char *file, int line, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "  %s:%d: ", file, line);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    __atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);
+}
+
+void t_leave(void)
+{
+    longjmp(leave, 1);
+}
+
+void t_skip(const char *format, ...)
+{
+    va_list args;
+
+    printf("  skipped: ");
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+    skipped = 1;
+    t_leave();
+}
+
+uint64_t t_seed(void)
+{
+    return seed;
+}
+
+uint64_t t_random(uint64_t *state)
+{
+    uint64_t x = (*state += 0x9E3779B97F4A7C15u);
+
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+uint64_t t_count(uint64_t small, uint64_t large)
+{
+    const char *text = getenv("ACRE_TEST_LONG");
+
+    return text && *text == '1' ? large : small;
+}
+
+const char *t_shared(const char *name)
+{
+    static char path[4096];
+    const char *folder = getenv("ACRE_SHARED");
+
+    snprintf(path, sizeof path, "%s/%s", folder ? folder : ACRE_SOURCE "/../shared", name);
+    return access(path, R_OK) == 0 ? path : NULL;
+}
+
+static int entry_count(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    int count = 0;
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+int t_fd_count(void)
+{
+    return entry_count("/proc/self/fd");
+}
+
+int t_thread_count(void)
+{
+    return entry_count("/proc/self/task");
+}
+
+int t_map_count(void)
+{
+    FILE *file = fopen("/proc/self/maps", "r");
+    int count = 0, c;
+
+    while (file && (c = getc(file)) != EOF)
+        count += c == '\n';
+    if (file)
+        fclose(file);
+    return count;
+}
+
+int t_child(void (*fn)(void *), void *arg)
+{
+    int status = 0;
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        fn(arg);
+        _exit(failures ? 1 : 0);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0)
+        ;
+    return pid > 0 ? status : -1;
+}
+
+struct faulting {
+    void (*fn)(void *);
+    void *arg;
+};
+
+static void run_faulting(void *arg)
+{
+    struct faulting *f = arg;
+
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGBUS, SIG_DFL);
+    f->fn(f->arg);
+}
+
+int t_faults(void (*fn)(void *), void *arg)
+{
+    struct faulting f = {fn, arg};
+    int status = t_child(run_faulting, &f);
+
+    return WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS);
+}
+
+static int wanted(const struct t_case *test, int argc, char **argv)
+{
+    int named = 0;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--seed") == 0) {
+            i++;
+            continue;
+        }
+        named = 1;
+        if (strcmp(argv[i], test->name) == 0)
+            return 1;
+    }
+    return !named;
+}
+
+static void choose_seed(int argc, char **argv)
+{
+    const char *text = getenv("ACRE_SEED");
+
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], "--seed") == 0)
+            text = argv[i + 1];
+    seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
+    printf("seed %llu\n", (unsigned long long)seed);
+}
+
+static void run_one(const struct t_case *test)
+{
+    if (setjmp(leave) == 0)
+        test->run();
+}
+
+int t_main(int argc, char **argv)
+{
+    int passed = 0, failed = 0, left_out = 0;
+
+    if (argc > 1 && strcmp(argv[1], "-l") == 0) {
+        for (struct t_case *test = first; test; test = test->next)
+            puts(test->name);
+        return 0;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    choose_seed(argc, argv);
+    for (struct t_case *test = first; test; test = test->next) {
+        if (!wanted(test, argc, argv))
+            continue;
+        failures = skipped = 0;
+        run_one(test);
+        printf("%s %s\n", failures ? "FAIL" : skipped ? "skip" : "ok  ", test->name);
+        failed += failures != 0;
+        left_out += !failures && skipped;
+        passed += !failures && !skipped;
+    }
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, left_out);
+    return failed ? 1 : passed ? 0 : 77;
+}
