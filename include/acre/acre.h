@@ -8,6 +8,7 @@
 #include <acre/base.h>
 
 #include <acre/backend.h>
+#include <acre/cache.h>
 #include <acre/device.h>
 #include <acre/sim.h>
 
