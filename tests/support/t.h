@@ -33,7 +33,8 @@ int t_main(int argc, char **argv);
 /* Pseudo-random numbers from the printed seed (ACRE_SEED or --seed). */
 uint64_t t_seed(void);
 uint64_t t_random(uint64_t *state);
-/* The count a test runs: the small one, or the large one under ACRE_TEST_LONG=1. */
+/* The count a test runs: the small one, the large one under ACRE_TEST_LONG=1, an eighth
+ * of the small one (unless below ten) under ACRE_TEST_SHORT=1, which sanitizers use. */
 uint64_t t_count(uint64_t small, uint64_t large);
 /* Path of a file below ../shared (ACRE_SHARED overrides), or NULL when absent. */
 const char *t_shared(const char *name);

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+# A thin front over CMake's presets; "make help" lists what there is.
+# Each target first asks tools/needs.sh for the tools it cannot do without.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+NINJA = $(shell command -v ninja >/dev/null 2>&1 && echo '-G Ninja')
+
+.PHONY: all demo test test-long test-build install clean help
+.NOTPARALLEL:
+
+all: release
+
+release:
+	@tools/needs.sh build
+	@cmake --preset release $(NINJA) $(CONFIGURE_QUIET)
+	@cmake --build build -j $(JOBS)
+.PHONY: release
+
+demo: CONFIGURE_QUIET = --log-level=WARNING
+demo: release
+	build/acre demo
+
+test:
+	@tools/needs.sh test
+	@JOBS=$(JOBS) tools/test.sh short
+
+test-long:
+	@tools/needs.sh long
+	@JOBS=$(JOBS) tools/test.sh long
+
+test-build: release
+	@cmake --build build -j $(JOBS) --target acre_tests
+
+install: release
+	@cmake -DCMAKE_INSTALL_PREFIX=$(PREFIX) -S . -B build $(CONFIGURE_QUIET) >/dev/null
+	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-*
+
+help:
+	@echo 'make                     the release, into build/: acre, libacre.so, libacre.a,'
+	@echo '                         libopenreg.so, bench/*'
+	@echo 'make demo                installs what is missing, builds, shows what Acre does'
+	@echo 'make test                installs what is missing, builds, runs every test (minutes)'
+	@echo 'make test-long           the long forms: soak, exhaustive faults, clang, check level 2'
+	@echo 'make test-build          the test programs, into build/tests/, not run'
+	@echo 'make install             PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make clean               removes build/ and build-*/'
+	@echo
+	@echo 'JOBS=N sets the number of parallel jobs (now $(JOBS)). ACRE_INSTALL=no never installs.'

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The commands of acre: one list, from which the table and the help are made.
+ *
+ * cli/NAME.c holds one command as cmd_NAME(argc, argv), where argv[0] is the
+ * name. A command answers --help itself and returns the exit status:
+ * CLI_DONE, CLI_NO when the answer is "no" (does not fit, differs), CLI_BAD
+ * for bad use or bad input. Only commands that exist are listed.
+ */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+enum {
+    CLI_DONE = 0,
+    CLI_NO = 1,
+    CLI_BAD = 2,
+};
+
+/* Name, what --help says about it. */
+#define CLI_COMMANDS(X)
+
+#define CLI_DECLARE(name, summary) int cmd_##name(int argc, char **argv);
+CLI_COMMANDS(CLI_DECLARE)
+#undef CLI_DECLARE
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* acre: looks up the command and runs it. See commands.h. */
+#include "cli/commands.h"
+
+#include <acre/base.h>
+
+#include <stdio.h>
+#include <string.h>
+
+struct command {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+};
+
+static const struct command commands[] = {
+#define CLI_ENTRY(name, summary) {#name, summary, cmd_##name},
+    CLI_COMMANDS(CLI_ENTRY)
+#undef CLI_ENTRY
+    {NULL, NULL, NULL},
+};
+
+static void print_help(FILE *file)
+{
+    fputs("usage: acre COMMAND [OPTION...]\n\n"
+          "Memory for any accelerator: devices, allocators, and what is worth knowing\n"
+          "about them.\n\n", file);
+    for (const struct command *command = commands; command->name; command++)
+        fprintf(file, "  %-9s %s\n", command->name, command->summary);
+    fputs("\n  --help    this text; \"acre COMMAND --help\" tells more, with an example\n"
+          "  --version the version of the library\n\n"
+          "Exit status: 0 done, 1 the answer is \"no\", 2 bad use or bad input.\n", file);
+}
+
+static int run_command(int argc, char **argv)
+{
+    for (const struct command *command = commands; command->name; command++)
+        if (strcmp(argv[0], command->name) == 0)
+            return command->run(argc, argv);
+    fprintf(stderr, "acre: there is no command \"%s\"; \"acre --help\" lists them\n", argv[0]);
+    return CLI_BAD;
+}
+
+int main(int argc, char **argv)
+{
+    int status = CLI_DONE;
+
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_BAD;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        print_help(stdout);
+    else if (strcmp(argv[1], "--version") == 0)
+        printf("acre %s\n", acre_version());
+    else
+        status = run_command(argc - 1, argv + 1);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("acre: writing to standard output failed");
+        return CLI_BAD;
+    }
+    return status;
+}

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+# What "make install" puts where: the libraries, the headers, the command, its
+# manual page, and descriptions for pkg-config and find_package(acre).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+file(RELATIVE_PATH from_bin_to_lib
+  ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+
+set_target_properties(acre_shared PROPERTIES EXPORT_NAME acre)
+install(TARGETS acre_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET acre)
+  set_target_properties(acre PROPERTIES INSTALL_RPATH "$ORIGIN/${from_bin_to_lib}")
+  install(TARGETS acre RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+if(TARGET openreg)
+  set_target_properties(openreg PROPERTIES INSTALL_RPATH "$ORIGIN")
+  install(TARGETS openreg LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET acre_archive)
+  install(FILES ${CMAKE_BINARY_DIR}/libacre.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(FILES man/acre.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+# The static archive needs its libraries named; the shared one carries them.
+set(private_libs "-lpthread -lm -ldl")
+if(ZLIB_FOUND)
+  string(PREPEND private_libs "-lz ")
+  set(ACRE_STATIC_ZLIB ON)
+else()
+  set(ACRE_STATIC_ZLIB OFF)
+endif()
+file(RELATIVE_PATH pc_up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" pc_up "${pc_up}")
+configure_file(cmake/acre.pc.in ${CMAKE_BINARY_DIR}/acre.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/acre.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/acre)
+configure_package_config_file(cmake/acreConfig.cmake.in ${CMAKE_BINARY_DIR}/acreConfig.cmake
+  INSTALL_DESTINATION ${package_folder}
+  PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/acreConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/acreConfig.cmake ${CMAKE_BINARY_DIR}/acreConfigVersion.cmake
+  DESTINATION ${package_folder})

@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Installs into a temporary folder, moves the tree, then uses it as a stranger
+# would: the files are all there, the command runs, and a small program builds
+# and runs through pkg-config (shared, static) and through find_package.
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+here=$(dirname "$0")
+at=$folder/moved
+
+"$CMAKE" --install "$ACRE_BUILD" --prefix "$folder/first" >/dev/null
+mv "$folder/first" "$at"
+
+# 1. What is installed, no more and no less. Headers come from the tree.
+(cd "$at" && find . ! -type d | sed 's|^\./||' | sort) >"$folder/found"
+{
+    cd "$ACRE_SOURCE"
+    find include -name '*.h'
+    grep -v '^#' "$here/installed.txt"
+} | sort >"$folder/expected"
+diff "$folder/expected" "$folder/found" || {
+    echo "< expected and not installed, > installed and not expected"
+    exit 1
+}
+[ "$(readlink "$at/lib/libacre.so")" = libacre.so.0 ]
+
+# 2. The command finds its library where it was moved to.
+env -i PATH="$PATH" "$at/bin/acre" --version | grep -q '^acre [0-9]'
+
+# 3. pkg-config.
+if command -v pkg-config >/dev/null 2>&1; then
+    export PKG_CONFIG_PATH="$at/lib/pkgconfig"
+    # shellcheck disable=SC2046
+    "$CC" -std=c11 -Wall -Werror "$here/use.c" -o "$folder/shared" \
+        $(pkg-config --cflags --libs acre)
+    LD_LIBRARY_PATH="$at/lib" "$folder/shared"
+    # The archive is named in full: -lacre alone would find the shared library.
+    # shellcheck disable=SC2046
+    "$CC" -std=c11 -Wall -Werror "$here/use.c" -o "$folder/static" \
+        $(pkg-config --cflags acre) \
+        $(pkg-config --static --libs acre | sed 's|-lacre|-l:libacre.a|')
+    if readelf -d "$folder/static" | grep libacre; then
+        echo "the static program needs the shared library"
+        exit 1
+    fi
+    "$folder/static"
+else
+    echo "skipped: pkg-config is not installed"
+fi
+
+# 4. find_package.
+"$CMAKE" -S "$here/use" -B "$folder/use" -DCMAKE_PREFIX_PATH="$at" -DCMAKE_C_COMPILER="$CC" \
+    >/dev/null
+"$CMAKE" --build "$folder/use" >/dev/null
+"$folder/use/use_shared"
+"$folder/use/use_static"
+echo "$(wc -l <"$folder/found") files installed; used through pkg-config and find_package"

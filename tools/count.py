@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Sums up what ctest wrote: tools/count.py FOLDER.
+
+FOLDER holds one NAME.xml (JUnit) per preset, and a NAME.broken for a preset
+that did not build or run. A test program of ours prints how many of its cases
+passed, failed and were skipped; any other test counts as one case. A program
+that failed without naming a failed case (a crash, a sanitizer's report) counts
+as one failure.
+"""
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree as tree
+
+CLOSING = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
+
+
+def count(case):
+    """Returns (passed, failed, skipped, reasons for skipping) of a test case of JUnit."""
+    output = case.findtext("system-out") or ""
+    reasons = re.findall(r"^\s*skipped: (.*)$", output, re.M)
+    closing = CLOSING.findall(output)
+    passed, failed, skipped = map(int, closing[-1]) if closing else (0, 0, 0)
+    is_failed = case.find("failure") is not None or case.get("status") == "fail"
+    if is_failed:
+        return passed, failed or 1, skipped, reasons
+    if closing:
+        return passed, failed, skipped, reasons
+    if case.find("skipped") is not None:
+        return 0, 0, 1, reasons or [output.strip().splitlines()[-1] if output.strip() else ""]
+    return 1, 0, 0, reasons
+
+
+def main(folder):
+    total = [0, 0, 0]
+    failures, skips = [], {}
+    for path in sorted(folder.glob("*.xml")):
+        for case in tree.parse(path).getroot().iter("testcase"):
+            *figures, reasons = count(case)
+            total = [a + b for a, b in zip(total, figures)]
+            if figures[1]:
+                failures.append(f"{path.stem}: {case.get('name')}")
+            for reason in reasons:
+                skips.setdefault(reason, set()).add(case.get("name"))
+    for path in sorted(folder.glob("*.broken")):
+        total[1] += 1
+        failures.append(f"{path.stem}: did not build or run")
+    for reason, names in sorted(skips.items()):
+        print(f"skipped: {reason} ({', '.join(sorted(names))})")
+    for failure in failures:
+        print(f"failed: {failure}")
+    print("{} passed, {} failed, {} skipped".format(*total))
+    return 1 if total[1] or not total[0] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))

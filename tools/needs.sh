@@ -1,0 +1,111 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Makes sure that what a target needs is there: tools/needs.sh TARGET.
+#
+# Looks first and installs only what is missing, by Debian package name, as
+# root. Without root it prints the command to run as root and stops. What is
+# only wanted (a library that adds a feature, a tool that one test uses) is
+# installed along as root, and its absence never stops anything.
+#
+# ACRE_INSTALL=no: never install, only look.
+set -u
+
+needed=
+wanted=
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# A header, as the C compiler finds it.
+has_header() { has cc && printf '#include <%s>\n' "$1" | cc -E -x c - >/dev/null 2>&1; }
+
+has_cmake() {
+    has cmake || return 1
+    version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+    # shellcheck disable=SC2086
+    set -- $version
+    [ "${1:-0}" -gt 3 ] || { [ "${1:-0}" -eq 3 ] && [ "${2:-0}" -ge 25 ]; }
+}
+
+need() { needed="$needed $1"; }
+want() { wanted="$wanted $1"; }
+
+needs_build() {
+    has cc && has gcc || need gcc
+    has_header stdio.h || need libc6-dev
+    has c++ || need g++
+    has make || need make
+    has_cmake || need cmake
+    has ninja || need ninja-build
+    has_header zlib.h || want zlib1g-dev
+}
+
+needs_test() {
+    needs_build
+    has python3 || need python3-minimal
+    has pkg-config || need pkg-config
+    has doxygen || want doxygen
+    has man || want man-db
+}
+
+case "${1:-build}" in
+build) needs_build ;;
+test) needs_test ;;
+long)
+    needs_test
+    has clang || need clang
+    [ -n "$(ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a 2>/dev/null)" ] ||
+        need libclang-rt-14-dev
+    ;;
+docs)
+    needs_build
+    has doxygen || need doxygen
+    has dot || need graphviz
+    ;;
+fuzz)
+    needs_build
+    has clang || need clang
+    [ -n "$(ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a 2>/dev/null)" ] ||
+        need libclang-rt-14-dev
+    ;;
+instructions)
+    has valgrind || need valgrind
+    has python3 || need python3-minimal
+    ;;
+bench)
+    has python3 || need python3-minimal
+    has_header mimalloc.h || want libmimalloc-dev
+    has_header jemalloc/jemalloc.h || want libjemalloc-dev
+    ;;
+*)
+    echo "tools/needs.sh: \"$1\" is not a target it knows" >&2
+    exit 2
+    ;;
+esac
+
+[ -n "$needed$wanted" ] || exit 0
+
+get() {
+    # shellcheck disable=SC2086
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $1 </dev/null
+}
+
+if [ "$(id -u)" -ne 0 ] || [ "${ACRE_INSTALL:-yes}" = no ] || ! has apt-get; then
+    if [ -n "$needed" ]; then
+        echo "Missing:$needed. Run this as root, then repeat the command:" >&2
+        echo "    apt-get install -y --no-install-recommends$needed$wanted" >&2
+        exit 1
+    fi
+    echo "Optional and not there:$wanted (apt-get install -y --no-install-recommends$wanted)"
+    exit 0
+fi
+
+echo "Installing what is missing:$needed$wanted"
+get "$needed$wanted" && exit 0
+apt-get update -q </dev/null
+get "$needed$wanted" && exit 0
+if [ -n "$needed" ] && ! get "$needed"; then
+    echo "Could not install:$needed. Install them by hand, then repeat the command." >&2
+    exit 1
+fi
+echo "Not installable here, going on without:$wanted"
+exit 0
