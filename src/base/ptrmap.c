@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/ptrmap.h"
+
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+#define SLOTS_MIN 16
+
+/* Mixes all bits of an address, so that aligned ones spread as well. */
+static size_t home(const struct ptrmap *map, const void *key)
+{
+    uint64_t x = (uint64_t)(uintptr_t)key;
+
+    x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93u;
+    x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93u;
+    return (size_t)(x ^ (x >> 32)) & (map->slot_count - 1);
+}
+
+/* The slot that holds the key, or the empty one where it would go. */
+static struct ptrmap_entry *find(const struct ptrmap *map, const void *key)
+{
+    size_t at = home(map, key);
+
+    while (map->slots[at].key && map->slots[at].key != key)
+        at = (at + 1) & (map->slot_count - 1);
+    return &map->slots[at];
+}
+
+void ptrmap_init(struct ptrmap *map)
+{
+    *map = (struct ptrmap)PTRMAP_INITIALIZER;
+}
+
+void ptrmap_fini(struct ptrmap *map)
+{
+    heap_free(map->slots);
+    ptrmap_init(map);
+}
+
+static acre_status grow(struct ptrmap *map, size_t slot_count)
+{
+    struct ptrmap bigger = {heap_array(slot_count, sizeof *map->slots), slot_count, map->count};
+
+    if (!bigger.slots)
+        return ACRE_ERR_HOST_MEMORY;
+    for (size_t i = 0; i < map->slot_count; i++)
+        if (map->slots[i].key)
+            *find(&bigger, map->slots[i].key) = map->slots[i];
+    heap_free(map->slots);
+    *map = bigger;
+    return ACRE_OK;
+}
+
+acre_status ptrmap_reserve(struct ptrmap *map, size_t more)
+{
+    size_t slot_count = map->slot_count ? map->slot_count : SLOTS_MIN;
+
+    if (more > SIZE_MAX / 4 - map->count)
+        return status_fail(ACRE_ERR_HOST_MEMORY, "a map of %zu further pointers cannot be had",
+                           more);
+    while (map->count + more > slot_count / 4 * 3)
+        slot_count *= 2;
+    return slot_count == map->slot_count ? ACRE_OK : grow(map, slot_count);
+}
+
+acre_status ptrmap_put(struct ptrmap *map, const void *key, void *value)
+{
+    CHECK(key);
+    if (!ptrmap_has(map, key)) {
+        acre_status status = ptrmap_reserve(map, 1);
+        if (status != ACRE_OK)
+            return status;
+        map->count++;
+    }
+    *find(map, key) = (struct ptrmap_entry){key, value};
+    return ACRE_OK;
+}
+
+void *ptrmap_get(const struct ptrmap *map, const void *key)
+{
+    return map->count && key ? find(map, key)->value : NULL;
+}
+
+bool ptrmap_has(const struct ptrmap *map, const void *key)
+{
+    return map->count && key && find(map, key)->key;
+}
+
+void *ptrmap_take(struct ptrmap *map, const void *key)
+{
+    if (!ptrmap_has(map, key))
+        return NULL;
+    struct ptrmap_entry *slot = find(map, key);
+    void *value = slot->value;
+    size_t mask = map->slot_count - 1, hole = (size_t)(slot - map->slots), at = hole;
+
+    /* An entry behind the hole moves into it unless its home lies between. */
+    while (map->slots[at = (at + 1) & mask].key) {
+        size_t from_home = (at - home(map, map->slots[at].key)) & mask;
+        if (from_home >= ((at - hole) & mask)) {
+            map->slots[hole] = map->slots[at];
+            hole = at;
+        }
+    }
+    map->slots[hole] = (struct ptrmap_entry){NULL, NULL};
+    map->count--;
+    return value;
+}
+
+struct ptrmap_entry *ptrmap_next(const struct ptrmap *map, size_t *at)
+{
+    while (*at < map->slot_count) {
+        struct ptrmap_entry *entry = &map->slots[(*at)++];
+        if (entry->key)
+            return entry;
+    }
+    return NULL;
+}
+
+bool ptrmap_check(const struct ptrmap *map)
+{
+    size_t at = 0, seen = 0;
+
+    for (struct ptrmap_entry *entry; (entry = ptrmap_next(map, &at)); seen++)
+        if (find(map, entry->key) != entry)
+            return false;
+    return seen == map->count;
+}
