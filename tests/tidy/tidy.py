@@ -1,3 +1,251 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Reads the repository and fails on what breaks its house rules."""
+"""Reads the repository and fails on what breaks its house rules.
+
+    tidy.py [FOLDER]      checks a tree (ACRE_SOURCE, or the one this file is in)
+    tidy.py --self-test   breaks every rule in a small tree; each must be noticed
+
+Rules: spdx, width, space, length, function, word, path, layer, part, mirror.
+docs/ARCHITECTURE.md holds the table of layers, exceptions.txt the exceptions.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+FILE_LINES = 600
+FUNCTION_LINES = 70
+WIDTH = 100
+CODE = {".c", ".h", ".cpp", ".hpp", ".py", ".sh", ".js", ".cmake"}
+LATER = {"mirror"}  # Told, and no failure while the tree grows.
+C_LIKE = {".c", ".h", ".cpp", ".hpp"}
+TEXT = CODE | {".md", ".txt", ".json", ".in", ".1", ".map", ""}
+# Spelled apart, so that this file does not contain what it looks for.
+WORDS = re.compile(r"\b(to" + r"do|fix" + r"me|x" + r"xx|ha" + r"ck|not (yet )?imple" +
+                   r"mented|place" + r"holder|stub" + r"bed)\b", re.I)
+PATHS = re.compile(r"(^|[^A-Za-z0-9_.])/(wo" + r"rk|fa" + r"rm|ro" + r"ot|home|tm" + r"p/w)/")
+FOREIGN = {"zlib.h": {"format"}, "mpi.h": {"symm"}}
+INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
+
+
+class Tidy:
+    """One run over one tree; complain() collects what was found."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.found = []
+        self.files = self.list_files()
+        self.lines = {}
+        for name in self.files:
+            self.lines[name] = (self.root / name).read_text("utf-8", "replace").split("\n")
+
+    def list_files(self):
+        """Files that git knows or would add, or all outside build folders."""
+        command = ["git", "-C", str(self.root), "ls-files", "-co", "--exclude-standard"]
+        names = []
+        if (self.root / ".git").exists():
+            names = subprocess.run(command, capture_output=True, text=True).stdout.split("\n")
+        if not any(names):
+            names = [str(p.relative_to(self.root)) for p in self.root.rglob("*")
+                     if not str(p.relative_to(self.root)).startswith(("build", ".git/"))]
+        return sorted(n for n in names if n and (self.root / n).is_file()
+                      and pathlib.Path(n).suffix in TEXT)
+
+    def complain(self, rule, name, line, text):
+        self.found.append((rule, name, line, text))
+
+    def is_code(self, name):
+        path = pathlib.Path(name)
+        return path.suffix in CODE or path.name in ("Makefile", "CMakeLists.txt", "run")
+
+    # ---- one file at a time ------------------------------------------------
+
+    def check_lines(self, name):
+        lines, code = self.lines[name], self.is_code(name)
+        if code and not any("SPDX-License-Identifier: MIT" in line for line in lines[:3]):
+            self.complain("spdx", name, 1, "no SPDX line at the top")
+        if code and len(lines) - 1 > FILE_LINES:
+            self.complain("length", name, len(lines) - 1, f"more than {FILE_LINES} lines")
+        if lines[-1]:
+            self.complain("space", name, len(lines), "no newline at the end of the file")
+        for number, line in enumerate(lines, 1):
+            if line != line.rstrip():
+                self.complain("space", name, number, "space at the end of the line")
+            if "\t" in line and pathlib.Path(name).suffix in C_LIKE:
+                self.complain("space", name, number, "a tab")
+            if code and len(line) > WIDTH:
+                self.complain("width", name, number, f"{len(line)} columns of at most {WIDTH}")
+            if code and WORDS.search(line):
+                self.complain("word", name, number, "a word of unfinished work")
+            if PATHS.search(line):
+                self.complain("path", name, number, "a path of somebody's machine")
+
+    def check_functions(self, name):
+        """The house style opens a function with a brace in the first column."""
+        lines, start = self.lines[name], None
+        for number, line in enumerate(lines):
+            if line == "{" and number and lines[number - 1].rstrip().endswith(")"):
+                start = number - 1
+                while start > 0 and lines[start].startswith(" "):
+                    start -= 1
+            elif line.startswith("}") and start is not None:
+                if number - start + 1 > FUNCTION_LINES:
+                    self.complain("function", name, start + 1,
+                                  f"{number - start + 1} lines of at most {FUNCTION_LINES}")
+                start = None
+
+    # ---- layers ------------------------------------------------------------
+
+    def read_layers(self):
+        """The table of docs/ARCHITECTURE.md: who may include what; and the wholes."""
+        layers, wholes = {}, set()
+        text = "\n".join(self.lines.get("docs/ARCHITECTURE.md", []))
+        for row in re.findall(r"^\| `([^`]+)` \| (.*) \|$", text, re.M):
+            layers[row[0]] = set(re.findall(r"`([^`]+)`", row[1]))
+        match = re.search(r"The wholes, which may:([^.]*)\.", text)
+        if match:
+            wholes = set(re.findall(r"`([^`]+)`", match.group(1)))
+        if "base" not in layers or "cache" not in wholes:
+            self.complain("layer", "docs/ARCHITECTURE.md", 1, "no table of layers found")
+        return layers, wholes
+
+    def check_layers(self, name, layers, wholes):
+        parts = name.split("/")
+        folder = parts[1] if parts[0] == "src" else parts[0]
+        if folder == "include" or pathlib.Path(name).suffix not in C_LIKE or len(parts) < 2:
+            return
+        inner = "/".join(parts[1:]) if parts[0] == "src" else name
+        allowed = layers.get(inner, layers.get(folder))
+        if allowed is None:
+            self.complain("layer", name, 1, f"{folder} is not in the table of layers")
+            return
+        for number, line in enumerate(self.lines[name], 1):
+            match = INCLUDE.match(line)
+            if match:
+                self.check_include(name, number, folder, match.group(1), allowed)
+                if folder == "cache" and match.group(1) == "cache/cache.h" \
+                        and pathlib.Path(name).stem not in wholes:
+                    self.complain("part", name, number, "a part of the cache sees the whole")
+
+    def check_include(self, name, number, folder, header, allowed):
+        first = header.split("/")[0]
+        if "*" in allowed or first == folder:
+            return
+        if "/" not in header and header != "openreg.h":
+            if folder in ("cli", "examples") or folder in FOREIGN.get(header, {folder}):
+                return
+            self.complain("layer", name, number, f"{folder} must not need <{header}>")
+            return
+        known = first in ("acre", "tests", "cli", "bench", "openreg.h") or \
+            (self.root / "src" / first).is_dir()
+        if known and not allowed & {first, first + "/*", header}:
+            self.complain("layer", name, number, f"{folder} must not include {header}")
+
+    # ---- tests mirror sources ------------------------------------------------
+
+    def check_mirror(self):
+        """Every source has its unit test, or a test that includes its header."""
+        included = set()
+        for name in self.files:
+            if name.startswith("tests/") and pathlib.Path(name).suffix in C_LIKE:
+                matches = (INCLUDE.match(line) for line in self.lines[name])
+                included |= {m.group(1) for m in matches if m}
+        for name in self.files:
+            match = re.fullmatch(r"src/(\w+)/(\w+)\.c", name)
+            if match and f"tests/unit/test_{match[1]}_{match[2]}.c" not in self.lines \
+                    and f"{match[1]}/{match[2]}.h" not in included:
+                self.complain("mirror", name, 1, "no test has its name or includes its header")
+            match = re.fullmatch(r"tests/unit/test_([a-z]+)_(\w+)\.c", name)
+            if match and not any(f"src/{match[1]}/{match[2]}{suffix}" in self.lines
+                                 for suffix in (".c", ".h", ".cpp")):
+                self.complain("mirror", name, 1, f"src/{match[1]}/{match[2]}.c does not exist")
+
+    # ---- all of it -----------------------------------------------------------
+
+    def exceptions(self):
+        """Takes away what exceptions.txt allows; lines without use are complaints."""
+        name = "tests/tidy/exceptions.txt"
+        for number, line in enumerate(self.lines.get(name, []), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            rule, path, *reason = line.split(None, 2)
+            kept = [f for f in self.found if (f[0], f[1]) != (rule, path)]
+            if len(kept) == len(self.found):
+                self.complain("exception", name, number, f"{rule} {path} needs no exception")
+            elif not reason:
+                self.complain("exception", name, number, "an exception without a reason")
+            else:
+                self.found = kept
+
+    def run(self):
+        layers, wholes = self.read_layers()
+        for name in self.files:
+            self.check_lines(name)
+            if pathlib.Path(name).suffix in (".c", ".cpp"):
+                self.check_functions(name)
+            self.check_layers(name, layers, wholes)
+        self.check_mirror()
+        self.exceptions()
+        return self.found
+
+
+def self_test():
+    """A tree that breaks every rule once; returns the exit status."""
+    spdx = "/* SPDX-License-Identifier: MIT */\n"
+    long_function = "int f(void)\n{\n" + "    ;\n" * FUNCTION_LINES + "}\n"
+    tree = {
+        "docs/ARCHITECTURE.md": "| `base` | `acre/base.h` |\n| `cache` | `base` |\n"
+                                "| `tests` | `*` |\nThe wholes, which may: `cache`.\n",
+        "src/base/a.c": "int a;\n",
+        "src/base/b.c": spdx + "#include \"cache/cache.h\"\n#include <acre/device.h>\n",
+        "src/base/c.c": spdx + "x" * (WIDTH + 1) + "\n",
+        "src/base/d.c": spdx + "int d; \n\tint e;\nint f;",
+        "src/base/e.c": spdx + "\n" * FILE_LINES,
+        "src/base/f.c": spdx + long_function,
+        "src/base/g.c": spdx + "/* to" "do */\n/* see /ro" "ot/x */\n",
+        "src/cache/bins.c": spdx + "#include \"cache/cache.h\"\n#include <zlib.h>\n",
+        "src/cache/cache.h": spdx,
+        "src/lost/a.c": spdx,
+        "tests/unit/test_base_gone.c": spdx,
+        "tests/tidy/exceptions.txt": "width src/base/c.c tables read better in one piece\n"
+                                     "width src/base/a.c it was once too wide\n",
+    }
+    expected = {
+        ("spdx", "src/base/a.c"), ("layer", "src/base/b.c"), ("space", "src/base/d.c"),
+        ("length", "src/base/e.c"), ("function", "src/base/f.c"), ("word", "src/base/g.c"),
+        ("path", "src/base/g.c"), ("part", "src/cache/bins.c"), ("layer", "src/cache/bins.c"),
+        ("layer", "src/lost/a.c"), ("mirror", "tests/unit/test_base_gone.c"),
+        ("exception", "tests/tidy/exceptions.txt"),
+    } | {("mirror", f"src/{n}.c") for n in
+         ("base/a base/b base/c base/d base/e base/f base/g cache/bins lost/a").split()}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in tree.items():
+            path = pathlib.Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        found = Tidy(folder).run()
+    kinds = {(rule, name) for rule, name, _, _ in found}
+    for what, which in (("not noticed", expected - kinds), ("wrongly noticed", kinds - expected)):
+        for item in sorted(which):
+            print(f"{what}: {item[0]} in {item[1]}")
+    if sum(f[0] == "space" for f in found) != 3 or sum(f[1] == "src/base/b.c" for f in found) != 3:
+        print("not every line of src/base/b.c and src/base/d.c was noticed")
+        return 1
+    return 0 if kinds == expected else 1
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    here = pathlib.Path(__file__).resolve().parents[2]
+    tidy = Tidy(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("ACRE_SOURCE", here))
+    for rule, name, line, text in tidy.run():
+        print(f"{name}:{line}: {rule}: {text}")
+    print(f"{len(tidy.files)} files read, {len(tidy.found)} complaints")
+    return 1 if any(found[0] not in LATER for found in tidy.found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
