@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static _Atomic uint64_t live_count;
 static _Atomic uint64_t fail_in;   /* allocations until one fails; 0: disarmed */
@@ -90,6 +91,24 @@ void heap_free(void *memory)
         return;
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
     free(memory);
+}
+
+void *heap_map(size_t bytes)
+{
+    void *memory = MAP_FAILED;
+
+    if (!must_fail())
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return counted(memory == MAP_FAILED ? NULL : memory, bytes);
+}
+
+void heap_unmap(void *memory, size_t bytes)
+{
+    if (!memory)
+        return;
+    atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+    munmap(memory, bytes);
 }
 
 uint64_t heap_live_count(void)

@@ -18,6 +18,11 @@ void *heap_realloc(void *old, size_t bytes);              /* old stays on failur
 char *heap_strdup(const char *text);
 void heap_free(void *memory);                             /* NULL is fine     */
 
+/* Cleared memory that takes physical pages only where it is touched, for large
+ * sparse tables; given back with the same size. */
+void *heap_map(size_t bytes);
+void heap_unmap(void *memory, size_t bytes);              /* NULL is fine     */
+
 /* Pieces not yet freed. */
 uint64_t heap_live_count(void);
 

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* From a device address to the block that begins there.
+ *
+ * Two tables deep for addresses below 2^48, one more above:
+ *
+ *    63      57        48          28             9        0
+ *   +---------+---------+-----------+-------------+---------+
+ *   |   zero  |  high   |   root    |    leaf     | in unit |
+ *   +---------+---------+-----------+-------------+---------+
+ *
+ *   map->root ──► 2^20 leaf pointers (8 MiB of addresses, pages where touched)
+ *   leaf      ──► 2^19 block pointers, one per 512-byte unit of 256 MiB
+ *
+ * Reading takes no lock: a leaf, once published, stays until map_fini, and an
+ * entry is one atomic word. What an entry points at must stay readable as long
+ * as readers may look; blocks come from slabs that live as long as the cache.
+ * Writing (reserve, set, clear) is done by one thread at a time, under the
+ * owner's lock. map_reserve creates the leaves of a range, so that map_set and
+ * map_clear inside that range cannot fail.
+ */
+#ifndef SRC_CACHE_MAP_H
+#define SRC_CACHE_MAP_H
+
+#include "base/check.h"
+
+#include <acre/base.h>
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct block;
+
+enum {
+    MAP_UNIT_SHIFT = 9,  /* one entry per so many bytes (log2)         */
+    MAP_LEAF_SHIFT = 28, /* one leaf per so many bytes (log2)          */
+    MAP_ROOT_SHIFT = 48, /* one root per so many bytes (log2)          */
+    MAP_HIGH_SHIFT = 57, /* addresses above are refused                */
+    MAP_LEAF_COUNT = 1 << (MAP_LEAF_SHIFT - MAP_UNIT_SHIFT),
+    MAP_ROOT_COUNT = 1 << (MAP_ROOT_SHIFT - MAP_LEAF_SHIFT),
+    MAP_HIGH_COUNT = 1 << (MAP_HIGH_SHIFT - MAP_ROOT_SHIFT),
+};
+
+/* Blocks that begin in 256 MiB of addresses. */
+struct map_leaf {
+    _Atomic(struct block *) blocks[MAP_LEAF_COUNT];
+};
+
+/* Leaves of 2^48 bytes of addresses; NULL where nothing was reserved. */
+struct map_root {
+    _Atomic(struct map_leaf *) leaves[MAP_ROOT_COUNT];
+};
+
+struct map {
+    struct map_root *root; /* of addresses below 2^48; never NULL after init     */
+    struct map_leaf **owned; /* all leaves, for map_fini; guarded by the owner   */
+    size_t owned_count, owned_capacity;
+    _Atomic(struct map_root *) high[MAP_HIGH_COUNT]; /* the others, by address >> 48 */
+};
+
+/* Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status map_init(struct map *map);
+/* Also after a failed or missing map_init, given zeroes. */
+void map_fini(struct map *map);
+
+/* Makes [base, base + bytes) writable for map_set. Base is a multiple of 512.
+ * Errors: ACRE_ERR_HOST_MEMORY, ACRE_ERR_RANGE (beyond 2^57). */
+acre_status map_reserve(struct map *map, const void *base, uint64_t bytes);
+
+/* The entry of an address above 2^48, or of one without a leaf: NULL. */
+struct block *map_find_far(const struct map *map, const void *pointer);
+
+/* The block entered for the 512-byte unit around pointer, or NULL. The caller
+ * compares the block's base: an entry does not tell interior pointers apart. */
+static inline struct block *map_find(const struct map *map, const void *pointer)
+{
+    uintptr_t address = (uintptr_t)pointer;
+    uintptr_t index = address >> MAP_LEAF_SHIFT;
+
+    if (UNLIKELY(index >= MAP_ROOT_COUNT))
+        return map_find_far(map, pointer);
+    const struct map_leaf *leaf =
+        atomic_load_explicit(&map->root->leaves[index], memory_order_acquire);
+    if (UNLIKELY(!leaf))
+        return NULL;
+    index = (address >> MAP_UNIT_SHIFT) & (MAP_LEAF_COUNT - 1);
+    return atomic_load_explicit(&leaf->blocks[index], memory_order_acquire);
+}
+
+/* Enters a block at its base, inside a reserved range. */
+void map_set(struct map *map, const void *base, struct block *block);
+/* Takes the entry out. */
+void map_clear(struct map *map, const void *base);
+
+#endif
