@@ -7,7 +7,7 @@ DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 NINJA = $(shell command -v ninja >/dev/null 2>&1 && echo '-G Ninja')
 
-.PHONY: all demo test test-long test-build install clean help
+.PHONY: all demo test test-long test-build install docs clean help
 .NOTPARALLEL:
 
 all: release
@@ -37,6 +37,10 @@ install: release
 	@cmake -DCMAKE_INSTALL_PREFIX=$(PREFIX) -S . -B build $(CONFIGURE_QUIET) >/dev/null
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
 
+docs:
+	@tools/needs.sh docs
+	@docs/build.sh build/docs
+
 clean:
 	rm -rf build build-*
 
@@ -48,6 +52,7 @@ help:
 	@echo 'make test-long           the long forms: soak, exhaustive faults, clang, check level 2'
 	@echo 'make test-build          the test programs, into build/tests/, not run'
 	@echo 'make install             PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make docs                the reference, build/docs/html/index.html'
 	@echo 'make clean               removes build/ and build-*/'
 	@echo
 	@echo 'JOBS=N sets the number of parallel jobs (now $(JOBS)). ACRE_INSTALL=no never installs.'

@@ -57,8 +57,8 @@ long)
         need libclang-rt-14-dev
     ;;
 docs)
-    needs_build
     has doxygen || need doxygen
+    has python3 || need python3-minimal
     has dot || need graphviz
     ;;
 fuzz)

@@ -20,12 +20,13 @@
 #define ACRE_API
 #endif
 
-/** Opens and closes the C linkage of a header for C++ users. */
 #ifdef __cplusplus
 #define ACRE_BEGIN_DECLS extern "C" {
 #define ACRE_END_DECLS }
 #else
+/** Opens the C linkage of a header for C++ users. */
 #define ACRE_BEGIN_DECLS
+/** Closes it. */
 #define ACRE_END_DECLS
 #endif
 

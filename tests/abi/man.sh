@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The manual page formats without a warning and has a section for each command.
+set -eu
+page=$ACRE_SOURCE/man/acre.1
+for command in $("$ACRE_BUILD/acre" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+    grep -q "^\.SS acre $command" "$page" ||
+        { echo "man/acre.1 says nothing about \"acre $command\""; exit 1; }
+done
+for command in $(sed -n 's/^\.SS acre \([a-z]*\).*/\1/p' "$page"); do
+    "$ACRE_BUILD/acre" --help | grep -q "^  $command " ||
+        { echo "man/acre.1 describes \"acre $command\", which does not exist"; exit 1; }
+done
+if command -v mandoc >/dev/null 2>&1; then
+    mandoc -T lint -W warning "$page"
+elif command -v man >/dev/null 2>&1 && command -v groff >/dev/null 2>&1; then
+    said=$(LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" \
+        2>&1 >/dev/null)
+    [ -z "$said" ] || { echo "$said"; exit 1; }
+else
+    echo "skipped: neither mandoc nor man with groff is installed"
+    exit 77
+fi
