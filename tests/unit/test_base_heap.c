@@ -46,4 +46,39 @@ TEST(realloc_keeps_the_old_piece_on_failure)
     heap_free(a);
 }
 
+TEST(every_kind_can_fail_and_is_counted)
+{
+    uint64_t live = heap_live_count();
+    char *text;
+
+    for (int kind = 0; kind < 6; kind++)
+        for (int nth = 1; nth <= 2; nth++) {
+            heap_fail_nth((uint64_t)nth);
+            void *got = kind == 0 ? heap_alloc(5) : kind == 1 ? heap_zalloc(5)
+                      : kind == 2 ? heap_array(5, 5) : kind == 3 ? heap_aligned(64, 5)
+                      : kind == 4 ? heap_realloc(NULL, 5) : heap_strdup("12345");
+            EXPECT_EQ(heap_fail_disarm(), nth == 1);
+            EXPECT_EQ(got == NULL, nth == 1);
+            EXPECT_EQ(heap_live_count(), live + (nth == 2));
+            heap_free(got);
+        }
+    text = heap_realloc(heap_strdup("grows"), 1000);
+    EXPECT_STR_EQ(text, "grows");
+    heap_free(text);
+    EXPECT_EQ(heap_live_count(), live);
+}
+
+TEST(aligned_memory_is_aligned_and_cleared)
+{
+    char *memory = heap_aligned(4096, 100);
+
+    EXPECT_EQ((uintptr_t)memory % 4096, 0);
+    for (int i = 0; i < 100; i++)
+        EXPECT_EQ(memory[i], 0);
+    heap_free(memory);
+    memory = heap_alloc(0);
+    EXPECT(memory != NULL);
+    heap_free(memory);
+}
+
 T_MAIN()
