@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a fuzz target without a fuzzer: every file of the folders given, then
+ * damaged copies of them. ACRE_SEED repeats a run, ACRE_TEST_LONG=1 does more. */
+#include "tests/fuzz/fuzz.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FILE_BYTES 65536
+
+static uint64_t state;
+
+static uint64_t next_random(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+/* Changes, repeats, removes or inserts a few bytes. */
+static size_t damage(uint8_t *data, size_t size)
+{
+    for (uint64_t left = next_random() % 4 + 1; left; left--) {
+        size_t at = size ? next_random() % size : 0;
+        size_t run = next_random() % 16 + 1;
+
+        switch (next_random() % 4) {
+        case 0:
+            if (size)
+                data[at] = (uint8_t)next_random();
+            break;
+        case 1:
+            if (size)
+                data[at] ^= (uint8_t)(1u << next_random() % 8);
+            break;
+        case 2:
+            run = at + run > size ? size - at : run;
+            memmove(data + at, data + at + run, size - at - run);
+            size -= run;
+            break;
+        default:
+            if (size + run > FILE_BYTES)
+                break;
+            memmove(data + at + run, data + at, size - at);
+            for (size_t i = 0; i < run && at >= run; i++)
+                data[at + i] = data[at - run + i];
+            size += run;
+        }
+    }
+    return size;
+}
+
+static int run_file(const char *path, unsigned copies)
+{
+    static uint8_t data[FILE_BYTES], work[FILE_BYTES];
+    FILE *file = fopen(path, "rb");
+
+    if (!file)
+        return 1;
+    size_t size = fread(data, 1, sizeof data, file);
+    fclose(file);
+    LLVMFuzzerTestOneInput(data, size);
+    for (unsigned i = 0; i < copies; i++) {
+        memcpy(work, data, size);
+        LLVMFuzzerTestOneInput(work, damage(work, size));
+    }
+    return 0;
+}
+
+static int run_folder(const char *folder, unsigned copies)
+{
+    DIR *dir = opendir(folder);
+    int count = 0;
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char path[4096];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (run_file(path, copies) == 0)
+            count++;
+    }
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    const char *seed = getenv("ACRE_SEED"), *is_long = getenv("ACRE_TEST_LONG");
+    unsigned copies = is_long && *is_long == '1' ? 20000 : 500;
+    int count = 0;
+
+    state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 2654435761u;
+    state |= 1;
+    printf("seed %llu\n", (unsigned long long)state);
+    for (int i = 1; i < argc; i++)
+        count += run_folder(argv[i], copies);
+    printf("%d files, %u damaged copies of each\n", count, copies);
+    return count ? 0 : 1;
+}
