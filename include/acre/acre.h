@@ -10,6 +10,7 @@
 #include <acre/backend.h>
 #include <acre/cache.h>
 #include <acre/device.h>
+#include <acre/generator.h>
 #include <acre/sim.h>
 
 #endif

@@ -11,6 +11,7 @@ enum lock_rank {
     RANK_GROUP,        /* one per symmetric-memory group            */
     RANK_CACHE,        /* one per cache                             */
     RANK_ALLOCATOR,    /* tables of plain allocators                */
+    RANK_GENERATOR,    /* state of a random generator               */
     RANK_DEVICE,       /* memory of a simulated backend             */
     RANK_GRAPH,        /* captures of a simulated backend           */
     RANK_STREAM,       /* queues of a simulated backend             */
