@@ -7,7 +7,7 @@ DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 NINJA = $(shell command -v ninja >/dev/null 2>&1 && echo '-G Ninja')
 
-.PHONY: all demo test test-long test-build install docs clean help
+.PHONY: all demo test test-long test-build install docs fuzz clean help
 .NOTPARALLEL:
 
 all: release
@@ -41,6 +41,10 @@ docs:
 	@tools/needs.sh docs
 	@docs/build.sh build/docs
 
+fuzz:
+	@tools/needs.sh fuzz
+	@JOBS=$(JOBS) tools/fuzz.sh
+
 clean:
 	rm -rf build build-*
 
@@ -53,6 +57,7 @@ help:
 	@echo 'make test-build          the test programs, into build/tests/, not run'
 	@echo 'make install             PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make docs                the reference, build/docs/html/index.html'
+	@echo 'make fuzz                the fuzzers with clang, FUZZ_SECONDS=30 each'
 	@echo 'make clean               removes build/ and build-*/'
 	@echo
 	@echo 'JOBS=N sets the number of parallel jobs (now $(JOBS)). ACRE_INSTALL=no never installs.'

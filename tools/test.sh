@@ -42,7 +42,7 @@ run() {
 }
 
 every='.*'
-inner='^(unit|conform|model|fault|stress|process|cpp)$'
+inner='^(unit|conform|model|fault|stress|process|cpp|fuzz)$'
 outer='^(abi|cli|golden)$'
 wrap=
 
@@ -62,6 +62,7 @@ if [ "${1:-short}" = long ]; then
     run clang dev "$inner" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
     run clang-asan asan "$inner" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
     run release release "$outer"
+    JOBS=$jobs tools/fuzz.sh || echo fuzz >"$results/fuzz.broken"
 else
     run dev dev "$every"
     export ACRE_TEST_SHORT=1
