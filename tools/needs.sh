@@ -26,6 +26,9 @@ has_cmake() {
     [ "${1:-0}" -gt 3 ] || { [ "${1:-0}" -eq 3 ] && [ "${2:-0}" -ge 25 ]; }
 }
 
+# The minimal package lacks modules of the standard library.
+has_python() { has python3 && python3 -c 'import json, xml.etree.ElementTree' 2>/dev/null; }
+
 need() { needed="$needed $1"; }
 want() { wanted="$wanted $1"; }
 
@@ -41,7 +44,7 @@ needs_build() {
 
 needs_test() {
     needs_build
-    has python3 || need python3-minimal
+    has_python || need python3
     has pkg-config || need pkg-config
     has doxygen || want doxygen
     has man || want man-db
@@ -58,7 +61,7 @@ long)
     ;;
 docs)
     has doxygen || need doxygen
-    has python3 || need python3-minimal
+    has_python || need python3
     has dot || need graphviz
     ;;
 fuzz)
@@ -69,10 +72,10 @@ fuzz)
     ;;
 instructions)
     has valgrind || need valgrind
-    has python3 || need python3-minimal
+    has_python || need python3
     ;;
 bench)
-    has python3 || need python3-minimal
+    has_python || need python3
     has_header mimalloc.h || want libmimalloc-dev
     has_header jemalloc/jemalloc.h || want libjemalloc-dev
     ;;
