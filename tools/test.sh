@@ -42,8 +42,8 @@ run() {
 }
 
 every='.*'
-inner='^(unit|conform|model|fault|stress|process|cpp|fuzz)$'
-outer='^(abi|cli|golden)$'
+inner='^(unit|conform|model|fault|stress|process|cpp|fuzz|example|golden)$'
+outer='^(abi|cli|golden|example)$'
 wrap=
 
 # ThreadSanitizer of gcc 12 does not start under the widest address
