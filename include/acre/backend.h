@@ -164,7 +164,8 @@ typedef struct acre_backend_ops {
     /* Required. */
     /** Number of devices; 0 is a valid answer. Constant once asked. */
     acre_status (*device_count)(void *self, int *out_count);
-    /** Facts about a device; capabilities may stay 0, Acre derives them. */
+    /** Facts about a device. Capabilities that stay 0 become all groups of the
+     * table; otherwise they must be a part of those. A granularity of 0 is 1. */
     acre_status (*device_info)(void *self, int device, acre_device_info *out_info);
     /** Free and total bytes at this moment. */
     acre_status (*memory_info)(void *self, int device, uint64_t *out_free,
@@ -346,6 +347,14 @@ typedef enum acre_stream_codec {
     ACRE_STREAM_CODEC_CUDA = 1,      /**< Default 0; type in bits 1-4, slot in 5-9.  */
 } acre_stream_codec;
 
+/** Bit of acre_backend_desc.flags: the backend works in a child of fork.
+ *
+ * Without it a child that inherited the backend gets ACRE_ERR_FORKED. */
+#define ACRE_BACKEND_FORK_SAFE 0x1u
+/** Bit of acre_backend_desc.flags: a NULL native stream is the default stream of
+ *  its device. Without it the default stream is the first one of the pool. */
+#define ACRE_BACKEND_NULL_STREAM 0x2u
+
 /** A backend as registered. */
 typedef struct acre_backend_desc {
     uint32_t struct_size;         /**< sizeof(acre_backend_desc).                        */
@@ -355,6 +364,7 @@ typedef struct acre_backend_desc {
     const acre_backend_ops *ops;  /**< Copied.                                           */
     void *self;                   /**< Handed to every entry.                            */
     void (*destroy)(void *self);  /**< Called when the backend goes; may be NULL.        */
+    uint32_t flags;               /**< ACRE_BACKEND_* bits, default none.                */
 } acre_backend_desc;
 
 /** A registered backend. */
@@ -363,7 +373,8 @@ typedef struct acre_backend acre_backend;
 /** Checks a table, fills its gaps, asks for its devices and registers it.
  *
  * Until it is unregistered, its devices can be found by acre_device_get()
- * under its type, unless another backend of that type was there first.
+ * under its type, unless another backend of that type was there first. When
+ * registration fails, destroy is not called and self stays the caller's.
  * Threads: any.
  * Errors:  ACRE_ERR_INVALID (a required entry is missing, a group is
  *          incomplete, a bad name), ACRE_ERR_EXISTS (the name is taken),
@@ -374,7 +385,9 @@ ACRE_API acre_status acre_backend_register(const acre_backend_desc *desc,
 
 /** Unregisters a backend and calls its destroy. NULL is accepted.
  *
- * The caller makes sure that nothing uses its devices any more.
+ * Streams of its pools are destroyed before, a masquerade ends. The caller
+ * makes sure that nothing uses its devices any more. A built-in backend starts
+ * anew at its next use.
  */
 ACRE_API void acre_backend_unregister(acre_backend *backend);
 
@@ -392,6 +405,9 @@ ACRE_API const char *acre_backend_name_at(int index);
 
 /** The name of a backend. */
 ACRE_API const char *acre_backend_name(const acre_backend *backend);
+
+/** The type of its devices, not that of a masquerade. */
+ACRE_API acre_device_type acre_backend_type(const acre_backend *backend);
 
 /** How many devices it has. */
 ACRE_API int acre_backend_device_count(const acre_backend *backend);

@@ -71,6 +71,41 @@ ACRE_API acre_status acre_device_exchange(acre_device_type type, int index, int 
 ACRE_API acre_status acre_device_maybe_exchange(acre_device_type type, int index,
                                                 int *out_previous);
 
+/** The current device of a backend on this thread, under the type it is shown. */
+ACRE_API acre_status acre_backend_current(acre_backend *backend, acre_device_id *out);
+/** Makes a device of a backend current.
+ *
+ * Errors: ACRE_ERR_INVALID (the type is not the one the backend is shown under;
+ * the text names the device), ACRE_ERR_RANGE. */
+ACRE_API acre_status acre_backend_set_current(acre_backend *backend, acre_device_id device);
+/** The same, and gives the device that was current. */
+ACRE_API acre_status acre_backend_exchange_current(acre_backend *backend,
+                                                   acre_device_id device,
+                                                   acre_device_id *out_previous);
+
+/* ---- Hooks: what a framework asks of a device type ---------------------- */
+
+/** Whether this build can have devices of a type: a backend is registered for it
+ *  or built in. Starts nothing. */
+ACRE_API bool acre_hook_is_built(acre_device_type type);
+/** Whether there is at least one device of a type. */
+ACRE_API bool acre_hook_is_available(acre_device_type type);
+/** Whether a device is ready without further set-up; true for every device that
+ *  exists. */
+ACRE_API bool acre_hook_has_primary_context(acre_device_type type, int index);
+/** Like acre_device_maybe_exchange(), but an index outside the range changes
+ *  nothing and gives the current one, as frameworks' hooks do. */
+ACRE_API acre_status acre_hook_maybe_exchange_device(acre_device_type type, int index,
+                                                     int *out_previous);
+/** Whether a pointer, also an interior one, is page-locked memory of a backend of
+ *  that type; false for NULL. */
+ACRE_API bool acre_hook_is_pinned(acre_device_type type, const void *pointer);
+/** The device whose memory a pointer is.
+ *
+ * Errors: ACRE_ERR_INVALID (host or foreign memory), ACRE_ERR_UNSUPPORTED. */
+ACRE_API acre_status acre_hook_device_of_pointer(acre_device_type type, const void *pointer,
+                                                 acre_device_id *out);
+
 /* ---- Native work on a device ------------------------------------------- */
 
 /** Free and total bytes of a device at this moment. */
@@ -123,6 +158,11 @@ ACRE_API acre_status acre_copy(acre_device *device, void *dst, const void *src, 
 /** Queues a copy. A bad argument found later is reported at synchronize. */
 ACRE_API acre_status acre_copy_async(acre_device *device, void *dst, const void *src,
                                      size_t bytes, acre_copy_kind kind, void *stream);
+/** Queues a copy on a stream of device between two devices of its backend that
+ *  may not reach each other. Errors: ACRE_ERR_INVALID (several backends). */
+ACRE_API acre_status acre_copy_peer_async(acre_device *device, void *dst,
+                                          acre_device *dst_device, const void *src,
+                                          acre_device *src_device, size_t bytes, void *stream);
 /** Queues a fill with a byte. */
 ACRE_API acre_status acre_fill_async(acre_device *device, void *dst, int value, size_t bytes,
                                      void *stream);
@@ -151,6 +191,11 @@ ACRE_API acre_status acre_access_close(acre_device *device, const void *pointer)
 ACRE_API acre_status acre_host_alloc(acre_device *device, size_t bytes, void **out);
 /** Returns it. NULL is accepted. */
 ACRE_API acre_status acre_host_free(acre_device *device, void *base);
+/** Page-locks memory of the caller, which must not be freed before
+ *  acre_host_unregister(). */
+ACRE_API acre_status acre_host_register(acre_device *device, void *base, size_t bytes);
+/** Undoes acre_host_register(); exact base only. */
+ACRE_API acre_status acre_host_unregister(acre_device *device, void *base);
 /** Whether pointer lies in page-locked memory of the device's backend. */
 ACRE_API bool acre_host_is_pinned(acre_device *device, const void *pointer);
 
@@ -179,6 +224,14 @@ ACRE_API acre_status acre_handle_export_fd(acre_device *device, void *handle, in
 ACRE_API acre_status acre_handle_import_fd(acre_device *device, int fd, void **out_handle,
                                            uint64_t *out_bytes);
 
+/** See acre_backend_ops.ipc_export. */
+ACRE_API acre_status acre_ipc_export(acre_device *device, void *base, uint8_t out_handle[64]);
+/** See acre_backend_ops.ipc_open. */
+ACRE_API acre_status acre_ipc_open(acre_device *device, const uint8_t handle[64],
+                                   void **out_base, uint64_t *out_bytes);
+/** See acre_backend_ops.ipc_close. */
+ACRE_API acre_status acre_ipc_close(acre_device *device, void *base);
+
 /** Makes a multicast handle over devices of one backend. */
 ACRE_API acre_status acre_multicast_create(acre_device *const *devices, int device_count,
                                            size_t bytes, void **out_handle);
@@ -202,6 +255,10 @@ ACRE_API acre_status acre_capture_end(acre_device *device, void *stream, void **
 /** Whether and how a stream is captured. */
 ACRE_API acre_status acre_capture_info_get(acre_device *device, void *stream,
                                            acre_capture_info *out);
+/** See acre_backend_ops.capture_dependencies. */
+ACRE_API acre_status acre_capture_dependencies(acre_device *device, uint64_t capture_id,
+                                               uint64_t node, uint64_t *out_nodes,
+                                               uint32_t capacity, uint32_t *out_count);
 /** Queues a graph. */
 ACRE_API acre_status acre_graph_launch(acre_device *device, void *graph, void *stream);
 /** Drops a graph. */
@@ -214,6 +271,8 @@ ACRE_API acre_status acre_graph_destroy(acre_device *device, void *graph);
  *  Errors: ACRE_ERR_RANGE, ACRE_ERR_INVALID (different backends). */
 ACRE_API acre_status acre_device_can_access_peer(acre_device *device, acre_device *other,
                                                  bool *out);
+/** The same by type and indices. Errors: ACRE_ERR_RANGE names the range. */
+ACRE_API acre_status acre_peer_access(acre_device_type type, int index, int other, bool *out);
 
 /* ---- Stream values ------------------------------------------------------- */
 
@@ -260,7 +319,7 @@ ACRE_API int acre_stream_text(acre_stream stream, char *buffer, size_t bytes);
 /** Remembers a device and, for stream guards, a stream to restore. */
 typedef struct acre_guard {
     acre_device_type type; /**< Whose current device is guarded.      */
-    int device_original;   /**< Restored at the end.                  */
+    int device_original;   /**< Restored at the end; -1 once ended.   */
     int device_now;        /**< What the guard set.                   */
     int has_stream;        /**< Whether a stream is to be restored.   */
     acre_stream stream_original; /**< Restored at the end.            */
@@ -269,6 +328,10 @@ typedef struct acre_guard {
 /** Makes a device current until acre_guard_end(); index -1 changes nothing.
  *  Errors: ACRE_ERR_RANGE; then nothing is to be ended. */
 ACRE_API acre_status acre_guard_device(acre_guard *guard, acre_device_id device);
+/** The same for code written for one type: refuses devices of other types, but
+ *  takes CUDA devices where HIP is meant. Errors: ACRE_ERR_INVALID names the device. */
+ACRE_API acre_status acre_guard_device_of(acre_guard *guard, acre_device_type type,
+                                          acre_device_id device);
 /** Moves a running guard to another device. The one to restore stays. A guard
  *  of another type first restores, then starts over with the new type. */
 ACRE_API acre_status acre_guard_reset_device(acre_guard *guard, acre_device_id device);
@@ -292,7 +355,10 @@ ACRE_API void acre_guard_multi_end(const acre_stream *originals, int count);
 
 /* ---- Events as frameworks use them ------------------------------------------- */
 
-/** An event that comes into being when first recorded. */
+/** An event that comes into being when first recorded.
+ *
+ * Threads: query and synchronize from any; record, block and destroy need the
+ * caller's order among themselves. */
 typedef struct acre_event acre_event;
 
 /** Creates an event of a device type; flags: ACRE_EVENT_TIMING. Holds nothing
@@ -330,15 +396,19 @@ typedef enum acre_masquerade_form {
 
 /** Shows the devices of backend under another type from now on.
  *
- * It takes the place of a backend of that type that was there before.
- * Errors: ACRE_ERR_INVALID.
+ * It takes the place of a backend of that type that was there before; of two
+ * masquerades the later one is seen. Current device and streams are shared by
+ * both types. Do it before devices are in use.
+ * Errors: ACRE_ERR_INVALID (its own type, a type or form that does not exist),
+ *         ACRE_ERR_STATE (it masquerades already).
  */
 ACRE_API acre_status acre_masquerade_register(acre_backend *backend, acre_device_type shown,
                                               acre_masquerade_form form);
 /** Undoes it; the backend displaced comes back. */
 ACRE_API void acre_masquerade_unregister(acre_backend *backend);
 /** Inner stream of a shown one. Refuses a stream that has not the shown type;
- *  unchecked relabels whatever it gets. Errors: ACRE_ERR_INVALID. */
+ *  unchecked relabels whatever it gets. Errors: ACRE_ERR_INVALID, ACRE_ERR_STATE
+ *  (the backend does not masquerade). */
 ACRE_API acre_status acre_masquerade_wrap(acre_backend *backend, acre_stream shown,
                                           bool unchecked, acre_stream *out_inner);
 /** Shown stream of an inner one. */

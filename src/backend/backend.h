@@ -8,21 +8,76 @@
 #ifndef SRC_BACKEND_BACKEND_H
 #define SRC_BACKEND_BACKEND_H
 
+#include "base/list.h"
+
 #include <acre/backend.h>
 #include <acre/device.h>
+
+#include <stdatomic.h>
+
+/* Most devices of a backend: an index travels in 8 signed bits. */
+#define BACKEND_DEVICES_MAX 127
+
+struct stream_pools;
+struct peer_cache;
 
 struct acre_device {
     const acre_backend_ops *ops; /* complete: no entry is NULL                  */
     void *self;                  /* first argument of every entry               */
     int index;                   /* device argument of every entry              */
-    acre_device_type type;       /* as shown outside; follows a masquerade      */
+    _Atomic int type;            /* acre_device_type as shown outside; follows a
+                                    masquerade                                  */
     acre_backend *backend;
     acre_device_info info;       /* constant after registration                 */
+};
+
+struct acre_backend {
+    struct list link;             /* in the registry, under its lock              */
+    uint64_t number;              /* unique in this process, never reused, from 1 */
+    char *name;                   /* owned                                        */
+    acre_device_type type;        /* its own, whatever it is shown as             */
+    acre_stream_codec codec;
+    uint32_t flags;               /* ACRE_BACKEND_* bits                          */
+    unsigned fork_generation;     /* of the process that registered it            */
+    _Atomic int shown;            /* type of a masquerade, or its own             */
+    _Atomic int form;             /* acre_masquerade_form, 0 without a masquerade */
+    uint64_t masquerade_number;   /* order of masquerades, under the lock         */
+    acre_backend_ops ops;         /* complete                                     */
+    uint32_t groups;              /* capability bits of the groups in ops         */
+    void *self;
+    void (*destroy)(void *self);
+    struct stream_pools *pools;   /* NULL without streams                         */
+    struct peer_cache *peers;
+    int device_count;
+    struct acre_device *devices;  /* device_count of them                         */
 };
 
 static inline int device_has(const struct acre_device *device, uint32_t capability)
 {
     return (device->info.capabilities & capability) == capability;
+}
+
+/* The backend that answers for a type: the latest masquerade as it, else the
+ * first registered of it, else the built-in one, which is started.
+ * Errors: ACRE_ERR_UNSUPPORTED names the type, ACRE_ERR_FORKED. */
+acre_status backend_of_type(acre_device_type type, acre_backend **out);
+
+/* ACRE_ERR_FORKED in a child of fork that inherited a backend with threads. */
+acre_status backend_check_fork(const acre_backend *backend);
+
+/* Whether a backend answers for a type, or a built-in one would. */
+int backend_is_known(acre_device_type type);
+
+/* Whether backend is registered at this moment. */
+int backend_is_registered(const acre_backend *backend);
+
+/* Changes under which type a backend is shown; form 0 ends a masquerade. */
+void backend_show(acre_backend *backend, acre_device_type shown, int form);
+
+/* Whether a number is a device type at all. */
+static inline int device_type_is_valid(int type)
+{
+    return type >= 0 && type < ACRE_DEVICE_TYPE_COUNT;
 }
 
 #endif

@@ -7,11 +7,13 @@
 #include <pthread.h>
 
 enum lock_rank {
-    RANK_REGISTRY = 1, /* backends, current allocators              */
+    RANK_START = 1,    /* starting a built-in backend               */
+    RANK_REGISTRY,     /* backends, current allocators              */
     RANK_GROUP,        /* one per symmetric-memory group            */
     RANK_CACHE,        /* one per cache                             */
     RANK_ALLOCATOR,    /* tables of plain allocators                */
     RANK_GENERATOR,    /* state of a random generator               */
+    RANK_RUNTIME,      /* stream pools and peers of a backend       */
     RANK_DEVICE,       /* memory of a simulated backend             */
     RANK_GRAPH,        /* captures of a simulated backend           */
     RANK_STREAM,       /* queues of a simulated backend             */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* The backends that come with the library. Each function registers one. */
+#ifndef SRC_BACKEND_BUILTIN_H
+#define SRC_BACKEND_BUILTIN_H
+
+#include <acre/backend.h>
+
+/* The reference device, configured by ACRE_SIM. */
+acre_status sim_start(acre_backend **out);
+
+/* Host memory as a device. */
+acre_status host_start(acre_backend **out);
+
+#endif
