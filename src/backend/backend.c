@@ -164,7 +164,10 @@ static acre_status builtin_start(const struct builtin *builtin, acre_backend **o
 
     lock_take(&start_lock);
     backend = find(builtin->name);
-    if (!backend)
+    if (!backend && !builtin->start)
+        status = status_fail(ACRE_ERR_UNSUPPORTED, "backend \"%s\" is not part of this build",
+                             builtin->name);
+    else if (!backend)
         status = builtin->start(&backend);
     lock_drop(&start_lock);
     if (status == ACRE_OK)
@@ -402,7 +405,7 @@ acre_status acre_backend_register(const acre_backend_desc *given, acre_backend *
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     acre_backend_desc desc;
-    acre_backend *backend;
+    acre_backend *backend = NULL;
     acre_status status = desc_take(given, &desc);
 
     if (status == ACRE_OK && !out)
