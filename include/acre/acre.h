@@ -7,6 +7,7 @@
 
 #include <acre/base.h>
 
+#include <acre/allocator.h>
 #include <acre/backend.h>
 #include <acre/cache.h>
 #include <acre/device.h>

@@ -19,7 +19,7 @@
 #ifndef ACRE_CACHE_H
 #define ACRE_CACHE_H
 
-#include <acre/device.h>
+#include <acre/allocator.h>
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -201,14 +201,6 @@ ACRE_API acre_status acre_cache_conf_set(acre_cache *cache, const char *text);
 ACRE_API int acre_cache_conf_get(acre_cache *cache, char *buffer, size_t bytes);
 
 /* ---- Statistics ----------------------------------------------------------------- */
-
-/** One statistic: a level and how it came about. */
-typedef struct acre_stat {
-    int64_t current;   /**< Now.                                                */
-    int64_t peak;      /**< Highest since the start or the last reset of peaks. */
-    int64_t allocated; /**< Sum of all increases since the last reset.          */
-    int64_t freed;     /**< Sum of all decreases since the last reset.          */
-} acre_stat;
 
 /** A statistic over everything, and over the small and the large blocks alone. */
 typedef struct acre_stat_array {

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocators behind tables: checking, and the calls that every one has. */
+#include "alloc/allocator.h"
+
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/status.h"
+
+#include <string.h>
+
+/* Copies a table of this or an older, shorter version over an empty one. */
+static acre_status widen(const acre_allocator_desc *desc, acre_allocator_ops *out)
+{
+    const acre_allocator_ops *ops = desc->ops;
+
+    if (ops->version != ACRE_ALLOCATOR_VERSION)
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "allocator \"%s\" has a table of version %u; this library knows %d",
+                           desc->name, ops->version, ACRE_ALLOCATOR_VERSION);
+    size_t bytes = ops->struct_size < sizeof *out ? ops->struct_size : sizeof *out;
+    memset(out, 0, sizeof *out);
+    memcpy(out, ops, bytes);
+    if (!out->allocate || !out->copy_data)
+        return status_fail(ACRE_ERR_INVALID, "allocator \"%s\" lacks %s, which is required",
+                           desc->name, out->allocate ? "copy_data" : "allocate");
+    int present = !!out->is_initialized + !!out->empty_cache + !!out->record_stream +
+                  !!out->stats_get + !!out->stats_reset_accumulated + !!out->stats_reset_peak;
+    if (present != 0 && present != 6)
+        return status_fail(ACRE_ERR_INVALID,
+                           "allocator \"%s\" has %d of the 6 entries of the group \"device "
+                           "allocator\"; fill in all or none", desc->name, present);
+    return ACRE_OK;
+}
+
+acre_status acre_allocator_create(const acre_allocator_desc *desc, acre_allocator **out)
+{
+    if (!desc || !out || desc->struct_size < sizeof *desc || !desc->ops || !desc->name)
+        return status_fail(ACRE_ERR_INVALID, "acre_allocator_create: %s",
+                           !desc || !out ? "an argument is NULL"
+                           : desc->struct_size < sizeof *desc
+                               ? "desc->struct_size is not set to sizeof(acre_allocator_desc)"
+                               : "the description has no table or no name");
+    acre_allocator_ops ops;
+    acre_status status = widen(desc, &ops);
+    if (status != ACRE_OK)
+        return status;
+
+    acre_allocator *allocator = heap_zalloc(sizeof *allocator);
+    if (!allocator)
+        return ACRE_ERR_HOST_MEMORY;
+    *allocator = (acre_allocator){.ops = ops, .self = desc->self, .destroy = desc->destroy};
+    allocator->name = heap_strdup(desc->name);
+    if (!allocator->name) {
+        heap_free(allocator);
+        return ACRE_ERR_HOST_MEMORY;
+    }
+    *out = allocator;
+    return ACRE_OK;
+}
+
+void acre_allocator_destroy(acre_allocator *allocator)
+{
+    if (!allocator)
+        return;
+    registry_forget(allocator);
+    if (allocator->destroy)
+        allocator->destroy(allocator->self);
+    heap_free(allocator->name);
+    heap_free(allocator);
+}
+
+const char *acre_allocator_name(const acre_allocator *allocator)
+{
+    return allocator->name;
+}
+
+acre_status acre_allocator_allocate(acre_allocator *allocator, size_t bytes, acre_data_ptr *out)
+{
+    if (!allocator || !out)
+        return status_fail(ACRE_ERR_INVALID, "acre_allocator_allocate: %s is NULL",
+                           allocator ? "out" : "the allocator");
+    return allocator->ops.allocate(allocator->self, bytes, out);
+}
+
+acre_status acre_allocator_copy_data(acre_allocator *allocator, void *dst, const void *src,
+                                     size_t bytes)
+{
+    if (!allocator)
+        return status_fail(ACRE_ERR_INVALID, "acre_allocator_copy_data: the allocator is NULL");
+    return allocator->ops.copy_data(allocator->self, dst, src, bytes);
+}
+
+acre_status acre_allocator_clone(acre_allocator *allocator, const void *src, size_t bytes,
+                                 acre_data_ptr *out)
+{
+    struct status_saved saved;
+    acre_data_ptr copy;
+    acre_status status = acre_allocator_allocate(allocator, bytes, out ? &copy : NULL);
+
+    if (status != ACRE_OK)
+        return status;
+    status = allocator->ops.copy_data(allocator->self, copy.data, src, bytes);
+    if (status != ACRE_OK) {
+        status_save(&saved);
+        acre_data_ptr_clear(&copy);
+        status_restore(&saved);
+        return status;
+    }
+    *out = copy;
+    return ACRE_OK;
+}
+
+acre_deleter acre_allocator_raw_deleter(const acre_allocator *allocator)
+{
+    return allocator && allocator->ops.raw_deleter
+               ? allocator->ops.raw_deleter(allocator->self) : NULL;
+}
+
+acre_status acre_allocator_raw_allocate(acre_allocator *allocator, size_t bytes, void **out)
+{
+    acre_data_ptr ptr;
+    acre_status status = acre_allocator_allocate(allocator, bytes, out ? &ptr : NULL);
+
+    if (status != ACRE_OK)
+        return status;
+    if (!acre_data_ptr_is_simple(&ptr)) {
+        acre_data_ptr_clear(&ptr);
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "allocator \"%s\" gives data pointers whose context is not their "
+                           "data; keep the data pointer instead", allocator->name);
+    }
+    *out = acre_data_ptr_release_context(&ptr);
+    return ACRE_OK;
+}
+
+acre_status acre_allocator_raw_deallocate(acre_allocator *allocator, void *pointer)
+{
+    acre_deleter deleter = acre_allocator_raw_deleter(allocator);
+
+    if (!deleter)
+        return status_fail(ACRE_ERR_UNSUPPORTED, "allocator \"%s\" has no raw deleter",
+                           allocator ? allocator->name : "NULL");
+    if (pointer)
+        deleter(pointer);
+    return ACRE_OK;
+}
+
+bool acre_allocator_is_device(const acre_allocator *allocator)
+{
+    return allocator && allocator->ops.is_initialized;
+}
+
+bool acre_allocator_is_initialized(const acre_allocator *allocator)
+{
+    return acre_allocator_is_device(allocator) &&
+           allocator->ops.is_initialized(allocator->self);
+}
+
+static acre_status need_device(const acre_allocator *allocator, const char *call)
+{
+    if (acre_allocator_is_device(allocator))
+        return ACRE_OK;
+    return status_fail(ACRE_ERR_UNSUPPORTED, "%s: allocator \"%s\" is not a device allocator",
+                       call, allocator ? allocator->name : "NULL");
+}
+
+acre_status acre_allocator_empty_cache(acre_allocator *allocator)
+{
+    acre_status status = need_device(allocator, "acre_allocator_empty_cache");
+
+    return status == ACRE_OK ? allocator->ops.empty_cache(allocator->self) : status;
+}
+
+acre_status acre_allocator_record_stream(acre_allocator *allocator, const acre_data_ptr *ptr,
+                                         acre_stream stream)
+{
+    acre_status status = need_device(allocator, "acre_allocator_record_stream");
+
+    if (status != ACRE_OK || !ptr || !ptr->data)
+        return status;
+    return allocator->ops.record_stream(allocator->self, ptr, stream);
+}
+
+acre_status acre_allocator_stats_get(acre_allocator *allocator, int device,
+                                     acre_allocator_stats *stats)
+{
+    acre_status status = need_device(allocator, "acre_allocator_stats_get");
+
+    if (status != ACRE_OK)
+        return status;
+    if (!stats || stats->struct_size < sizeof *stats)
+        return status_fail(ACRE_ERR_INVALID, "acre_allocator_stats_get: set struct_size to "
+                                             "sizeof(acre_allocator_stats)");
+    return allocator->ops.stats_get(allocator->self, device, stats);
+}
+
+acre_status acre_allocator_stats_reset_accumulated(acre_allocator *allocator, int device)
+{
+    acre_status status = need_device(allocator, "acre_allocator_stats_reset_accumulated");
+
+    return status == ACRE_OK
+               ? allocator->ops.stats_reset_accumulated(allocator->self, device) : status;
+}
+
+acre_status acre_allocator_stats_reset_peak(acre_allocator *allocator, int device)
+{
+    acre_status status = need_device(allocator, "acre_allocator_stats_reset_peak");
+
+    return status == ACRE_OK ? allocator->ops.stats_reset_peak(allocator->self, device) : status;
+}
+
+acre_status acre_copy_memory(void *self, void *dst, const void *src, size_t bytes)
+{
+    (void)self;
+    if (bytes == 0)
+        return ACRE_OK;
+    if (!dst || !src)
+        return status_fail(ACRE_ERR_INVALID, "acre_copy_memory: %zu bytes %s NULL", bytes,
+                           dst ? "from" : "to");
+    memmove(dst, src, bytes);
+    return ACRE_OK;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* An allocator as the library holds it: a checked copy of its table. */
+#ifndef SRC_ALLOC_ALLOCATOR_H
+#define SRC_ALLOC_ALLOCATOR_H
+
+#include <acre/allocator.h>
+
+struct acre_allocator {
+    acre_allocator_ops ops;      /* allocate and copy_data are there; the group
+                                    is whole or absent                        */
+    void *self;
+    void (*destroy)(void *self); /* may be NULL                               */
+    char *name;                  /* owned                                     */
+};
+
+/* Takes an allocator out of both registries, wherever it serves. */
+void registry_forget(const acre_allocator *allocator);
+
+#endif
