@@ -6,6 +6,11 @@
  * in the grammar `key:value,key:value`, for example
  * `ACRE_SIM="devices:2,memory:8GiB,page:2MiB"`; the keys are the fields below.
  * acre_sim_create() makes further ones, which tests use.
+ *
+ * Device memory is inaccessible to the host outside access windows. Nothing has
+ * a name in the file system: a process that is killed leaves nothing behind.
+ * In a child of fork every call on a device that was made before the fork
+ * answers ACRE_ERR_FORKED; devices made in the child work.
  */
 #ifndef ACRE_SIM_H
 #define ACRE_SIM_H
@@ -44,6 +49,26 @@ typedef enum acre_sim_topology {
     ACRE_SIM_PEERS_PAIR = 3, /**< 0-1, 2-3, ...              */
 } acre_sim_topology;
 
+/** Most faults that can be armed at a time. */
+#define ACRE_SIM_FAULT_MAX 32
+
+/** A fault to inject into calls.
+ *
+ * It applies to calls of one kind (or any) and of at least bytes_min bytes; of
+ * those to the n-th, or to each with a chance, or, with neither, to all.
+ */
+typedef struct acre_sim_fault {
+    uint32_t struct_size;      /**< sizeof(acre_sim_fault).                               */
+    acre_sim_call call;        /**< Which call, or ACRE_SIM_ANY.                          */
+    uint64_t nth;              /**< Only the n-th that applies from now (1 = next), once. */
+    uint32_t probability_ppm;  /**< Else each with this chance in a million; 0: all.      */
+    uint32_t seed;             /**< Of that chance.                                       */
+    uint64_t bytes_min;        /**< Only calls of at least so many bytes.                 */
+    acre_status status;        /**< What to answer; 0 means ACRE_ERR_DEVICE.              */
+    uint64_t delay_ns;         /**< By how much the call is late, with is_delay.          */
+    uint32_t is_delay;         /**< 1: the call is late by delay_ns instead of failing.   */
+} acre_sim_fault;
+
 /** What a simulated backend is to be. Zero means default everywhere. */
 typedef struct acre_sim_config {
     uint32_t struct_size;    /**< sizeof(acre_sim_config).                                   */
@@ -62,20 +87,10 @@ typedef struct acre_sim_config {
     const char *name;        /**< Backend name; default "sim", made unique for further ones. */
     acre_device_type type;   /**< Default ACRE_DEVICE_PRIVATE (0 means that, not CPU).       */
     uint32_t codec;          /**< acre_stream_codec of its streams.                          */
+    uint32_t fault_count;    /**< How many of faults are armed from the start.               */
+    acre_sim_fault faults[ACRE_SIM_FAULT_MAX]; /**< Keys `fail` and `late`, see
+                                  acre_sim_parse().                                          */
 } acre_sim_config;
-
-/** A fault to inject. */
-typedef struct acre_sim_fault {
-    uint32_t struct_size;      /**< sizeof(acre_sim_fault).                               */
-    acre_sim_call call;        /**< Which call, or ACRE_SIM_ANY.                          */
-    uint64_t nth;              /**< Fail only the n-th from now (1 = next); 0: see below. */
-    uint32_t probability_ppm;  /**< Else fail each with this chance in a million.         */
-    uint32_t seed;             /**< Of that chance.                                       */
-    uint64_t bytes_min;        /**< Only calls of at least so many bytes.                 */
-    acre_status status;        /**< What to answer; 0 means ACRE_ERR_DEVICE.              */
-    uint64_t delay_ns;         /**< With status ACRE_OK-like delay only: see is_delay.    */
-    uint32_t is_delay;         /**< 1: the call is late by delay_ns instead of failing.   */
-} acre_sim_fault;
 
 /** What a simulated backend holds at this moment, over all its devices. */
 typedef struct acre_sim_usage {
@@ -95,7 +110,20 @@ typedef struct acre_sim_usage {
 } acre_sim_usage;
 
 /** Fills config from a string in the grammar of ACRE_SIM, on top of what is in
- *  it; a bad string changes nothing. Errors: ACRE_ERR_CONFIG names key and place. */
+ *  it; a bad string changes nothing.
+ *
+ * The keys are those of @ref acre_sim_config, and two that add a fault each time
+ * they occur; CALL is a name of @ref ACRE_SIM_CALL_MAP or `any`, the parts in
+ * brackets come in this order:
+ *
+ *     fail:CALL[@NTH][%PPM[/SEED]][>=BYTES][=STATUS]   STATUS: device (default),
+ *                                                      oom, host, limit, busy
+ *     late:CALL[@NTH][%PPM[/SEED]][>=BYTES]=NANOSECONDS
+ *
+ * For example `fail:alloc@3`, `fail:map%1000/7`, `fail:create>=4MiB=oom`,
+ * `late:copy=1000000`.
+ * Errors: ACRE_ERR_CONFIG names key and place, ACRE_ERR_INVALID (NULL).
+ */
 ACRE_API acre_status acre_sim_parse(const char *text, acre_sim_config *config);
 
 /** Creates and registers a further reference device. NULL: the defaults.
@@ -106,14 +134,17 @@ ACRE_API acre_status acre_sim_parse(const char *text, acre_sim_config *config);
 ACRE_API acre_status acre_sim_create(const acre_sim_config *config, acre_backend **out);
 
 /** Arms a fault; several may be armed, the first that applies decides.
- *  Also `ACRE_SIM="fail:alloc@3,fail:map%1000/7,late:copy=1000000"`.
- *  Errors: ACRE_ERR_INVALID (not a reference device, bad call, more than 32). */
+ *
+ * Errors: ACRE_ERR_INVALID (not a reference device, bad call, more than
+ *         ACRE_SIM_FAULT_MAX).
+ */
 ACRE_API acre_status acre_sim_fault_arm(acre_backend *backend, const acre_sim_fault *fault);
 
 /** Disarms all faults and tells how many calls were failed or delayed. */
 ACRE_API uint64_t acre_sim_fault_disarm(acre_backend *backend);
 
-/** Reads the counts; for finding leaks. */
+/** Reads the counts; for finding leaks. Errors: ACRE_ERR_INVALID (not a reference
+ *  device), ACRE_ERR_FORKED. */
 ACRE_API acre_status acre_sim_usage_get(acre_backend *backend, acre_sim_usage *out);
 
 ACRE_END_DECLS

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The reference device from inside: what its two halves share.
  *
- * The memory half (sim.c, sim_memory.c, sim_virtual.c, sim_share.c, sim_dry.c,
- * sim_fault.c) owns struct sim. The stream half (sim_stream.c, sim_event.c,
- * sim_copy.c, sim_graph.c) owns struct sim_streams and reaches memory through
- * pins only.
+ * The memory half (sim.c, sim_conf.c, sim_fault.c, and what sim_memory.h names)
+ * owns struct sim. The stream half (what sim_stream.h names) owns struct
+ * sim_streams and reaches memory through pins only.
  *
  * Two views. Device memory is pages of a memfd. The public view, the address
  * the user holds, is inaccessible except inside an access window. The private
@@ -130,9 +129,9 @@ acre_status sim_pin_kernel(struct sim *sim, const struct sim_pin *pin, int acces
 
 /* The same for a copy on a stream of device accessor. Plain device memory is
  * always copyable: without a peer link the driver would go through the host.
- * Mapped memory needs set_access for the accessor or, as the engine of the
- * memory's own device could do the copy, for its own device. accessor -1, a
- * blocking copy, asks for any device. */
+ * Mapped memory needs set_access for the accessor; accessor -1, a blocking copy,
+ * is content with any device. A copy between peers asks for each side with its
+ * own device. */
 acre_status sim_pin_copy(struct sim *sim, const struct sim_pin *pin, int accessor,
                          acre_access access);
 
