@@ -16,7 +16,9 @@ enum lock_rank {
     RANK_RUNTIME,      /* stream pools and peers of a backend       */
     RANK_DEVICE,       /* memory of a simulated backend             */
     RANK_GRAPH,        /* captures of a simulated backend           */
-    RANK_STREAM,       /* queues of a simulated backend             */
+    RANK_EVENT,        /* an event or graph of a simulated backend  */
+    RANK_STREAM,       /* a stream of a simulated backend           */
+    RANK_WORKER,       /* threads of a simulated backend            */
     RANK_LEAF          /* takes nothing after                       */
 };
 
