@@ -5,7 +5,6 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-NINJA = $(shell command -v ninja >/dev/null 2>&1 && echo '-G Ninja')
 
 .PHONY: all demo test test-long test-build install docs fuzz clean help
 .NOTPARALLEL:
@@ -14,11 +13,10 @@ all: release
 
 release:
 	@tools/needs.sh build
-	@cmake --preset release $(NINJA) $(CONFIGURE_QUIET)
+	@tools/configure.sh release build
 	@cmake --build build -j $(JOBS)
 .PHONY: release
 
-demo: CONFIGURE_QUIET = --log-level=WARNING
 demo: release
 	build/acre demo
 
@@ -34,7 +32,7 @@ test-build: release
 	@cmake --build build -j $(JOBS) --target acre_tests
 
 install: release
-	@cmake -DCMAKE_INSTALL_PREFIX=$(PREFIX) -S . -B build $(CONFIGURE_QUIET) >/dev/null
+	@tools/configure.sh release build -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
 
 docs:

@@ -4,10 +4,7 @@
 # on top of the recorded corpora. What breaks one stays in build-fuzz/.
 set -eu
 cd "$(dirname "$0")/.."
-generator=
-command -v ninja >/dev/null 2>&1 && generator='-G Ninja'
-# shellcheck disable=SC2086
-cmake --preset fuzz $generator --log-level=WARNING >/dev/null
+tools/configure.sh fuzz build-fuzz
 cmake --build build-fuzz -j "${JOBS:-2}" >/dev/null
 status=0
 for program in build-fuzz/fuzz/fuzz_*; do

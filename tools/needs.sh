@@ -35,15 +35,15 @@ want() { wanted="$wanted $1"; }
 needs_build() {
     has cc && has gcc || need gcc
     has_header stdio.h || need libc6-dev
-    has c++ || need g++
     has make || need make
     has_cmake || need cmake
-    has ninja || need ninja-build
+    has ninja || want ninja-build
     has_header zlib.h || want zlib1g-dev
 }
 
 needs_test() {
     needs_build
+    has c++ || need g++
     has_python || need python3
     has pkg-config || need pkg-config
     has doxygen || want doxygen

@@ -13,8 +13,6 @@ results=$(mktemp -d) || exit 1
 trap 'rm -rf "$results"' EXIT
 trap 'exit 1' INT TERM
 unset ACRE_SIM ACRE_CONF ACRE_LOG
-generator=
-command -v ninja >/dev/null 2>&1 && generator='-G Ninja'
 
 # run NAME PRESET LABELS [CMAKE ARGUMENT...]: builds a preset, runs its tests.
 run() {
@@ -24,8 +22,7 @@ run() {
     [ "$name" = release ] && folder=build
     began=$(date +%s)
     echo "== $name: building"
-    # shellcheck disable=SC2086
-    if ! cmake --preset "$preset" $generator -B "$folder" --log-level=WARNING "$@" ||
+    if ! tools/configure.sh "$preset" "$folder" "$@" ||
        ! cmake --build "$folder" -j "$jobs" --target all acre_tests >"$results/$name.log" 2>&1; then
         tail -n 60 "$results/$name.log" 2>/dev/null
         echo "== $name: does not build"

@@ -12,8 +12,10 @@ for header in acre/*.h openreg.h; do
     cp "$folder/alone.c" "$folder/alone.cpp"
     "$CC" -std=c11 -pedantic -Wall -Wextra -Wstrict-prototypes -Werror -I. -fsyntax-only \
         "$folder/alone.c"
-    "$CXX" -std=c++17 -pedantic -Wall -Wextra -Werror -I. -fsyntax-only "$folder/alone.cpp"
+    [ -z "$CXX" ] ||
+        "$CXX" -std=c++17 -pedantic -Wall -Wextra -Werror -I. -fsyntax-only "$folder/alone.cpp"
     count=$((count + 1))
 done
 [ "$count" -ge 5 ] || { echo "only $count headers found"; exit 1; }
+[ -n "$CXX" ] || echo "skipped: no C++ compiler, so the headers were compiled as C only"
 echo "$count headers compile alone as C11 and C++17"
