@@ -31,8 +31,10 @@ test-long:
 test-build: release
 	@cmake --build build -j $(JOBS) --target acre_tests
 
-install: release
+install:
+	@tools/needs.sh build
 	@tools/configure.sh release build -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	@cmake --build build -j $(JOBS)
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
 
 docs:

@@ -8,6 +8,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 here=$(dirname "$0")
 at=$folder/moved
+lib=$(sed -n 's/^libdir=${prefix}.//p' "$ACRE_BUILD/acre.pc")
 
 "$CMAKE" --install "$ACRE_BUILD" --prefix "$folder/first" >/dev/null
 mv "$folder/first" "$at"
@@ -17,24 +18,24 @@ mv "$folder/first" "$at"
 {
     cd "$ACRE_SOURCE"
     find include -name '*.h'
-    grep -v '^#' "$here/installed.txt"
+    sed "/^#/d; s,^lib/,$lib/," "$here/installed.txt"
 } | sort >"$folder/expected"
 diff "$folder/expected" "$folder/found" || {
     echo "< expected and not installed, > installed and not expected"
     exit 1
 }
-[ "$(readlink "$at/lib/libacre.so")" = libacre.so.0 ]
+[ "$(readlink "$at/$lib/libacre.so")" = libacre.so.0 ]
 
 # 2. The command finds its library where it was moved to.
 env -i PATH="$PATH" "$at/bin/acre" --version | grep -q '^acre [0-9]'
 
 # 3. pkg-config.
 if command -v pkg-config >/dev/null 2>&1; then
-    export PKG_CONFIG_PATH="$at/lib/pkgconfig"
+    export PKG_CONFIG_PATH="$at/$lib/pkgconfig"
     # shellcheck disable=SC2046
     "$CC" -std=c11 -Wall -Werror "$here/use.c" -o "$folder/shared" \
         $(pkg-config --cflags --libs acre)
-    LD_LIBRARY_PATH="$at/lib" "$folder/shared"
+    LD_LIBRARY_PATH="$at/$lib" "$folder/shared"
     # The archive is named in full: -lacre alone would find the shared library.
     # shellcheck disable=SC2046
     "$CC" -std=c11 -Wall -Werror "$here/use.c" -o "$folder/static" \
