@@ -16,7 +16,8 @@ enum {
 };
 
 /* Name, what --help says about it. */
-#define CLI_COMMANDS(X)
+#define CLI_COMMANDS(X)                                                        \
+    X(devices, "what this machine offers")
 
 #define CLI_DECLARE(name, summary) int cmd_##name(int argc, char **argv);
 CLI_COMMANDS(CLI_DECLARE)
