@@ -55,9 +55,11 @@ typedef enum acre_cache_flag {
 
 /** What a cache is to be. Zero means default everywhere.
  *
- * Later sources win: the defaults; PYTORCH_CUDA_ALLOC_CONF or, when unset,
- * PYTORCH_HIP_ALLOC_CONF, else PYTORCH_ALLOC_CONF; the fields of this struct;
- * its string conf; ACRE_CONF. ACRE_CACHE_NO_ENVIRONMENT leaves only the struct.
+ * Later sources win: the defaults; the first that is set of
+ * PYTORCH_CUDA_ALLOC_CONF, PYTORCH_HIP_ALLOC_CONF and PYTORCH_ALLOC_CONF; the
+ * fields of this struct; its string conf; ACRE_CONF, whose presence also means
+ * that PyTorch's variables are not read. ACRE_CACHE_NO_ENVIRONMENT leaves only
+ * the struct.
  */
 typedef struct acre_cache_config {
     uint32_t struct_size; /**< sizeof(acre_cache_config).                                  */

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* From a miss to a block, in the order PyTorch's allocator tries:
+ *
+ *   1. callbacks that may free something, then the pool again
+ *   2. garbage collection, when there is a limit and a threshold
+ *   3. the device
+ *   4. one or a few oversize blocks released, then the device
+ *   5. everything idle released, after waiting for pending uses, then the device
+ *
+ * A refusal ahead (throw_on_cudamalloc_oom) at 3 ends it; so does any failure of
+ * the device that is not about memory. */
+#include "backend/backend.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/status.h"
+#include "cache/cache.h"
+#include "cache/size.h"
+
+/* What the device is asked for, rounded to what it accepts; 0: cannot be. */
+static size_t device_bytes(const struct acre_device *device, size_t bytes)
+{
+    uint64_t unit = device->info.alloc_granularity, rest = unit ? bytes % unit : 0;
+
+    if (!rest)
+        return bytes;
+    return size_fits(bytes, unit - rest, SIZE_MAX) ? bytes + (size_t)(unit - rest) : 0;
+}
+
+static bool is_about_memory(acre_status status)
+{
+    return status == ACRE_ERR_DEVICE_MEMORY || status == ACRE_ERR_LIMIT;
+}
+
+/* Whether the limits allow so many bytes more. */
+static acre_status check_limits(acre_cache *cache, struct request *request)
+{
+    size_t bytes = request->segment_bytes;
+
+    if (!bytes || !size_fits(cache->held_bytes, bytes, cache->limit_bytes))
+        return ACRE_ERR_LIMIT;
+    if (cache->conf.is_rejecting) {
+        double share = cache->conf.memory_fraction * (double)cache->device->info.total_bytes;
+        if (!size_fits(cache->held_bytes, bytes, (uint64_t)share)) {
+            request->is_rejected = true;
+            return ACRE_ERR_REJECTED;
+        }
+    }
+    return ACRE_OK;
+}
+
+/* Asks the device with the lock dropped if so configured. The bytes are already
+ * charged, so the limit holds meanwhile. */
+static acre_status ask_device(acre_cache *cache, size_t bytes, void **out)
+{
+    struct acre_device *device = cache->device;
+    bool drops_lock = cache->conf.drops_lock;
+
+    if (drops_lock)
+        lock_drop(&cache->lock);
+    acre_status status = device->ops->alloc(device->self, device->index, bytes, out);
+    if (drops_lock)
+        lock_take(&cache->lock);
+    return status;
+}
+
+static void count_obtained(acre_cache *cache, struct segment *segment)
+{
+    bool is_small = segment->pool->is_small;
+
+    stats_up(&cache->stats.segment, is_small, 1);
+    stats_up(&cache->stats.reserved_bytes, is_small, segment->bytes);
+    cache->stats.num_device_alloc++;
+    if (segment->bytes >= cache->conf.max_split_bytes) {
+        segment->is_oversize = true;
+        stat_up(&cache->stats.oversize_segments, 1);
+    }
+}
+
+/* Obtains a segment of request->segment_bytes; its one block is in no index. */
+static acre_status obtain(acre_cache *cache, struct request *request, struct block **out)
+{
+    struct acre_device *device = cache->device;
+    struct segment *segment;
+    struct block *block;
+    void *base;
+    acre_status status = check_limits(cache, request);
+
+    if (status != ACRE_OK)
+        return status;
+    status = ACRE_ERR_HOST_MEMORY;
+    if (!block_store_reserve(&cache->blocks, 2))
+        return status;
+    segment = heap_alloc(sizeof *segment);
+    if (!segment)
+        return status;
+    block = block_create(&cache->blocks);
+    cache->held_bytes += request->segment_bytes;
+    status = ask_device(cache, request->segment_bytes, &base);
+    if (status != ACRE_OK)
+        goto destroy_block;
+    status = map_reserve(&cache->map, base, request->segment_bytes);
+    if (status != ACRE_OK || !block_store_reserve(&cache->blocks, 1)) {
+        status = status == ACRE_OK ? ACRE_ERR_HOST_MEMORY : status;
+        goto free_base;
+    }
+    segment_init(segment, block, request->pool, request->stream, base,
+                 request->segment_bytes, cache->order_next++);
+    block->state = BLOCK_FREE;
+    list_push_back(&cache->segments, &segment->link);
+    count_obtained(cache, segment);
+    *out = block;
+    return ACRE_OK;
+
+free_base:
+    device->ops->free(device->self, device->index, base);
+destroy_block:
+    cache->held_bytes -= request->segment_bytes;
+    block_destroy(&cache->blocks, block);
+    heap_free(segment);
+    return status;
+}
+
+/* Asks all callbacks for memory, with the lock dropped; whether one freed some. */
+static bool ask_reclaimers_locked(acre_cache *cache)
+{
+    struct observers *list = observers_hold(cache->reclaimers);
+    bool has_freed = false;
+
+    if (!list)
+        return false;
+    lock_drop(&cache->lock);
+    for (size_t i = 0; i < list->count; i++)
+        has_freed |= ((acre_cache_reclaim_fn)list->items[i].fn)(list->items[i].arg);
+    observers_drop(list);
+    lock_take(&cache->lock);
+    return has_freed;
+}
+
+/* Steps 4 and 5, after the device had nothing. */
+static acre_status release_and_obtain(acre_cache *cache, struct request *request,
+                                      struct block **out)
+{
+    acre_status status = ACRE_ERR_DEVICE_MEMORY;
+
+    if (cache->policy->relieve && cache->policy->relieve(cache)) {
+        *out = cache->policy->find(cache, request);
+        if (*out)
+            return ACRE_OK;
+    }
+    if (reclaim_available_locked(cache, request)) {
+        status = obtain(cache, request, out);
+        if (!is_about_memory(status))
+            return status;
+    }
+    status = reclaim_all_locked(cache);
+    if (status != ACRE_OK)
+        return status;
+    cache->stats.num_alloc_retries++;
+    return obtain(cache, request, out);
+}
+
+acre_status acquire_locked(acre_cache *cache, struct request *request, struct block **out)
+{
+    struct status_saved before;
+    acre_status status;
+
+    status_save(&before);
+    request->segment_bytes =
+        request->rounded
+            ? device_bytes(cache->device, cache->policy->segment_bytes(cache, request->rounded))
+            : 0;
+    if (ask_reclaimers_locked(cache) && request->rounded) {
+        *out = cache->policy->find(cache, request);
+        if (*out)
+            return ACRE_OK;
+    }
+    if (cache->limit_bytes != ACRE_CACHE_NO_LIMIT && cache->conf.gc_threshold > 0)
+        reclaim_garbage_locked(cache);
+    status = obtain(cache, request, out);
+    if (is_about_memory(status) && request->segment_bytes)
+        status = release_and_obtain(cache, request, out);
+    if (status == ACRE_OK)
+        status_restore(&before); /* what failed on the way is not the user's business */
+    else if (is_about_memory(status) || request->is_rejected)
+        request_gather_locked(cache, request);
+    if (is_about_memory(status) || request->is_rejected)
+        status = request->is_rejected ? ACRE_ERR_REJECTED : ACRE_ERR_DEVICE_MEMORY;
+    return status;
+}

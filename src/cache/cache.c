@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/* Public calls of the caching allocator: check, lock, engine, unlock. */
+#include "cache/cache.h"
+
+#include "backend/backend.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "cache/size.h"
+
+#include <math.h>
+#include <string.h>
+
+const struct policy *policy_get(acre_policy id)
+{
+    (void)id;
+    return &policy_torch;
+}
+
+/* ---- Life of a cache -------------------------------------------------------- */
+
+static uint64_t limit_of_fraction(const acre_cache *cache, double fraction)
+{
+    if (fraction >= 1)
+        return ACRE_CACHE_NO_LIMIT;
+    return (uint64_t)round(fraction * (double)cache->device->info.total_bytes);
+}
+
+/* Copies a configuration of any size; false when it does not say its size. */
+static bool config_copy(acre_cache_config *out, const acre_cache_config *config)
+{
+    *out = (acre_cache_config){.struct_size = sizeof *out};
+    if (!config)
+        return true;
+    if (config->struct_size < 2 * sizeof(uint32_t))
+        return false;
+    memcpy(out, config, config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
+    return true;
+}
+
+static acre_status cache_init(acre_cache *cache, const acre_cache_config *config,
+                              uint64_t *out_given)
+{
+    const char *text;
+    acre_status status = cache_conf_load(&cache->conf, config, &text, out_given);
+
+    if (status != ACRE_OK)
+        return status;
+    cache->conf_text = heap_strdup(text);
+    if (!cache->conf_text)
+        return ACRE_ERR_HOST_MEMORY;
+    status = map_init(&cache->map);
+    if (status != ACRE_OK)
+        return status;
+    cache->policy = policy_get((acre_policy)cache->conf.policy);
+    cache->limit_bytes = config->limit_bytes
+                             ? config->limit_bytes
+                             : limit_of_fraction(cache, cache->conf.memory_fraction);
+    stats_init(&cache->stats, cache_conf_signed(cache->conf.max_split_bytes));
+    pool_init(&cache->small, true);
+    pool_init(&cache->large, false);
+    status = cache->policy->pool_init(cache, &cache->small);
+    if (status != ACRE_OK)
+        return status;
+    status = cache->policy->pool_init(cache, &cache->large);
+    if (status != ACRE_OK)
+        cache->policy->pool_fini(cache, &cache->small);
+    return status;
+}
+
+acre_status acre_cache_create(acre_device *device, const acre_cache_config *config,
+                              acre_cache **out)
+{
+    acre_cache_config copy;
+    uint64_t given;
+
+    if (!device || !out || !config_copy(&copy, config))
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_cache_create: device and out are needed, and config, when "
+                           "given, says its struct_size");
+    acre_cache *cache = heap_zalloc(sizeof *cache);
+    if (!cache)
+        return ACRE_ERR_HOST_MEMORY;
+    cache->device = device;
+    list_init(&cache->segments);
+    list_init(&cache->direct);
+    block_store_init(&cache->blocks);
+    deferred_init(&cache->deferred, device);
+    acre_status status = cache_init(cache, &copy, &given);
+    if (status != ACRE_OK)
+        goto free_cache;
+    lock_init(&cache->lock, RANK_CACHE, "cache");
+    cache->is_forbidden = cache_conf_environment_disables();
+    atomic_init(&cache->is_enabled, !(copy.flags & ACRE_CACHE_DISABLED));
+    cache_conf_report_unused(cache->policy->id, given);
+    *out = cache;
+    return ACRE_OK;
+
+free_cache:
+    map_fini(&cache->map);
+    heap_free(cache->conf_text);
+    heap_free(cache);
+    return status;
+}
+
+/* Returns everything to the device, in use or not. */
+static void give_back_all(acre_cache *cache)
+{
+    struct acre_device *device = cache->device;
+
+    LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
+        struct segment *segment = CONTAINER_OF(link, struct segment, link);
+        if (device->ops->free(device->self, device->index, segment->base) != ACRE_OK)
+            log_line(ACRE_LOG_ERROR, "a segment of %zu bytes could not be returned: %s",
+                     segment->bytes, acre_last_error());
+        heap_free(segment);
+    }
+    LIST_FOR_EACH(link, &cache->direct) {
+        struct block *block = CONTAINER_OF(link, struct block, link);
+        if (device->ops->free(device->self, device->index, block->base) != ACRE_OK)
+            log_line(ACRE_LOG_ERROR, "%zu bytes could not be returned: %s", block->bytes,
+                     acre_last_error());
+    }
+}
+
+/* Uses are objects of the deferred part: blocks still live give theirs back. */
+static void forget_all_uses(acre_cache *cache)
+{
+    LIST_FOR_EACH(link, &cache->segments) {
+        struct block *block = CONTAINER_OF(link, struct segment, link)->first;
+        for (; block; block = block->next)
+            deferred_forget_uses(&cache->deferred, block);
+    }
+}
+
+void acre_cache_destroy(acre_cache *cache)
+{
+    struct status_saved before;
+
+    if (!cache)
+        return;
+    status_save(&before);
+    if (cache->policy->settle)
+        cache->policy->settle(cache);
+    if (cache->stats.allocation.all.current)
+        log_line(ACRE_LOG_WARN, "a cache ends with %lld allocations of %lld bytes live",
+                 (long long)cache->stats.allocation.all.current,
+                 (long long)cache->stats.allocated_bytes.all.current);
+    deferred_synchronize(&cache->deferred, engine_done_locked, cache);
+    forget_all_uses(cache);
+    give_back_all(cache);
+    cache->policy->pool_fini(cache, &cache->small);
+    cache->policy->pool_fini(cache, &cache->large);
+    deferred_fini(&cache->deferred);
+    map_fini(&cache->map);
+    block_store_fini(&cache->blocks);
+    observers_drop(cache->oom_observers);
+    observers_drop(cache->rejection_observers);
+    observers_drop(cache->reclaimers);
+    lock_fini(&cache->lock);
+    heap_free(cache->conf_text);
+    heap_free(cache);
+    status_restore(&before);
+}
+
+acre_policy acre_cache_policy(const acre_cache *cache)
+{
+    return cache->policy->id;
+}
+
+acre_device *acre_cache_device(const acre_cache *cache)
+{
+    return cache->device;
+}
+
+/* ---- Allocating --------------------------------------------------------------- */
+
+static acre_status fail_pointer(const void *pointer)
+{
+    return status_fail(ACRE_ERR_INVALID,
+                       "invalid device pointer: %p is not the first byte of a live allocation "
+                       "of this cache", pointer);
+}
+
+/* Straight from the device, while caching is off. */
+static acre_status alloc_direct(acre_cache *cache, size_t bytes, void **out)
+{
+    struct acre_device *device = cache->device;
+    uint64_t unit = device->info.alloc_granularity ? device->info.alloc_granularity : 1;
+    size_t rounded = (size_t)((bytes + unit - 1) / unit * unit);
+    void *base;
+
+    lock_take(&cache->lock);
+    acre_status status = ACRE_ERR_HOST_MEMORY;
+    if (!block_store_reserve(&cache->blocks, 1))
+        goto drop_lock;
+    status = device->ops->alloc(device->self, device->index, rounded, &base);
+    if (status != ACRE_OK)
+        goto drop_lock;
+    status = map_reserve(&cache->map, base, 1);
+    if (status != ACRE_OK) {
+        device->ops->free(device->self, device->index, base);
+        goto drop_lock;
+    }
+    struct block *block = block_create(&cache->blocks);
+    block->base = base;
+    block->bytes = rounded;
+    block->requested = bytes;
+    block->state = BLOCK_DIRECT;
+    list_push_back(&cache->direct, &block->link);
+    map_set(&cache->map, base, block);
+    *out = base;
+drop_lock:
+    lock_drop(&cache->lock);
+    return status;
+}
+
+static acre_status free_direct_locked(acre_cache *cache, struct block *block)
+{
+    struct acre_device *device = cache->device;
+    acre_status status = device->ops->free(device->self, device->index, block->base);
+
+    if (status != ACRE_OK)
+        return status;
+    map_clear(&cache->map, block->base);
+    list_remove(&block->link);
+    block_destroy(&cache->blocks, block);
+    return ACRE_OK;
+}
+
+acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out)
+{
+    struct request request;
+
+    if (UNLIKELY(!cache || !out))
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_alloc: cache and out are needed");
+    if (UNLIKELY(bytes - 1 >= SIZE_REQUEST_END - 1)) {
+        if (bytes)
+            return status_fail(ACRE_ERR_DEVICE_MEMORY,
+                               "out of memory: %zu bytes are more than 1EB (2^60 bytes)", bytes);
+        *out = NULL;
+        return ACRE_OK;
+    }
+    if (UNLIKELY(!acre_cache_is_enabled(cache)))
+        return alloc_direct(cache, bytes, out);
+    request.bytes = bytes;
+    request.stream = stream;
+    lock_take(&cache->lock);
+    acre_status status = engine_alloc_locked(cache, &request);
+    if (LIKELY(status == ACRE_OK)) {
+        struct block *block = request.block;
+        stats_live_add(&cache->stats, block->pool->is_small, block->bytes, bytes);
+        *out = block->base;
+    }
+    cache_check_locked(cache);
+    lock_drop(&cache->lock);
+    return LIKELY(status == ACRE_OK) ? status : request_failed(cache, &request, status);
+}
+
+/* Frees a live block with its share of the statistics. */
+static acre_status free_locked(acre_cache *cache, struct block *block)
+{
+    bool is_small = block->pool->is_small;
+    size_t bytes = block->bytes;
+    acre_status status = engine_free_locked(cache, block);
+
+    if (LIKELY(status == ACRE_OK))
+        stats_live_drop(&cache->stats, is_small, bytes);
+    return status;
+}
+
+acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, void *address)
+{
+    struct request request = {.bytes = bytes, .stream = stream};
+    struct block *prefix = NULL;
+
+    if (!cache)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_alloc_at: a cache is needed");
+    if (!acre_cache_is_enabled(cache))
+        return status_fail(ACRE_ERR_STATE, "acre_cache_alloc_at: caching is switched off");
+    if (bytes == 0)
+        return ACRE_OK;
+    if ((uintptr_t)address % BLOCK_UNIT)
+        return status_fail(ACRE_ERR_INVALID,
+                           "address %p is not a multiple of kMinBlockSize, %zu bytes", address,
+                           BLOCK_UNIT);
+    lock_take(&cache->lock);
+    acre_status status = bytes < SIZE_REQUEST_END
+                             ? engine_alloc_at_locked(cache, &request, address, &prefix)
+                             : status_fail(ACRE_ERR_NOT_FOUND, "%zu bytes are too many", bytes);
+    if (status == ACRE_OK) {
+        if (prefix)
+            stats_live_add(&cache->stats, prefix->pool->is_small, prefix->bytes,
+                           prefix->requested);
+        stats_live_add(&cache->stats, request.pool->is_small, request.block->bytes, bytes);
+        if (prefix)
+            free_locked(cache, prefix);
+    }
+    cache_check_locked(cache);
+    lock_drop(&cache->lock);
+    return status;
+}
+
+acre_status acre_cache_free(acre_cache *cache, void *pointer)
+{
+    acre_status status;
+
+    if (UNLIKELY(!cache))
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_free: a cache is needed");
+    if (UNLIKELY(!pointer))
+        return ACRE_OK;
+    lock_take(&cache->lock);
+    struct block *block = engine_find_locked(cache, pointer);
+    if (UNLIKELY(!block))
+        status = fail_pointer(pointer);
+    else if (UNLIKELY(block->state == BLOCK_DIRECT))
+        status = free_direct_locked(cache, block);
+    else
+        status = free_locked(cache, block);
+    cache_check_locked(cache);
+    lock_drop(&cache->lock);
+    return status;
+}
+
+acre_status acre_cache_record_stream(acre_cache *cache, void *pointer, void *stream)
+{
+    acre_status status = ACRE_OK;
+
+    if (!cache)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_record_stream: a cache is needed");
+    if (!pointer)
+        return ACRE_OK;
+    lock_take(&cache->lock);
+    struct block *block = engine_find_locked(cache, pointer);
+    if (!block)
+        status = fail_pointer(pointer);
+    else if (block->state == BLOCK_LIVE && block->stream != stream &&
+             device_has(cache->device, ACRE_CAP_STREAMS))
+        status = deferred_use(&cache->deferred, block, stream);
+    lock_drop(&cache->lock);
+    return status;
+}
+
+acre_status acre_cache_empty(acre_cache *cache)
+{
+    if (!cache)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_empty: a cache is needed");
+    lock_take(&cache->lock);
+    if (cache->policy->relieve)
+        cache->policy->relieve(cache);
+    acre_status status = reclaim_all_locked(cache);
+    deferred_trim(&cache->deferred);
+    cache_check_locked(cache);
+    lock_drop(&cache->lock);
+    return status;
+}
+
+acre_status acre_cache_base(acre_cache *cache, void *pointer, void **out_base,
+                            uint64_t *out_bytes)
+{
+    acre_status status = ACRE_OK;
+
+    if (!cache || !out_base || !out_bytes)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_base: an argument is NULL");
+    lock_take(&cache->lock);
+    struct block *block = pointer ? engine_find_locked(cache, pointer) : NULL;
+    if (!block) {
+        status = fail_pointer(pointer);
+    } else if (!block->segment) {
+        *out_base = block->base;
+        *out_bytes = block->bytes;
+    } else {
+        *out_base = block->segment->base;
+        *out_bytes = block->segment->bytes;
+    }
+    lock_drop(&cache->lock);
+    return status;
+}
+
+acre_status acre_cache_block_bytes(acre_cache *cache, void *pointer, uint64_t *out_bytes)
+{
+    acre_status status = ACRE_OK;
+
+    if (!cache || !out_bytes)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_block_bytes: an argument is NULL");
+    lock_take(&cache->lock);
+    struct block *block = pointer ? engine_find_locked(cache, pointer) : NULL;
+    if (block)
+        *out_bytes = block->bytes;
+    else
+        status = fail_pointer(pointer);
+    lock_drop(&cache->lock);
+    return status;
+}

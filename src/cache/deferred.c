@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/deferred.h"
+
+#include "backend/backend.h"
+#include "base/check.h"
+#include "base/heap.h"
+
+/* The events waited for on one stream, oldest first. */
+struct queue {
+    struct list link;    /* in deferred.queues */
+    struct list entries;
+    void *stream;
+};
+
+struct entry {
+    struct list link;    /* in a queue, in a list under construction, or spare */
+    void *event;
+    struct block *block;
+    struct queue *queue; /* where it will go; only while under construction    */
+};
+
+void deferred_init(struct deferred *deferred, struct acre_device *device)
+{
+    *deferred = (struct deferred){.device = device};
+    list_init(&deferred->queues);
+    list_init(&deferred->spare_entries);
+}
+
+static void event_destroy(struct deferred *deferred, void *event)
+{
+    struct acre_device *device = deferred->device;
+
+    device->ops->event_destroy(device->self, device->index, event);
+    deferred->event_count--;
+}
+
+void deferred_trim(struct deferred *deferred)
+{
+    while (deferred->idle_count > 0)
+        event_destroy(deferred, deferred->idle_events[--deferred->idle_count]);
+}
+
+static void free_entries(struct list *entries)
+{
+    LIST_FOR_EACH_SAFE(link, after, entries) {
+        list_remove(link);
+        heap_free(CONTAINER_OF(link, struct entry, link));
+    }
+}
+
+void deferred_fini(struct deferred *deferred)
+{
+    LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
+        struct queue *queue = CONTAINER_OF(link, struct queue, link);
+        LIST_FOR_EACH(at, &queue->entries)
+            event_destroy(deferred, CONTAINER_OF(at, struct entry, link)->event);
+        free_entries(&queue->entries);
+        list_remove(&queue->link);
+        heap_free(queue);
+    }
+    deferred_trim(deferred);
+    free_entries(&deferred->spare_entries);
+    for (struct use *use = deferred->spare_uses, *next; use; use = next) {
+        next = use->next;
+        heap_free(use);
+    }
+    heap_free(deferred->idle_events);
+}
+
+acre_status deferred_use(struct deferred *deferred, struct block *block, void *stream)
+{
+    struct use *use;
+
+    CHECK(block->state == BLOCK_LIVE);
+    for (use = block->uses; use; use = use->next)
+        if (use->stream == stream)
+            return ACRE_OK;
+    use = deferred->spare_uses;
+    if (use)
+        deferred->spare_uses = use->next;
+    else
+        use = heap_alloc(sizeof *use);
+    if (!use)
+        return ACRE_ERR_HOST_MEMORY;
+    use->stream = stream;
+    use->next = block->uses;
+    block->uses = use;
+    return ACRE_OK;
+}
+
+void deferred_forget_uses(struct deferred *deferred, struct block *block)
+{
+    while (block->uses) {
+        struct use *use = block->uses;
+        block->uses = use->next;
+        use->next = deferred->spare_uses;
+        deferred->spare_uses = use;
+    }
+}
+
+/* Gives an idle event, or a new one for which the stack has room. */
+static acre_status event_take(struct deferred *deferred, void **out)
+{
+    struct acre_device *device = deferred->device;
+
+    if (deferred->idle_count > 0) {
+        *out = deferred->idle_events[--deferred->idle_count];
+        return ACRE_OK;
+    }
+    if (deferred->event_count == deferred->idle_capacity) {
+        size_t capacity = deferred->idle_capacity ? 2 * deferred->idle_capacity : 16;
+        void **grown = heap_realloc(deferred->idle_events, capacity * sizeof *grown);
+        if (!grown)
+            return ACRE_ERR_HOST_MEMORY;
+        deferred->idle_events = grown;
+        deferred->idle_capacity = capacity;
+    }
+    acre_status status = device->ops->event_create(device->self, device->index, 0, out);
+    if (status == ACRE_OK)
+        deferred->event_count++;
+    return status;
+}
+
+static void event_put(struct deferred *deferred, void *event)
+{
+    CHECK(deferred->idle_count < deferred->idle_capacity);
+    deferred->idle_events[deferred->idle_count++] = event;
+}
+
+static struct queue *queue_for(struct deferred *deferred, void *stream)
+{
+    struct queue *queue;
+
+    LIST_FOR_EACH(link, &deferred->queues) {
+        queue = CONTAINER_OF(link, struct queue, link);
+        if (queue->stream == stream)
+            return queue;
+    }
+    queue = heap_alloc(sizeof *queue);
+    if (!queue)
+        return NULL;
+    queue->stream = stream;
+    list_init(&queue->entries);
+    list_push_back(&deferred->queues, &queue->link);
+    return queue;
+}
+
+static void queue_drop_if_empty(struct queue *queue)
+{
+    if (!list_empty(&queue->entries))
+        return;
+    list_remove(&queue->link);
+    heap_free(queue);
+}
+
+static struct entry *entry_take(struct deferred *deferred)
+{
+    struct entry *entry;
+
+    if (list_empty(&deferred->spare_entries)) {
+        entry = heap_alloc(sizeof *entry);
+        if (entry)
+            list_init(&entry->link);
+        return entry;
+    }
+    entry = CONTAINER_OF(deferred->spare_entries.next, struct entry, link);
+    list_remove(&entry->link);
+    return entry;
+}
+
+/* Records an event on stream and gives an entry for it, in no list. */
+static acre_status entry_make(struct deferred *deferred, struct block *block, void *stream,
+                              struct entry **out)
+{
+    struct acre_device *device = deferred->device;
+    struct entry *entry = entry_take(deferred);
+    acre_status status = ACRE_ERR_HOST_MEMORY;
+
+    if (!entry)
+        return status;
+    entry->block = block;
+    entry->queue = queue_for(deferred, stream);
+    if (!entry->queue)
+        goto put_entry;
+    status = event_take(deferred, &entry->event);
+    if (status != ACRE_OK)
+        goto drop_queue;
+    status = device->ops->event_record(device->self, device->index, entry->event, stream);
+    if (status != ACRE_OK)
+        goto put_event;
+    *out = entry;
+    return ACRE_OK;
+
+put_event:
+    event_put(deferred, entry->event);
+drop_queue:
+    queue_drop_if_empty(entry->queue);
+put_entry:
+    list_push_front(&deferred->spare_entries, &entry->link);
+    return status;
+}
+
+acre_status deferred_add(struct deferred *deferred, struct block *block)
+{
+    struct list made;
+    acre_status status = ACRE_OK;
+
+    CHECK(block->state == BLOCK_LIVE && block->uses);
+    list_init(&made);
+    for (struct use *use = block->uses; use && status == ACRE_OK; use = use->next) {
+        struct entry *entry = NULL;
+        status = entry_make(deferred, block, use->stream, &entry);
+        if (status == ACRE_OK)
+            list_push_front(&made, &entry->link);
+    }
+    LIST_FOR_EACH_SAFE(link, after, &made) {
+        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        list_remove(&entry->link);
+        if (status == ACRE_OK) {
+            list_push_back(&entry->queue->entries, &entry->link);
+            deferred->pending_count++;
+            block->event_count++;
+        } else {
+            event_put(deferred, entry->event);
+            queue_drop_if_empty(entry->queue);
+            list_push_front(&deferred->spare_entries, &entry->link);
+        }
+    }
+    if (status != ACRE_OK)
+        return status;
+    deferred_forget_uses(deferred, block);
+    block->state = BLOCK_WAITING;
+    return ACRE_OK;
+}
+
+/* An event has completed. */
+static void entry_finish(struct deferred *deferred, struct entry *entry, deferred_done_fn done,
+                         void *arg)
+{
+    struct block *block = entry->block;
+
+    list_remove(&entry->link);
+    event_put(deferred, entry->event);
+    list_push_front(&deferred->spare_entries, &entry->link);
+    deferred->pending_count--;
+    CHECK(block->state == BLOCK_WAITING && block->event_count > 0);
+    if (--block->event_count == 0)
+        done(arg, block);
+}
+
+acre_status deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, void *arg)
+{
+    struct acre_device *device = deferred->device;
+
+    LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
+        struct queue *queue = CONTAINER_OF(link, struct queue, link);
+        while (!list_empty(&queue->entries)) {
+            struct entry *entry = CONTAINER_OF(queue->entries.next, struct entry, link);
+            acre_status status =
+                device->ops->event_query(device->self, device->index, entry->event);
+            if (status == ACRE_ERR_NOT_READY)
+                break;
+            if (status != ACRE_OK)
+                return status;
+            entry_finish(deferred, entry, done, arg);
+        }
+        queue_drop_if_empty(queue);
+    }
+    return ACRE_OK;
+}
+
+acre_status deferred_synchronize(struct deferred *deferred, deferred_done_fn done, void *arg)
+{
+    struct acre_device *device = deferred->device;
+    acre_status first = ACRE_OK;
+
+    LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
+        struct queue *queue = CONTAINER_OF(link, struct queue, link);
+        LIST_FOR_EACH_SAFE(at, behind, &queue->entries) {
+            struct entry *entry = CONTAINER_OF(at, struct entry, link);
+            acre_status status =
+                device->ops->event_synchronize(device->self, device->index, entry->event);
+            if (status == ACRE_OK)
+                entry_finish(deferred, entry, done, arg);
+            else if (first == ACRE_OK)
+                first = status;
+        }
+        queue_drop_if_empty(queue);
+    }
+    return first;
+}
+
+bool deferred_check(const struct deferred *deferred, const char **fact)
+{
+    uint64_t count = 0;
+
+    LIST_FOR_EACH(link, &deferred->queues) {
+        const struct queue *queue = CONTAINER_OF(link, struct queue, link);
+        LIST_FOR_EACH(at, &queue->entries) {
+            const struct entry *entry = CONTAINER_OF(at, struct entry, link);
+            *fact = "deferred: a queued block waits";
+            if (entry->block->state != BLOCK_WAITING)
+                return false;
+            count++;
+        }
+        *fact = "deferred: no queue is empty";
+        if (list_empty(&queue->entries))
+            return false;
+    }
+    *fact = "deferred: the count is that of the queues";
+    if (count != deferred->pending_count)
+        return false;
+    *fact = "deferred: every event is idle or queued";
+    return deferred->idle_count + count == deferred->event_count;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks that were freed while other streams may still use them.
+ *
+ * A live block collects the streams that use it besides its own (uses). When it
+ * is freed, an event is recorded on each of them and the block waits in one
+ * queue per stream; the last event that completes sets it free. Queues are
+ * looked at from the front only: one query per stream that is still busy.
+ *
+ * Events are kept for reuse, the most recently returned first. Adding a block
+ * either queues all its events or changes nothing.
+ *
+ * Not thread-safe: the owner's lock is held around every call.
+ */
+#ifndef SRC_CACHE_DEFERRED_H
+#define SRC_CACHE_DEFERRED_H
+
+#include "cache/block.h"
+
+#include <acre/base.h>
+
+struct acre_device;
+
+/* A stream that uses a block besides its own. */
+struct use {
+    void *stream;
+    struct use *next;
+};
+
+struct deferred {
+    struct acre_device *device;
+    struct list queues;        /* of struct queue, in order of first wait     */
+    uint64_t pending_count;    /* events in all queues                        */
+    void **idle_events;        /* stack of events that may be recorded anew   */
+    size_t idle_count;
+    size_t event_count;        /* created and not destroyed; the stack has room
+                                  for all of them                             */
+    size_t idle_capacity;
+    struct use *spare_uses;
+    struct list spare_entries;
+};
+
+/* Called when the last event of a block, still WAITING, has completed. */
+typedef void (*deferred_done_fn)(void *arg, struct block *block);
+
+void deferred_init(struct deferred *deferred, struct acre_device *device);
+/* Destroys events and queues; blocks still waiting are forgotten. */
+void deferred_fini(struct deferred *deferred);
+
+/* Notes that stream uses a live block; repetitions are fine.
+ * Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status deferred_use(struct deferred *deferred, struct block *block, void *stream);
+/* Forgets the uses of a block that is given up. */
+void deferred_forget_uses(struct deferred *deferred, struct block *block);
+
+/* Records an event on every stream that uses block and lets it wait for them:
+ * LIVE with uses becomes WAITING. On failure nothing has changed.
+ * Errors: ACRE_ERR_HOST_MEMORY, what the device answers. */
+acre_status deferred_add(struct deferred *deferred, struct block *block);
+
+/* Looks at the front of every queue and calls done for blocks set free. Stops
+ * at an error of the device, which a later call meets again. */
+acre_status deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, void *arg);
+static inline acre_status deferred_collect(struct deferred *deferred, deferred_done_fn done,
+                                           void *arg)
+{
+    if (__builtin_expect(deferred->pending_count == 0, 1))
+        return ACRE_OK;
+    return deferred_collect_slow(deferred, done, arg);
+}
+
+/* Waits for every event; done as above. Goes on after an error and gives the
+ * first one. */
+acre_status deferred_synchronize(struct deferred *deferred, deferred_done_fn done, void *arg);
+
+/* Destroys idle events. */
+void deferred_trim(struct deferred *deferred);
+
+/* Whether queues and counts agree. */
+bool deferred_check(const struct deferred *deferred, const char **fact);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine: moves blocks between pools, users and queues and accounts for it,
+ * whatever the policy. Live statistics are the caller's (stats.h). */
+#include "backend/backend.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "cache/cache.h"
+#include "cache/size.h"
+
+/* Accounts for a block that leaves the pool: whole, or with a tail that stays. */
+static inline void count_taken(acre_cache *cache, bool is_small, bool was_split,
+                               const struct block *block, const struct block *tail)
+{
+    acre_cache_stats *stats = &cache->stats;
+
+    if (tail && !was_split) {
+        stats_up(&stats->inactive_split, is_small, 1);
+        stats_up(&stats->inactive_split_bytes, is_small, tail->bytes);
+    } else if (tail) {
+        stats_down(&stats->inactive_split_bytes, is_small, block->bytes);
+    } else if (was_split) {
+        stats_down(&stats->inactive_split, is_small, 1);
+        stats_down(&stats->inactive_split_bytes, is_small, block->bytes);
+    }
+}
+
+/* Makes a FREE block that is in no index LIVE, cut to bytes when is_split. A
+ * spare block object must be there. */
+static struct block *commit(acre_cache *cache, struct block *block, size_t bytes,
+                            size_t requested, bool is_split)
+{
+    bool was_split = block_is_split(block), is_small = block->pool->is_small;
+    struct block *tail = NULL;
+
+    if (is_split) {
+        tail = block;
+        block = block_split(&cache->blocks, tail, bytes);
+        tail->state = BLOCK_FREE;
+        cache->policy->insert(tail->pool, tail);
+    }
+    count_taken(cache, is_small, was_split, block, tail);
+    block->state = BLOCK_LIVE;
+    block->requested = requested;
+    if (UNLIKELY(block->bytes >= cache->conf.max_split_bytes)) {
+        block->is_oversize = true;
+        stat_up(&cache->stats.oversize_allocations, 1);
+    }
+    map_set(&cache->map, block->base, block);
+    return block;
+}
+
+static bool may_split(const acre_cache *cache, const struct block *block, size_t rounded)
+{
+    return block->bytes > rounded && cache->policy->may_split(cache, block, rounded);
+}
+
+acre_status engine_alloc_locked(acre_cache *cache, struct request *request)
+{
+    const struct policy *policy = cache->policy;
+    acre_status status = engine_collect_locked(cache);
+    struct block *block;
+
+    if (UNLIKELY(status != ACRE_OK))
+        return status;
+    if (UNLIKELY(!block_store_reserve(&cache->blocks, 1)))
+        return ACRE_ERR_HOST_MEMORY;
+    request->is_rejected = false;
+    request->rounded = policy->round(cache, request->bytes);
+    request->pool = policy->is_small(request->rounded) ? &cache->small : &cache->large;
+    block = request->rounded ? policy->find(cache, request) : NULL;
+    if (UNLIKELY(!block)) {
+        status = acquire_locked(cache, request, &block);
+        if (status != ACRE_OK)
+            return status;
+        /* The lock may have been dropped and the spare object used. */
+        if (!block_store_reserve(&cache->blocks, 1)) {
+            policy->insert(block->pool, block);
+            return ACRE_ERR_HOST_MEMORY;
+        }
+    }
+    request->block = commit(cache, block, request->rounded, request->bytes,
+                            may_split(cache, block, request->rounded));
+    cache_check_locked(cache);
+    return ACRE_OK;
+}
+
+/* The FREE block of stream that covers [address, address + bytes), or NULL. */
+static struct block *find_around(const acre_cache *cache, const struct pool *pool,
+                                 const void *stream, const char *address, size_t bytes)
+{
+    LIST_FOR_EACH(link, &cache->segments) {
+        const struct segment *segment = CONTAINER_OF(link, struct segment, link);
+        if (segment->pool != pool || address < segment->base ||
+            address >= segment->base + segment->bytes)
+            continue;
+        struct block *block = segment->first;
+        while (address >= block->base + block->bytes)
+            block = block->next;
+        bool fits = size_fits((uint64_t)(address - block->base), bytes, block->bytes);
+        return block->state == BLOCK_FREE && block->stream == stream && fits ? block : NULL;
+    }
+    return NULL;
+}
+
+acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, char *address,
+                                   struct block **out_prefix)
+{
+    const struct policy *policy = cache->policy;
+    acre_status status = engine_collect_locked(cache);
+    struct block *block, *prefix = NULL;
+
+    if (status != ACRE_OK)
+        return status;
+    if (!block_store_reserve(&cache->blocks, 2))
+        return ACRE_ERR_HOST_MEMORY;
+    request->rounded = policy->round(cache, request->bytes);
+    request->pool = policy->is_small(request->rounded) ? &cache->small : &cache->large;
+    block = request->rounded ? find_around(cache, request->pool, request->stream, address,
+                                           request->rounded)
+                             : NULL;
+    if (!block)
+        return status_fail(ACRE_ERR_NOT_FOUND,
+                           "Could not allocate CUDA storage at exact address %p: no free block "
+                           "of this stream covers the %zu bytes there; allocate where the "
+                           "cache holds free memory",
+                           (void *)address, request->rounded);
+    policy->remove(block->pool, block);
+    if (address > block->base) {
+        size_t bytes = (size_t)(address - block->base);
+        prefix = commit(cache, block, bytes, bytes, true);
+        policy->remove(block->pool, block);
+    }
+    request->block = commit(cache, block, request->rounded, request->bytes,
+                            may_split(cache, block, request->rounded));
+    *out_prefix = prefix;
+    return ACRE_OK;
+}
+
+void engine_put_locked(acre_cache *cache, struct block *block)
+{
+    const struct policy *policy = cache->policy;
+    struct pool *pool = block->pool;
+    struct block *neighbour;
+    int64_t count = 0, bytes = 0;
+
+    CHECK(block->state == BLOCK_LIVE || block->state == BLOCK_WAITING);
+    CHECK(!block->uses && !block->event_count);
+    map_clear(&cache->map, block->base);
+    neighbour = block->prev;
+    if (neighbour && neighbour->state == BLOCK_FREE) {
+        policy->remove(pool, neighbour);
+        count--;
+        bytes -= (int64_t)neighbour->bytes;
+        block_merge(&cache->blocks, block, neighbour);
+    }
+    neighbour = block->next;
+    if (neighbour && neighbour->state == BLOCK_FREE) {
+        policy->remove(pool, neighbour);
+        count--;
+        bytes -= (int64_t)neighbour->bytes;
+        block_merge(&cache->blocks, block, neighbour);
+    }
+    block->state = BLOCK_FREE;
+    policy->insert(pool, block);
+    if (block_is_split(block)) {
+        count++;
+        bytes += (int64_t)block->bytes;
+    }
+    stats_move(&cache->stats.inactive_split, pool->is_small, count);
+    stats_move(&cache->stats.inactive_split_bytes, pool->is_small, bytes);
+}
+
+void engine_done_locked(void *arg, struct block *block)
+{
+    acre_cache *cache = arg;
+
+    cache->policy->retire(cache, block);
+    engine_put_locked(cache, block);
+}
+
+acre_status engine_collect_locked(acre_cache *cache)
+{
+    return deferred_collect(&cache->deferred, engine_done_locked, cache);
+}
+
+acre_status engine_free_locked(acre_cache *cache, struct block *block)
+{
+    CHECK(block->state == BLOCK_LIVE);
+    if (UNLIKELY(block->uses)) {
+        acre_status status = deferred_add(&cache->deferred, block);
+        if (status != ACRE_OK)
+            return status;
+    }
+    if (UNLIKELY(block->is_oversize)) {
+        block->is_oversize = false;
+        stat_down(&cache->stats.oversize_allocations, 1);
+    }
+    if (LIKELY(block->state == BLOCK_LIVE))
+        engine_done_locked(cache, block);
+    return ACRE_OK;
+}
+
+struct block *engine_find_locked(const acre_cache *cache, const void *pointer)
+{
+    struct block *block = map_find(&cache->map, pointer);
+
+    if (!block || block->base != pointer)
+        return NULL;
+    return block->state == BLOCK_LIVE || block->state == BLOCK_DIRECT ? block : NULL;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* The placement decisions of a cache, as a table chosen at creation.
+ *
+ * The engine finds, cuts, joins and accounts for blocks; a policy says how
+ * large a block is, which pool and segment size serve it, which free block to
+ * take and whether to cut it, and keeps the index of free blocks.
+ *
+ * Every entry is called with the cache's lock held and must not drop it.
+ */
+#ifndef SRC_CACHE_POLICY_H
+#define SRC_CACHE_POLICY_H
+
+#include <acre/cache.h>
+
+struct block;
+struct pool;
+struct request;
+
+struct policy {
+    acre_policy id;
+    const char *name;
+
+    /* Block size for a request; 0 when it cannot be represented. */
+    size_t (*round)(const acre_cache *cache, size_t bytes);
+    /* Whether the small pool serves a block of that size. */
+    bool (*is_small)(size_t rounded);
+    /* What to ask of the device for a block of that size; 0 as above. */
+    size_t (*segment_bytes)(const acre_cache *cache, size_t rounded);
+
+    /* Prepares the index of a pool, and ends it. Errors: ACRE_ERR_HOST_MEMORY. */
+    acre_status (*pool_init)(acre_cache *cache, struct pool *pool);
+    void (*pool_fini)(acre_cache *cache, struct pool *pool);
+    /* Puts a FREE block into the index of its pool, and takes one out. */
+    void (*insert)(struct pool *pool, struct block *block);
+    void (*remove)(struct pool *pool, struct block *block);
+    /* Walks the index in an order of the policy's choice; NULL at the end. The
+     * current block may be removed once the next one is known. */
+    struct block *(*first)(const struct pool *pool);
+    struct block *(*next)(const struct pool *pool, const struct block *block);
+    /* A block that serves the request, taken out of the index; NULL: none. */
+    struct block *(*find)(acre_cache *cache, const struct request *request);
+    /* Whether to cut the request off that block, which is larger. */
+    bool (*may_split)(const acre_cache *cache, const struct block *block, size_t rounded);
+
+    /* Nobody uses the block any more; it goes back to its pool next. */
+    void (*retire)(acre_cache *cache, struct block *block);
+    /* Gives back free blocks held outside the pools; whether there were any.
+     * NULL: a policy without such. */
+    bool (*relieve)(acre_cache *cache);
+    /* Brings cache->stats up to date before they are read or reset, and goes on
+     * from what is in there afterwards. NULL: they always are. */
+    void (*settle)(acre_cache *cache);
+    void (*resume)(acre_cache *cache);
+    /* Whether the index of a pool is sound; names the fact that does not hold. */
+    bool (*pool_check)(const struct pool *pool, const char **fact);
+};
+
+/* The table of a policy; never NULL. */
+const struct policy *policy_get(acre_policy id);
+
+extern const struct policy policy_torch;
+
+#endif

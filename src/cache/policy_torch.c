@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* Policy torch: the decisions of PyTorch's allocator, to the byte.
+ *
+ * Best fit by (stream, size, age of the segment, address); the small pool cuts
+ * whenever 512 bytes remain, the large one only when more than 1 MiB does and
+ * the request is below max_split_size. */
+#include "cache/cache.h"
+#include "cache/size.h"
+
+static size_t torch_round(const acre_cache *cache, size_t bytes)
+{
+    return size_round(&cache->conf, bytes);
+}
+
+static size_t torch_segment_bytes(const acre_cache *cache, size_t rounded)
+{
+    return size_segment(&cache->conf, rounded);
+}
+
+static acre_status torch_pool_init(acre_cache *cache, struct pool *pool)
+{
+    (void)cache;
+    (void)pool;
+    return ACRE_OK;
+}
+
+static void torch_pool_fini(acre_cache *cache, struct pool *pool)
+{
+    (void)cache;
+    (void)pool;
+}
+
+static struct block *torch_next(const struct pool *pool, const struct block *block)
+{
+    (void)pool;
+    return pool_next(block);
+}
+
+static struct block *torch_find(acre_cache *cache, const struct request *request)
+{
+    const struct cache_conf *conf = &cache->conf;
+    struct pool *pool = request->pool;
+    size_t rounded = request->rounded;
+
+    /* The clock of garbage collection ticks at every search while it is on. */
+    if (conf->gc_threshold > 0 && cache->limit_bytes != ACRE_CACHE_NO_LIMIT)
+        pool->find_count++;
+    struct block *block = pool_find(pool, request->stream, rounded);
+    if (!block)
+        return NULL;
+    if (rounded < conf->max_split_bytes && block->bytes >= conf->max_split_bytes)
+        return NULL;
+    if (rounded >= conf->max_split_bytes &&
+        block->bytes - rounded >= conf->max_non_split_rounding_bytes)
+        return NULL;
+    pool_remove(pool, block);
+    return block;
+}
+
+static bool torch_may_split(const acre_cache *cache, const struct block *block, size_t rounded)
+{
+    size_t rest = block->bytes - rounded;
+
+    if (block->pool->is_small)
+        return rest >= BLOCK_UNIT;
+    return rounded < cache->conf.max_split_bytes && rest > SIZE_SMALL_MAX;
+}
+
+static void torch_retire(acre_cache *cache, struct block *block)
+{
+    stats_live_retire(&cache->stats, block->pool->is_small, block->bytes, block->requested);
+}
+
+const struct policy policy_torch = {
+    .id = ACRE_POLICY_TORCH,
+    .name = "torch",
+    .round = torch_round,
+    .is_small = size_is_small,
+    .segment_bytes = torch_segment_bytes,
+    .pool_init = torch_pool_init,
+    .pool_fini = torch_pool_fini,
+    .insert = pool_insert,
+    .remove = pool_remove,
+    .first = pool_first,
+    .next = torch_next,
+    .find = torch_find,
+    .may_split = torch_may_split,
+    .retire = torch_retire,
+    .pool_check = pool_check,
+};

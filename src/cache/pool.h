@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Free blocks of one pool, ordered by (stream, size, order, address).
+ *
+ * Policy torch takes the first block that is large enough, so among equal sizes
+ * the one of the oldest segment, then the lowest address, is reused first. Every
+ * step is logarithmic. Other policies keep their own index behind `index` and
+ * leave the tree empty.
+ *
+ * Not thread-safe: the owner's lock is held around every call.
+ * Blocks are linked through block->node and are not owned.
+ */
+#ifndef SRC_CACHE_POOL_H
+#define SRC_CACHE_POOL_H
+
+#include "cache/block.h"
+
+struct pool {
+    struct rbtree free;      /* FREE blocks (policy torch)                          */
+    void *index;             /* what another policy keeps instead; owned by it      */
+    uint64_t free_count;     /* blocks in the index                                 */
+    uint64_t free_bytes;     /* and their bytes                                     */
+    uint64_t find_count;     /* clock of garbage collection: searches while it is on */
+    uint64_t id[2];          /* 0, 0: the shared pool                               */
+    bool is_small;           /* serves requests up to SIZE_SMALL_MAX                */
+};
+
+void pool_init(struct pool *pool, bool is_small);
+
+/* Adds a FREE block and starts its age at 0. */
+void pool_insert(struct pool *pool, struct block *block);
+void pool_remove(struct pool *pool, struct block *block);
+
+/* First block of stream with at least bytes, in order; NULL when none. */
+struct block *pool_find(const struct pool *pool, const void *stream, size_t bytes);
+
+/* Last, so largest, block of stream; NULL when there is none. */
+struct block *pool_find_last(const struct pool *pool, const void *stream);
+
+/* Walks in order; NULL at the end. */
+struct block *pool_first(const struct pool *pool);
+struct block *pool_last(const struct pool *pool);
+struct block *pool_next(const struct block *block);
+struct block *pool_prev(const struct block *block);
+
+/* Age of a free block in searches of its pool. */
+static inline uint64_t pool_age(const struct pool *pool, const struct block *block)
+{
+    return pool->find_count - block->gc_base;
+}
+
+/* Whether tree, order and sums hold and every member is FREE. */
+bool pool_check(const struct pool *pool, const char **fact);
+
+#endif

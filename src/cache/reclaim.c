@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* What gives memory back to the device: garbage collection, making room for one
+ * request, releasing all that is idle. A block is released only when it is a
+ * whole segment. */
+#include "backend/backend.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include "cache/cache.h"
+
+/* Returns a FREE block that is a whole segment to the device. When the device
+ * refuses, the block stays where it is. */
+static acre_status release(acre_cache *cache, struct block *block)
+{
+    struct acre_device *device = cache->device;
+    struct segment *segment = block->segment;
+    bool is_small = block->pool->is_small;
+
+    CHECK(block->state == BLOCK_FREE && !block_is_split(block));
+    acre_status status = device->ops->free(device->self, device->index, segment->base);
+    if (status != ACRE_OK)
+        return status;
+    cache->policy->remove(block->pool, block);
+    cache->held_bytes -= segment->bytes;
+    cache->stats.num_device_free++;
+    stats_down(&cache->stats.segment, is_small, 1);
+    stats_down(&cache->stats.reserved_bytes, is_small, segment->bytes);
+    if (segment->is_oversize)
+        stat_down(&cache->stats.oversize_segments, 1);
+    list_remove(&segment->link);
+    heap_free(segment);
+    block_destroy(&cache->blocks, block);
+    return ACRE_OK;
+}
+
+/* One round over a pool: releases whole blocks of at least that age. */
+static uint64_t garbage_round(acre_cache *cache, struct pool *pool, double age_min,
+                              double *age_sum, uint64_t *count)
+{
+    uint64_t freed = 0;
+
+    for (struct block *block = cache->policy->first(pool), *next; block; block = next) {
+        next = cache->policy->next(pool, block);
+        uint64_t age = pool_age(pool, block), bytes = block->bytes;
+        if (block_is_split(block) || (double)age < age_min)
+            continue;
+        if (release(cache, block) != ACRE_OK)
+            continue;
+        freed += bytes;
+        *age_sum -= (double)age;
+        --*count;
+    }
+    return freed;
+}
+
+void reclaim_garbage_locked(acre_cache *cache)
+{
+    struct pool *pool = &cache->large;
+    uint64_t threshold = (uint64_t)(cache->conf.gc_threshold * (double)cache->limit_bytes);
+    uint64_t freed = 0, count = 0, round;
+    double age_sum = 0;
+
+    if (cache->held_bytes <= threshold)
+        return;
+    uint64_t target = cache->held_bytes - threshold;
+    for (struct block *block = cache->policy->first(pool); block;
+         block = cache->policy->next(pool, block)) {
+        if (block_is_split(block))
+            continue;
+        age_sum += (double)pool_age(pool, block);
+        count++;
+    }
+    do {
+        if (!count)
+            return;
+        round = garbage_round(cache, pool, age_sum / (double)count, &age_sum, &count);
+        freed += round;
+    } while (round && freed < target);
+}
+
+bool reclaim_available_locked(acre_cache *cache, const struct request *request)
+{
+    uint64_t max_split = cache->conf.max_split_bytes, freed = 0;
+    struct pool *pool = request->pool;
+
+    if (max_split == UINT64_MAX || cache->policy->id != ACRE_POLICY_TORCH)
+        return false;
+    size_t key = request->rounded > max_split ? request->rounded : (size_t)max_split;
+    struct block *block = pool_find(pool, request->stream, key);
+    if (block && !block_is_split(block))
+        return release(cache, block) == ACRE_OK;
+    /* None is large enough alone: several, the largest first. */
+    if (!block)
+        block = pool_find_last(pool, request->stream);
+    while (block && block->stream == request->stream && block->bytes >= max_split &&
+           freed < key) {
+        struct block *smaller = pool_prev(block);
+        size_t bytes = block->bytes;
+        if (!block_is_split(block) && release(cache, block) == ACRE_OK)
+            freed += bytes;
+        block = smaller;
+    }
+    return freed >= key;
+}
+
+static void release_pool(acre_cache *cache, struct pool *pool, acre_status *first)
+{
+    for (struct block *block = cache->policy->first(pool), *next; block; block = next) {
+        next = cache->policy->next(pool, block);
+        if (block_is_split(block))
+            continue;
+        acre_status status = release(cache, block);
+        if (*first == ACRE_OK)
+            *first = status;
+    }
+}
+
+acre_status reclaim_all_locked(acre_cache *cache)
+{
+    cache->stats.num_sync_all_streams++;
+    acre_status status = deferred_synchronize(&cache->deferred, engine_done_locked, cache);
+
+    release_pool(cache, &cache->large, &status);
+    release_pool(cache, &cache->small, &status);
+    return status;
+}

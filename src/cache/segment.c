@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/segment.h"
+
+#include "base/check.h"
+#include "cache/block.h"
+
+void segment_init(struct segment *segment, struct block *block, struct pool *pool,
+                  void *stream, void *base, size_t bytes, uint64_t order)
+{
+    CHECK(bytes && bytes % BLOCK_UNIT == 0);
+    *segment = (struct segment){.base = base, .bytes = bytes, .first = block, .pool = pool,
+                                .stream = stream, .order = order};
+    list_init(&segment->link);
+    block->base = base;
+    block->bytes = bytes;
+    block->stream = stream;
+    block->order = order;
+    block->segment = segment;
+    block->pool = pool;
+}
+
+bool segment_check(const struct segment *segment, const char **fact)
+{
+    size_t sum = 0;
+
+    if (!segment->first || segment->first->prev) {
+        *fact = "segment: the first block has nothing before it";
+        return false;
+    }
+    for (const struct block *block = segment->first; block; block = block->next) {
+        if (block->segment != segment) {
+            *fact = "segment: every block knows its segment";
+            return false;
+        }
+        if (!block_check(block, fact))
+            return false;
+        sum += block->bytes;
+    }
+    if (sum != segment->bytes) {
+        *fact = "segment: its blocks add up to its size";
+        return false;
+    }
+    return true;
+}

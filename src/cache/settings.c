@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* Public calls that set and read limits, options, statistics and observers. */
+#include "backend/backend.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "cache/cache.h"
+
+#include <math.h>
+#include <stdio.h>
+
+void acre_cache_enable(acre_cache *cache, bool enabled)
+{
+    atomic_store(&cache->is_enabled, enabled);
+}
+
+bool acre_cache_is_enabled(const acre_cache *cache)
+{
+    return atomic_load_explicit(&cache->is_enabled, memory_order_relaxed) &&
+           !cache->is_forbidden;
+}
+
+/* ---- Limits ------------------------------------------------------------------- */
+
+void acre_cache_limit_set(acre_cache *cache, uint64_t bytes)
+{
+    lock_take(&cache->lock);
+    cache->limit_bytes = bytes;
+    lock_drop(&cache->lock);
+}
+
+uint64_t acre_cache_limit_get(acre_cache *cache)
+{
+    lock_take(&cache->lock);
+    uint64_t bytes = cache->limit_bytes;
+    lock_drop(&cache->lock);
+    return bytes;
+}
+
+acre_status acre_cache_memory_fraction_set(acre_cache *cache, double fraction)
+{
+    if (!(fraction >= 0 && fraction <= 1))
+        return status_fail(ACRE_ERR_RANGE,
+                           "invalid fraction %g: a share of the device is within [0, 1]",
+                           fraction);
+    double bytes = round(fraction * (double)cache->device->info.total_bytes);
+    acre_cache_limit_set(cache, fraction < 1 ? (uint64_t)bytes : ACRE_CACHE_NO_LIMIT);
+    return ACRE_OK;
+}
+
+double acre_cache_memory_fraction_get(acre_cache *cache)
+{
+    uint64_t limit = acre_cache_limit_get(cache);
+
+    if (limit == ACRE_CACHE_NO_LIMIT)
+        return 1;
+    return (double)limit / (double)cache->device->info.total_bytes;
+}
+
+/* ---- Options -------------------------------------------------------------------- */
+
+acre_status acre_cache_conf_set(acre_cache *cache, const char *text)
+{
+    uint64_t given = 0;
+
+    if (!cache || !text)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_conf_set: an argument is NULL");
+    char *copy = heap_strdup(text);
+    if (!copy)
+        return ACRE_ERR_HOST_MEMORY;
+    lock_take(&cache->lock);
+    acre_status status = cache_conf_read(&cache->conf, "acre_cache_conf_set", text, &given);
+    if (status == ACRE_OK) {
+        char *old = cache->conf_text;
+        cache->conf_text = copy;
+        copy = old;
+    }
+    lock_drop(&cache->lock);
+    heap_free(copy);
+    if (status == ACRE_OK)
+        cache_conf_report_unused(cache->policy->id, given);
+    return status;
+}
+
+int acre_cache_conf_get(acre_cache *cache, char *buffer, size_t bytes)
+{
+    lock_take(&cache->lock);
+    int length = snprintf(buffer, bytes, "%s", cache->conf_text);
+    lock_drop(&cache->lock);
+    return length;
+}
+
+/* ---- Statistics --------------------------------------------------------------------- */
+
+acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats)
+{
+    if (!cache || !stats)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_stats_get: an argument is NULL");
+    lock_take(&cache->lock);
+    if (cache->policy->settle)
+        cache->policy->settle(cache);
+    bool is_copied = stats_copy(&cache->stats, stats);
+    if (cache->policy->resume)
+        cache->policy->resume(cache);
+    lock_drop(&cache->lock);
+    return is_copied ? ACRE_OK
+                     : status_fail(ACRE_ERR_INVALID, "acre_cache_stats_get: set struct_size to "
+                                                     "sizeof(acre_cache_stats), not %u",
+                                   stats->struct_size);
+}
+
+static void reset(acre_cache *cache, void (*fn)(acre_cache_stats *))
+{
+    lock_take(&cache->lock);
+    if (cache->policy->settle)
+        cache->policy->settle(cache);
+    fn(&cache->stats);
+    if (cache->policy->resume)
+        cache->policy->resume(cache);
+    lock_drop(&cache->lock);
+}
+
+void acre_cache_stats_reset_peak(acre_cache *cache)
+{
+    reset(cache, stats_reset_peak);
+}
+
+void acre_cache_stats_reset_accumulated(acre_cache *cache)
+{
+    reset(cache, stats_reset_accumulated);
+}
+
+acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
+{
+    const struct pool *const pools[] = {&cache->small, &cache->large};
+    struct acre_device *device = cache->device;
+    uint64_t total;
+
+    if (*largest == 0) {
+        acre_status status =
+            device->ops->memory_info(device->self, device->index, largest, &total);
+        if (status != ACRE_OK)
+            return status;
+    }
+    lock_take(&cache->lock);
+    for (int i = 0; i < 2; i++)
+        for (struct block *block = cache->policy->first(pools[i]); block;
+             block = cache->policy->next(pools[i], block))
+            *largest = block->bytes > *largest ? block->bytes : *largest;
+    lock_drop(&cache->lock);
+    return ACRE_OK;
+}
+
+/* ---- Observers ------------------------------------------------------------------------ */
+
+static acre_status add(acre_cache *cache, struct observers **list, void (*fn)(void), void *arg)
+{
+    if (!fn)
+        return status_fail(ACRE_ERR_INVALID, "an observer without a function");
+    lock_take(&cache->lock);
+    acre_status status = observers_add(list, fn, arg);
+    lock_drop(&cache->lock);
+    return status;
+}
+
+static void take_out(acre_cache *cache, struct observers **list, void (*fn)(void), void *arg)
+{
+    lock_take(&cache->lock);
+    acre_status status = observers_remove(list, fn, arg);
+    lock_drop(&cache->lock);
+    if (status != ACRE_OK)
+        log_line(ACRE_LOG_ERROR, "an observer could not be removed: no host memory");
+}
+
+acre_status acre_cache_oom_observer_add(acre_cache *cache, acre_cache_oom_fn fn, void *arg)
+{
+    return add(cache, &cache->oom_observers, (void (*)(void))fn, arg);
+}
+
+void acre_cache_oom_observer_remove(acre_cache *cache, acre_cache_oom_fn fn, void *arg)
+{
+    take_out(cache, &cache->oom_observers, (void (*)(void))fn, arg);
+}
+
+acre_status acre_cache_rejection_observer_add(acre_cache *cache, acre_cache_rejection_fn fn,
+                                              void *arg)
+{
+    return add(cache, &cache->rejection_observers, (void (*)(void))fn, arg);
+}
+
+void acre_cache_rejection_observer_remove(acre_cache *cache, acre_cache_rejection_fn fn,
+                                          void *arg)
+{
+    take_out(cache, &cache->rejection_observers, (void (*)(void))fn, arg);
+}
+
+acre_status acre_cache_reclaimer_add(acre_cache *cache, acre_cache_reclaim_fn fn, void *arg)
+{
+    return add(cache, &cache->reclaimers, (void (*)(void))fn, arg);
+}
+
+void acre_cache_reclaimer_remove(acre_cache *cache, acre_cache_reclaim_fn fn, void *arg)
+{
+    take_out(cache, &cache->reclaimers, (void (*)(void))fn, arg);
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/fake.h"
+
+#include "base/ptrmap.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STREAM_COUNT 64
+#define DEVICE_COUNT 8
+#define ALIGNMENT ((uint64_t)2 << 20)
+
+struct event {
+    int stream;
+    uint64_t ticket; /* complete once the stream's done reaches it */
+};
+
+struct fake {
+    pthread_mutex_t lock;
+    acre_backend *backend;
+    struct fake_config config;
+    uint64_t address;      /* next one up, or last one down             */
+    struct ptrmap allocs;  /* base -> bytes << 3 | device               */
+    uint64_t used[DEVICE_COUNT];
+    uint64_t submitted[STREAM_COUNT], done[STREAM_COUNT];
+    uint64_t event_count;
+    uint64_t calls[FAKE_CALL_COUNT];
+    int fail_call;
+    uint64_t fail_nth;
+    acre_status fail_status;
+    bool has_failed;
+    void (*on_alloc)(void *);
+    void *on_alloc_arg;
+};
+
+static int stream_number(const void *stream)
+{
+    return (int)((uintptr_t)stream >> 8);
+}
+
+void *fake_stream(int number)
+{
+    return (void *)((uintptr_t)number << 8);
+}
+
+/* Counts a call and tells whether it is to fail. The lock is held. */
+static acre_status called(struct fake *fake, enum fake_call call)
+{
+    fake->calls[call]++;
+    if (!fake->fail_nth || (fake->fail_call != FAKE_ANY && fake->fail_call != (int)call))
+        return ACRE_OK;
+    if (--fake->fail_nth)
+        return ACRE_OK;
+    fake->has_failed = true;
+    return fake->fail_status;
+}
+
+static acre_status fake_device_count(void *self, int *out)
+{
+    *out = ((struct fake *)self)->config.devices;
+    return ACRE_OK;
+}
+
+static acre_status fake_device_info(void *self, int device, acre_device_info *out)
+{
+    struct fake *fake = self;
+
+    (void)device;
+    *out = (acre_device_info){.name = "fake", .total_bytes = fake->config.bytes,
+                              .alloc_granularity = fake->config.granularity};
+    return ACRE_OK;
+}
+
+static acre_status fake_memory_info(void *self, int device, uint64_t *out_free,
+                                    uint64_t *out_total)
+{
+    struct fake *fake = self;
+
+    pthread_mutex_lock(&fake->lock);
+    acre_status status = called(fake, FAKE_MEMORY_INFO);
+    if (status == ACRE_OK) {
+        *out_free = fake->config.bytes - fake->used[device];
+        *out_total = fake->config.bytes;
+    }
+    pthread_mutex_unlock(&fake->lock);
+    return status;
+}
+
+static acre_status fake_alloc(void *self, int device, size_t bytes, void **out)
+{
+    struct fake *fake = self;
+    uint64_t extent = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+
+    if (fake->on_alloc)
+        fake->on_alloc(fake->on_alloc_arg);
+    pthread_mutex_lock(&fake->lock);
+    acre_status status = called(fake, FAKE_ALLOC);
+    if (status == ACRE_OK && bytes % fake->config.granularity)
+        status = ACRE_ERR_INVALID;
+    if (status == ACRE_OK && bytes > fake->config.bytes - fake->used[device])
+        status = ACRE_ERR_DEVICE_MEMORY;
+    if (status == ACRE_OK) {
+        if (fake->config.is_descending)
+            fake->address -= extent;
+        *out = (void *)(uintptr_t)fake->address;
+        if (!fake->config.is_descending)
+            fake->address += extent;
+        if (ptrmap_put(&fake->allocs, *out, (void *)((uintptr_t)bytes << 3 | (unsigned)device)))
+            abort();
+        fake->used[device] += bytes;
+    }
+    pthread_mutex_unlock(&fake->lock);
+    return status;
+}
+
+static acre_status fake_free(void *self, int device, void *base)
+{
+    struct fake *fake = self;
+
+    pthread_mutex_lock(&fake->lock);
+    acre_status status = called(fake, FAKE_FREE);
+    uintptr_t what = (uintptr_t)ptrmap_get(&fake->allocs, base);
+    if (status == ACRE_OK && (!what || (int)(what & 7) != device))
+        status = ACRE_ERR_INVALID;
+    if (status == ACRE_OK) {
+        ptrmap_take(&fake->allocs, base);
+        fake->used[device] -= what >> 3;
+    }
+    pthread_mutex_unlock(&fake->lock);
+    return status;
+}
+
+/* ---- Streams and events ------------------------------------------------------ */
+
+static acre_status fake_stream_create(void *self, int device, uint32_t flags, int priority,
+                                      void **out)
+{
+    (void)self, (void)device, (void)flags, (void)priority;
+    *out = fake_stream(1);
+    return ACRE_OK;
+}
+
+static acre_status fake_stream_none(void *self, int device, void *stream)
+{
+    (void)self, (void)device, (void)stream;
+    return ACRE_OK;
+}
+
+static acre_status fake_stream_wait(void *self, int device, void *stream, void *event)
+{
+    (void)self, (void)device, (void)stream, (void)event;
+    return ACRE_OK;
+}
+
+static acre_status fake_stream_priority(void *self, int device, void *stream, int *out)
+{
+    (void)self, (void)device, (void)stream;
+    *out = 0;
+    return ACRE_OK;
+}
+
+static acre_status fake_synchronize(void *self, int device)
+{
+    struct fake *fake = self;
+
+    (void)device;
+    pthread_mutex_lock(&fake->lock);
+    memcpy(fake->done, fake->submitted, sizeof fake->done);
+    pthread_mutex_unlock(&fake->lock);
+    return ACRE_OK;
+}
+
+static acre_status fake_event_create(void *self, int device, uint32_t flags, void **out)
+{
+    struct fake *fake = self;
+
+    (void)device, (void)flags;
+    pthread_mutex_lock(&fake->lock);
+    acre_status status = called(fake, FAKE_EVENT_CREATE);
+    if (status == ACRE_OK) {
+        *out = calloc(1, sizeof(struct event));
+        fake->event_count++;
+    }
+    pthread_mutex_unlock(&fake->lock);
+    return status;
+}
+
+static acre_status fake_event_destroy(void *self, int device, void *event)
+{
+    struct fake *fake = self;
+
+    (void)device;
+    pthread_mutex_lock(&fake->lock);
+    called(fake, FAKE_EVENT_DESTROY);
+    fake->event_count--;
+    pthread_mutex_unlock(&fake->lock);
+    free(event);
+    return ACRE_OK;
+}
+
+static acre_status fake_event_record(void *self, int device, void *handle, void *stream)
+{
+    struct fake *fake = self;
+    struct event *event = handle;
+
+    (void)device;
+    pthread_mutex_lock(&fake->lock);
+    acre_status status = called(fake, FAKE_EVENT_RECORD);
+    if (status == ACRE_OK) {
+        event->stream = stream_number(stream);
+        event->ticket = ++fake->submitted[event->stream];
+        if (fake->config.completes_at_once)
+            fake->done[event->stream] = event->ticket;
+    }
+    pthread_mutex_unlock(&fake->lock);
+    return status;
+}
+
+static acre_status fake_event_query(void *self, int device, void *handle)
+{
+    struct fake *fake = self;
+    struct event *event = handle;
+
+    (void)device;
+    pthread_mutex_lock(&fake->lock);
+    acre_status status = called(fake, FAKE_EVENT_QUERY);
+    if (status == ACRE_OK && fake->done[event->stream] < event->ticket)
+        status = ACRE_ERR_NOT_READY;
+    pthread_mutex_unlock(&fake->lock);
+    return status;
+}
+
+static acre_status fake_event_synchronize(void *self, int device, void *handle)
+{
+    struct fake *fake = self;
+    struct event *event = handle;
+
+    (void)device;
+    pthread_mutex_lock(&fake->lock);
+    acre_status status = called(fake, FAKE_EVENT_SYNC);
+    if (status == ACRE_OK && fake->done[event->stream] < event->ticket)
+        fake->done[event->stream] = event->ticket;
+    pthread_mutex_unlock(&fake->lock);
+    return status;
+}
+
+static acre_status fake_event_elapsed(void *self, int device, void *start, void *end,
+                                      double *out_ms)
+{
+    (void)self, (void)device, (void)start, (void)end;
+    *out_ms = 0;
+    return ACRE_OK;
+}
+
+static const acre_backend_ops required = {
+    .struct_size = sizeof(acre_backend_ops),
+    .version = ACRE_BACKEND_VERSION,
+    .device_count = fake_device_count,
+    .device_info = fake_device_info,
+    .memory_info = fake_memory_info,
+    .alloc = fake_alloc,
+    .free = fake_free,
+};
+
+static acre_backend_ops table_of(const struct fake_config *config)
+{
+    acre_backend_ops ops = required;
+
+    if (config->without_streams)
+        return ops;
+    ops.stream_create = fake_stream_create;
+    ops.stream_destroy = fake_stream_none;
+    ops.stream_query = fake_stream_none;
+    ops.stream_synchronize = fake_stream_none;
+    ops.stream_wait_event = fake_stream_wait;
+    ops.stream_priority = fake_stream_priority;
+    ops.device_synchronize = fake_synchronize;
+    ops.event_create = fake_event_create;
+    ops.event_destroy = fake_event_destroy;
+    ops.event_record = fake_event_record;
+    ops.event_query = fake_event_query;
+    ops.event_synchronize = fake_event_synchronize;
+    ops.event_elapsed = fake_event_elapsed;
+    return ops;
+}
+
+/* ---- The fake itself ------------------------------------------------------------ */
+
+struct fake *fake_create(const struct fake_config *config)
+{
+    static _Atomic unsigned number;
+    struct fake *fake = calloc(1, sizeof *fake);
+    char name[32];
+
+    if (config)
+        fake->config = *config;
+    fake->config.bytes = fake->config.bytes ? fake->config.bytes : (uint64_t)8 << 30;
+    fake->config.devices = fake->config.devices ? fake->config.devices : 1;
+    fake->config.granularity = fake->config.granularity ? fake->config.granularity : 512;
+    fake->address = (uint64_t)1 << 44;
+    pthread_mutex_init(&fake->lock, NULL);
+    ptrmap_init(&fake->allocs);
+    snprintf(name, sizeof name, "fake%u", atomic_fetch_add(&number, 1));
+    acre_backend_ops ops = table_of(&fake->config);
+    acre_backend_desc desc = {.struct_size = sizeof desc, .name = name,
+                              .type = ACRE_DEVICE_OPENCL, .ops = &ops, .self = fake};
+    if (acre_backend_register(&desc, &fake->backend) != ACRE_OK) {
+        fprintf(stderr, "fake_create: %s\n", acre_last_error());
+        abort();
+    }
+    return fake;
+}
+
+void fake_destroy(struct fake *fake)
+{
+    acre_backend_unregister(fake->backend);
+    ptrmap_fini(&fake->allocs);
+    pthread_mutex_destroy(&fake->lock);
+    free(fake);
+}
+
+acre_device *fake_device(struct fake *fake, int index)
+{
+    acre_device *device = NULL;
+
+    if (acre_backend_device(fake->backend, index, &device) != ACRE_OK)
+        abort();
+    return device;
+}
+
+void fake_finish(struct fake *fake, void *stream)
+{
+    int number = stream_number(stream);
+
+    pthread_mutex_lock(&fake->lock);
+    fake->done[number] = fake->submitted[number];
+    pthread_mutex_unlock(&fake->lock);
+}
+
+/* Reads a number that the lock guards. */
+static uint64_t read_locked(struct fake *fake, const uint64_t *number)
+{
+    pthread_mutex_lock(&fake->lock);
+    uint64_t value = *number;
+    pthread_mutex_unlock(&fake->lock);
+    return value;
+}
+
+uint64_t fake_bytes(struct fake *fake)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < DEVICE_COUNT; i++)
+        sum += read_locked(fake, &fake->used[i]);
+    return sum;
+}
+
+uint64_t fake_alloc_count(struct fake *fake)
+{
+    pthread_mutex_lock(&fake->lock);
+    uint64_t count = fake->allocs.count;
+    pthread_mutex_unlock(&fake->lock);
+    return count;
+}
+
+uint64_t fake_event_count(struct fake *fake)
+{
+    return read_locked(fake, &fake->event_count);
+}
+
+void fake_hog(struct fake *fake, uint64_t bytes)
+{
+    pthread_mutex_lock(&fake->lock);
+    fake->used[0] += bytes;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+uint64_t fake_calls(struct fake *fake, enum fake_call call)
+{
+    return read_locked(fake, &fake->calls[call]);
+}
+
+void fake_fail(struct fake *fake, enum fake_call call, uint64_t nth, acre_status status)
+{
+    pthread_mutex_lock(&fake->lock);
+    fake->fail_call = (int)call;
+    fake->fail_nth = nth;
+    fake->fail_status = status;
+    fake->has_failed = false;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+bool fake_disarm(struct fake *fake)
+{
+    pthread_mutex_lock(&fake->lock);
+    bool has_failed = fake->has_failed;
+    fake->fail_nth = 0;
+    fake->has_failed = false;
+    pthread_mutex_unlock(&fake->lock);
+    return has_failed;
+}
+
+void fake_on_alloc(struct fake *fake, void (*fn)(void *arg), void *arg)
+{
+    fake->on_alloc = fn;
+    fake->on_alloc_arg = arg;
+}
