@@ -8,6 +8,7 @@
 Rules: spdx, width, space, length, function, word, path, layer, part, mirror.
 docs/ARCHITECTURE.md holds the table of layers, exceptions.txt the exceptions.
 """
+import fnmatch
 import os
 import pathlib
 import re
@@ -171,7 +172,8 @@ class Tidy:
             if not line.strip() or line.startswith("#"):
                 continue
             rule, path, *reason = line.split(None, 2)
-            kept = [f for f in self.found if (f[0], f[1]) != (rule, path)]
+            kept = [f for f in self.found
+                    if f[0] != rule or not fnmatch.fnmatchcase(f[1], path)]
             if len(kept) == len(self.found):
                 self.complain("exception", name, number, f"{rule} {path} needs no exception")
             elif not reason:
