@@ -10,25 +10,25 @@
 
 #if ACRE_CHECK >= 1
 /* Locks this thread holds, lowest rank first. */
-static _Thread_local const struct lock *held[RANK_LEAF + 1];
+static _Thread_local const struct lock_mark *held[RANK_LEAF + 1];
 static _Thread_local int held_count;
 
-static void held_push(const struct lock *lock)
+void lock_mark_push(const struct lock_mark *mark)
 {
-    if (held_count > 0 && held[held_count - 1]->rank >= lock->rank) {
+    if (held_count > 0 && held[held_count - 1]->rank >= mark->rank) {
         fprintf(stderr, "acre: lock \"%s\" (rank %d) taken while holding \"%s\" (rank %d)\n",
-                lock->name, lock->rank, held[held_count - 1]->name,
+                mark->name, mark->rank, held[held_count - 1]->name,
                 held[held_count - 1]->rank);
         abort();
     }
-    held[held_count++] = lock;
+    held[held_count++] = mark;
 }
 
-static void held_pop(const struct lock *lock)
+void lock_mark_pop(const struct lock_mark *mark)
 {
     int i = held_count - 1;
 
-    while (i >= 0 && held[i] != lock)
+    while (i >= 0 && held[i] != mark)
         i--;
     CHECK(i >= 0);
     for (held_count--; i < held_count; i++)
@@ -40,14 +40,14 @@ int lock_held_any(void)
     return held_count > 0;
 }
 #else
-static void held_push(const struct lock *lock)
+void lock_mark_push(const struct lock_mark *mark)
 {
-    (void)lock;
+    (void)mark;
 }
 
-static void held_pop(const struct lock *lock)
+void lock_mark_pop(const struct lock_mark *mark)
 {
-    (void)lock;
+    (void)mark;
 }
 
 int lock_held_any(void)
@@ -59,8 +59,7 @@ int lock_held_any(void)
 void lock_init(struct lock *lock, enum lock_rank rank, const char *name)
 {
     pthread_mutex_init(&lock->mutex, NULL);
-    lock->rank = rank;
-    lock->name = name;
+    lock->mark = (struct lock_mark){rank, name};
 }
 
 void lock_fini(struct lock *lock)
@@ -70,21 +69,21 @@ void lock_fini(struct lock *lock)
 
 void lock_take(struct lock *lock)
 {
-    held_push(lock);
+    lock_mark_push(&lock->mark);
     pthread_mutex_lock(&lock->mutex);
 }
 
 void lock_drop(struct lock *lock)
 {
-    held_pop(lock);
+    lock_mark_pop(&lock->mark);
     pthread_mutex_unlock(&lock->mutex);
 }
 
 void lock_wait(struct lock *lock, pthread_cond_t *condition)
 {
-    held_pop(lock);
+    lock_mark_pop(&lock->mark);
     pthread_cond_wait(condition, &lock->mutex);
-    held_push(lock);
+    lock_mark_push(&lock->mark);
 }
 
 int lock_wait_ns(struct lock *lock, pthread_cond_t *condition, long long ns)
@@ -96,9 +95,9 @@ int lock_wait_ns(struct lock *lock, pthread_cond_t *condition, long long ns)
     ns += until.tv_nsec;
     until.tv_sec += (time_t)(ns / 1000000000);
     until.tv_nsec = (long)(ns % 1000000000);
-    held_pop(lock);
+    lock_mark_pop(&lock->mark);
     code = pthread_cond_timedwait(condition, &lock->mutex, &until);
-    held_push(lock);
+    lock_mark_push(&lock->mark);
     return code == ETIMEDOUT ? ETIMEDOUT : 0;
 }
 

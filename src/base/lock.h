@@ -22,13 +22,18 @@ enum lock_rank {
     RANK_LEAF          /* takes nothing after                       */
 };
 
-struct lock {
-    pthread_mutex_t mutex;
+/* What ranks are checked by. */
+struct lock_mark {
     enum lock_rank rank;
     const char *name; /* for the message of a violation; not owned */
 };
 
-#define LOCK_INITIALIZER(rank, name) {PTHREAD_MUTEX_INITIALIZER, rank, name}
+struct lock {
+    pthread_mutex_t mutex;
+    struct lock_mark mark;
+};
+
+#define LOCK_INITIALIZER(rank, name) {PTHREAD_MUTEX_INITIALIZER, {rank, name}}
 
 void lock_init(struct lock *lock, enum lock_rank rank, const char *name);
 void lock_fini(struct lock *lock);
@@ -44,5 +49,10 @@ void lock_condition_init(pthread_cond_t *condition);
 
 /* Whether this thread holds any ranked lock; always 0 without checks. */
 int lock_held_any(void);
+
+/* For other kinds of lock: notes that this thread takes or dropped one. Nothing
+ * without checks. */
+void lock_mark_push(const struct lock_mark *mark);
+void lock_mark_pop(const struct lock_mark *mark);
 
 #endif

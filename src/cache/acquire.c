@@ -56,10 +56,10 @@ static acre_status ask_device(acre_cache *cache, size_t bytes, void **out)
     bool drops_lock = cache->conf.drops_lock;
 
     if (drops_lock)
-        lock_drop(&cache->lock);
+        quick_lock_drop(&cache->lock);
     acre_status status = device->ops->alloc(device->self, device->index, bytes, out);
     if (drops_lock)
-        lock_take(&cache->lock);
+        quick_lock_take(&cache->lock);
     return status;
 }
 
@@ -128,11 +128,11 @@ static bool ask_reclaimers_locked(acre_cache *cache)
 
     if (!list)
         return false;
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     for (size_t i = 0; i < list->count; i++)
         has_freed |= ((acre_cache_reclaim_fn)list->items[i].fn)(list->items[i].arg);
     observers_drop(list);
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     return has_freed;
 }
 

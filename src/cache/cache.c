@@ -90,7 +90,7 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
     acre_status status = cache_init(cache, &copy, &given);
     if (status != ACRE_OK)
         goto free_cache;
-    lock_init(&cache->lock, RANK_CACHE, "cache");
+    quick_lock_init(&cache->lock, RANK_CACHE, "cache");
     cache->is_forbidden = cache_conf_environment_disables();
     atomic_init(&cache->is_enabled, !(copy.flags & ACRE_CACHE_DISABLED));
     cache_conf_report_unused(cache->policy->id, given);
@@ -158,7 +158,6 @@ void acre_cache_destroy(acre_cache *cache)
     observers_drop(cache->oom_observers);
     observers_drop(cache->rejection_observers);
     observers_drop(cache->reclaimers);
-    lock_fini(&cache->lock);
     heap_free(cache->conf_text);
     heap_free(cache);
     status_restore(&before);
@@ -191,7 +190,7 @@ static acre_status alloc_direct(acre_cache *cache, size_t bytes, void **out)
     size_t rounded = (size_t)((bytes + unit - 1) / unit * unit);
     void *base;
 
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     acre_status status = ACRE_ERR_HOST_MEMORY;
     if (!block_store_reserve(&cache->blocks, 1))
         goto drop_lock;
@@ -212,7 +211,7 @@ static acre_status alloc_direct(acre_cache *cache, size_t bytes, void **out)
     map_set(&cache->map, base, block);
     *out = base;
 drop_lock:
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return status;
 }
 
@@ -246,7 +245,7 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
         return alloc_direct(cache, bytes, out);
     request.bytes = bytes;
     request.stream = stream;
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     acre_status status = engine_alloc_locked(cache, &request);
     if (LIKELY(status == ACRE_OK)) {
         struct block *block = request.block;
@@ -254,7 +253,7 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
         *out = block->base;
     }
     cache_check_locked(cache);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return LIKELY(status == ACRE_OK) ? status : request_failed(cache, &request, status);
 }
 
@@ -285,7 +284,7 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
         return status_fail(ACRE_ERR_INVALID,
                            "address %p is not a multiple of kMinBlockSize, %zu bytes", address,
                            BLOCK_UNIT);
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     acre_status status = bytes < SIZE_REQUEST_END
                              ? engine_alloc_at_locked(cache, &request, address, &prefix)
                              : status_fail(ACRE_ERR_NOT_FOUND, "%zu bytes are too many", bytes);
@@ -298,7 +297,7 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
             free_locked(cache, prefix);
     }
     cache_check_locked(cache);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return status;
 }
 
@@ -310,7 +309,7 @@ acre_status acre_cache_free(acre_cache *cache, void *pointer)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_free: a cache is needed");
     if (UNLIKELY(!pointer))
         return ACRE_OK;
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     struct block *block = engine_find_locked(cache, pointer);
     if (UNLIKELY(!block))
         status = fail_pointer(pointer);
@@ -319,7 +318,7 @@ acre_status acre_cache_free(acre_cache *cache, void *pointer)
     else
         status = free_locked(cache, block);
     cache_check_locked(cache);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return status;
 }
 
@@ -331,14 +330,14 @@ acre_status acre_cache_record_stream(acre_cache *cache, void *pointer, void *str
         return status_fail(ACRE_ERR_INVALID, "acre_cache_record_stream: a cache is needed");
     if (!pointer)
         return ACRE_OK;
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     struct block *block = engine_find_locked(cache, pointer);
     if (!block)
         status = fail_pointer(pointer);
     else if (block->state == BLOCK_LIVE && block->stream != stream &&
              device_has(cache->device, ACRE_CAP_STREAMS))
         status = deferred_use(&cache->deferred, block, stream);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return status;
 }
 
@@ -346,13 +345,13 @@ acre_status acre_cache_empty(acre_cache *cache)
 {
     if (!cache)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_empty: a cache is needed");
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     if (cache->policy->relieve)
         cache->policy->relieve(cache);
     acre_status status = reclaim_all_locked(cache);
     deferred_trim(&cache->deferred);
     cache_check_locked(cache);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return status;
 }
 
@@ -363,7 +362,7 @@ acre_status acre_cache_base(acre_cache *cache, void *pointer, void **out_base,
 
     if (!cache || !out_base || !out_bytes)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_base: an argument is NULL");
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     struct block *block = pointer ? engine_find_locked(cache, pointer) : NULL;
     if (!block) {
         status = fail_pointer(pointer);
@@ -374,7 +373,7 @@ acre_status acre_cache_base(acre_cache *cache, void *pointer, void **out_base,
         *out_base = block->segment->base;
         *out_bytes = block->segment->bytes;
     }
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return status;
 }
 
@@ -384,12 +383,12 @@ acre_status acre_cache_block_bytes(acre_cache *cache, void *pointer, uint64_t *o
 
     if (!cache || !out_bytes)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_block_bytes: an argument is NULL");
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     struct block *block = pointer ? engine_find_locked(cache, pointer) : NULL;
     if (block)
         *out_bytes = block->bytes;
     else
         status = fail_pointer(pointer);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return status;
 }

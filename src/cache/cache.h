@@ -15,7 +15,7 @@
 #ifndef SRC_CACHE_CACHE_H
 #define SRC_CACHE_CACHE_H
 
-#include "base/lock.h"
+#include "base/quick_lock.h"
 #include "cache/block.h"
 #include "cache/conf.h"
 #include "cache/deferred.h"
@@ -32,7 +32,7 @@ struct acre_device;
 struct front;
 
 struct acre_cache {
-    struct lock lock;            /* guards everything below unless it says otherwise */
+    struct quick_lock lock;      /* guards everything below unless it says otherwise */
     struct acre_device *device;  /* constant                                         */
     const struct policy *policy; /* constant                                         */
     struct map map;              /* blocks that are not FREE, by base; read unlocked */

@@ -76,9 +76,9 @@ acre_status acre_cache_layout_create(acre_cache *cache, acre_cache_layout **out)
 {
     if (!cache || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_layout_create: an argument is NULL");
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     acre_cache_layout *layout = layout_copy_locked(cache);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     if (!layout)
         return ACRE_ERR_HOST_MEMORY;
     *out = layout;
@@ -147,9 +147,9 @@ acre_status acre_cache_dump(acre_cache *cache, FILE *file)
         return status;
     acre_cache_stats_get(cache, &stats);
     text_init(&text, buffer, sizeof buffer);
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     cache_conf_print(&cache->conf, &text);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     fprintf(file, "options %s\n", buffer);
     dump_stats(&stats, file);
     dump_layout(layout, file);
@@ -257,9 +257,9 @@ acre_status acre_cache_check(acre_cache *cache)
 {
     const char *fact;
 
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     bool holds = engine_check_locked(cache, &fact);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return holds ? ACRE_OK : status_fail(ACRE_ERR_INTERNAL, "this does not hold: %s", fact);
 }
 

@@ -114,9 +114,9 @@ static acre_status fail_oom(acre_cache *cache, const struct request *request)
     text_init(&text, buffer, sizeof buffer);
     write_report(cache, request, &text);
     log_line(ACRE_LOG_WARN, "%s", buffer);
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     list = observers_hold(cache->oom_observers);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     for (size_t i = 0; list && i < list->count; i++)
         ((acre_cache_oom_fn)list->items[i].fn)(
             list->items[i].arg, cache->device->index, request->segment_bytes,
@@ -143,10 +143,10 @@ static acre_status fail_rejected(acre_cache *cache, const struct request *reques
     struct observers *list;
     bool is_due;
 
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     list = observers_hold(cache->rejection_observers);
     is_due = rejection_is_due_locked(cache);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     if (is_due)
         log_line(ACRE_LOG_WARN, "a request of %zu bytes was refused ahead with %llu bytes held",
                  request->bytes, (unsigned long long)request->held_bytes);

@@ -25,16 +25,16 @@ bool acre_cache_is_enabled(const acre_cache *cache)
 
 void acre_cache_limit_set(acre_cache *cache, uint64_t bytes)
 {
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     cache->limit_bytes = bytes;
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
 }
 
 uint64_t acre_cache_limit_get(acre_cache *cache)
 {
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     uint64_t bytes = cache->limit_bytes;
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return bytes;
 }
 
@@ -69,14 +69,14 @@ acre_status acre_cache_conf_set(acre_cache *cache, const char *text)
     char *copy = heap_strdup(text);
     if (!copy)
         return ACRE_ERR_HOST_MEMORY;
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     acre_status status = cache_conf_read(&cache->conf, "acre_cache_conf_set", text, &given);
     if (status == ACRE_OK) {
         char *old = cache->conf_text;
         cache->conf_text = copy;
         copy = old;
     }
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     heap_free(copy);
     if (status == ACRE_OK)
         cache_conf_report_unused(cache->policy->id, given);
@@ -85,9 +85,9 @@ acre_status acre_cache_conf_set(acre_cache *cache, const char *text)
 
 int acre_cache_conf_get(acre_cache *cache, char *buffer, size_t bytes)
 {
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     int length = snprintf(buffer, bytes, "%s", cache->conf_text);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return length;
 }
 
@@ -97,13 +97,13 @@ acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats)
 {
     if (!cache || !stats)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_stats_get: an argument is NULL");
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     if (cache->policy->settle)
         cache->policy->settle(cache);
     bool is_copied = stats_copy(&cache->stats, stats);
     if (cache->policy->resume)
         cache->policy->resume(cache);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return is_copied ? ACRE_OK
                      : status_fail(ACRE_ERR_INVALID, "acre_cache_stats_get: set struct_size to "
                                                      "sizeof(acre_cache_stats), not %u",
@@ -112,13 +112,13 @@ acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats)
 
 static void reset(acre_cache *cache, void (*fn)(acre_cache_stats *))
 {
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     if (cache->policy->settle)
         cache->policy->settle(cache);
     fn(&cache->stats);
     if (cache->policy->resume)
         cache->policy->resume(cache);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
 }
 
 void acre_cache_stats_reset_peak(acre_cache *cache)
@@ -143,12 +143,12 @@ acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
         if (status != ACRE_OK)
             return status;
     }
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     for (int i = 0; i < 2; i++)
         for (struct block *block = cache->policy->first(pools[i]); block;
              block = cache->policy->next(pools[i], block))
             *largest = block->bytes > *largest ? block->bytes : *largest;
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return ACRE_OK;
 }
 
@@ -158,17 +158,17 @@ static acre_status add(acre_cache *cache, struct observers **list, void (*fn)(vo
 {
     if (!fn)
         return status_fail(ACRE_ERR_INVALID, "an observer without a function");
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     acre_status status = observers_add(list, fn, arg);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     return status;
 }
 
 static void take_out(acre_cache *cache, struct observers **list, void (*fn)(void), void *arg)
 {
-    lock_take(&cache->lock);
+    quick_lock_take(&cache->lock);
     acre_status status = observers_remove(list, fn, arg);
-    lock_drop(&cache->lock);
+    quick_lock_drop(&cache->lock);
     if (status != ACRE_OK)
         log_line(ACRE_LOG_ERROR, "an observer could not be removed: no host memory");
 }
