@@ -17,6 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct t_case {
     const char *name;
     void (*run)(void);
@@ -26,8 +30,8 @@ struct t_case {
 void t_register(struct t_case *test);
 void t_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-_Noreturn void t_leave(void);
-_Noreturn void t_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void t_leave(void) __attribute__((noreturn));
+void t_skip(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 int t_main(int argc, char **argv);
 
 /* Pseudo-random numbers from the printed seed (ACRE_SEED or --seed). */
@@ -46,6 +50,10 @@ int t_thread_count(void);
 int t_child(void (*fn)(void *), void *arg);
 /* Whether fn dies by a memory fault when run in a child. */
 int t_faults(void (*fn)(void *), void *arg);
+
+#ifdef __cplusplus
+}
+#endif
 
 #define TEST(name)                                                             \
     static void test_##name(void);                                             \
