@@ -13,5 +13,6 @@
 #include <acre/device.h>
 #include <acre/generator.h>
 #include <acre/sim.h>
+#include <acre/trace.h>
 
 #endif
