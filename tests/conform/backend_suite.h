@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* One suite for all backends: every rule of acre_backend_ops, by capability.
+ *
+ * An instance is a program of some twenty lines:
+ *
+ *     static acre_status open_mine(acre_backend **out) { ... }
+ *     BACKEND_SUITE(.open = open_mine, .close = acre_backend_unregister)
+ *     T_MAIN()
+ *
+ * Rules about groups that the backend lacks are reported as skipped; for each of
+ * those groups its calls must answer ACRE_ERR_UNSUPPORTED.
+ */
+#ifndef TESTS_CONFORM_BACKEND_SUITE_H
+#define TESTS_CONFORM_BACKEND_SUITE_H
+
+#include "backend/backend.h"
+#include "tests/support/t.h"
+
+#include <acre/acre.h>
+
+struct backend_suite {
+    acre_status (*open)(acre_backend **out);   /* before each test            */
+    void (*close)(acre_backend *backend);      /* after it; NULL: leave alone */
+    uint64_t (*held)(acre_backend *backend);   /* objects alive, for leaks; may be NULL */
+    bool is_dry;           /* nothing moves: contents are not compared        */
+    bool is_exact;         /* memory_info counts allocations to the byte      */
+    bool is_trusting;      /* foreign handles are not recognised (real drivers) */
+    bool fresh_is_zero;    /* fresh memory reads as zero                      */
+};
+
+/* What the instance says; defined by BACKEND_SUITE. */
+extern const struct backend_suite backend_suite;
+
+/* One per file of the suite: naming them links their tests in. */
+void suite_memory(void);
+void suite_copy(void);
+void suite_stream(void);
+void suite_event(void);
+void suite_virtual(void);
+void suite_graph(void);
+
+#define BACKEND_SUITE(...)                                                     \
+    const struct backend_suite backend_suite = {__VA_ARGS__};                  \
+    __attribute__((used)) static void (*const suite_parts[])(void) = {         \
+        suite_memory, suite_copy, suite_stream, suite_event, suite_virtual, suite_graph};
+
+/* What a test works on. */
+struct suite {
+    acre_backend *backend;
+    acre_device *device;  /* index 0                              */
+    acre_device *second;  /* index 1, NULL when there is only one */
+    uint64_t held;        /* before the test                      */
+};
+
+/* Opens the backend; skips the test unless device 0 has all capabilities. */
+struct suite suite_begin(uint32_t capabilities);
+/* Closes it; nothing may be held that was not before. */
+void suite_end(struct suite *suite);
+
+/* Fills device memory with a pattern, and expects it there; nothing when dry.
+ * Needs ACRE_CAP_COPY. */
+void suite_fill(acre_device *device, void *at, size_t bytes, unsigned pattern);
+void suite_expect(acre_device *device, const void *at, size_t bytes, unsigned pattern);
+
+/* A gate: tasks behind it wait until it is opened. */
+struct gate {
+    _Atomic int is_open;
+    _Atomic int is_reached;
+};
+void gate_task(void *gate);              /* for acre_launch_host    */
+void gate_open(struct gate *gate);
+void gate_wait_reached(struct gate *gate);
+
+/* The status is neither ACRE_OK nor that of a crash report. */
+#define EXPECT_REFUSED(call)                                                   \
+    do {                                                                       \
+        acre_status t_s = (call);                                              \
+        if (t_s == ACRE_OK || t_s == ACRE_ERR_INTERNAL)                        \
+            t_fail(__FILE__, __LINE__, "%s was not refused: %s", #call,        \
+                   acre_status_name(t_s));                                     \
+        else if (!*acre_last_error())                                          \
+            t_fail(__FILE__, __LINE__, "%s was refused without a word", #call); \
+    } while (0)
+
+#define EXPECT_OK(call)                                                        \
+    do {                                                                       \
+        acre_status t_s = (call);                                              \
+        if (t_s != ACRE_OK)                                                    \
+            t_fail(__FILE__, __LINE__, "%s: %s (%s)", #call, acre_status_name(t_s), \
+                   acre_last_error());                                         \
+    } while (0)
+
+#endif
