@@ -36,6 +36,11 @@ if command -v pkg-config >/dev/null 2>&1; then
     "$CC" -std=c11 -Wall -Werror "$here/use.c" -o "$folder/shared" \
         $(pkg-config --cflags --libs acre)
     LD_LIBRARY_PATH="$at/$lib" "$folder/shared"
+    # The example of the README.
+    sed -n '/^```c$/,/^```$/{/^```/d;p}' "$ACRE_SOURCE/README.md" >"$folder/readme.c"
+    # shellcheck disable=SC2046
+    "$CC" -Wall -Werror "$folder/readme.c" -o "$folder/readme" $(pkg-config --cflags --libs acre)
+    LD_LIBRARY_PATH="$at/$lib" "$folder/readme"
     # The archive is named in full: -lacre alone would find the shared library.
     # shellcheck disable=SC2046
     "$CC" -std=c11 -Wall -Werror "$here/use.c" -o "$folder/static" \
