@@ -18,7 +18,7 @@ release:
 .PHONY: release
 
 demo: release
-	build/acre demo
+	build/acre demo -o build
 
 test:
 	@tools/needs.sh test

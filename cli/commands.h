@@ -17,6 +17,7 @@ enum {
 
 /* Name, what --help says about it. */
 #define CLI_COMMANDS(X)                                                        \
+    X(demo, "a tour on the reference device; writes report.html")             \
     X(devices, "what this machine offers")
 
 #define CLI_DECLARE(name, summary) int cmd_##name(int argc, char **argv);
