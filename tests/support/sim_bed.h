@@ -99,10 +99,44 @@ __attribute__((unused)) static void bed_read(const struct sim_bed *bed, void *to
     sim_unpin(bed->sim, &pin);
 }
 
+/* Sanitizers map memory of their own at any time and wherever there is room, so
+ * mappings are counted, and freed addresses touched, only without them. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define BED_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define BED_SANITIZED 1
+#endif
+#endif
+#ifndef BED_SANITIZED
+#define BED_SANITIZED 0
+#endif
+
+/* Mappings of this process; under a sanitizer those of device memory only. */
+__attribute__((unused)) static int bed_map_count(void)
+{
+    FILE *file = fopen("/proc/self/maps", "r");
+    char line[512];
+    int count = 0;
+
+    while (file && fgets(line, sizeof line, file))
+        count += !BED_SANITIZED || strstr(line, "memfd:acre") != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
 /* For t_faults: touches a byte. */
 __attribute__((unused)) static void bed_touch(void *pointer)
 {
     *(volatile char *)pointer += 1;
+}
+
+/* Nothing can be touched at an address that was freed. */
+__attribute__((unused)) static void bed_expect_gone(void *pointer)
+{
+    if (!BED_SANITIZED)
+        EXPECT(t_faults(bed_touch, pointer));
 }
 
 #endif

@@ -6,7 +6,7 @@
 
 TEST(eighty_gibibytes_map_nothing)
 {
-    int maps = t_map_count();
+    int maps = bed_map_count();
     struct sim_bed bed = bed_open("devices:8,memory:80GiB,dry:1");
     acre_pointer_info info;
     void *p[8], *q;
@@ -23,7 +23,7 @@ TEST(eighty_gibibytes_map_nothing)
     EXPECT_EQ(info.bytes, 80 * GIB);
     for (int i = 0; i < 8; i++)
         REQUIRE_OK(bed.ops->free(bed.sim, i, p[i]));
-    EXPECT_LE(t_map_count(), maps + 2);
+    EXPECT_LE(bed_map_count(), maps + 2);
     bed_close(&bed);
 }
 

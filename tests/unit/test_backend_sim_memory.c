@@ -120,23 +120,23 @@ TEST(fresh_memory_is_zero_after_use)
 TEST(freed_memory_is_given_back_to_the_system)
 {
     struct sim_bed bed = bed_open("memory:64MiB");
-    int maps = t_map_count();
+    int maps = bed_map_count();
     void *p[16];
 
     for (int i = 0; i < 16; i++)
         REQUIRE_OK(bed.ops->alloc(bed.sim, 0, 1 << 20, &p[i]));
-    EXPECT_GT(t_map_count(), maps);
+    EXPECT_GT(bed_map_count(), maps);
     for (int i = 0; i < 16; i++)
         REQUIRE_OK(bed.ops->free(bed.sim, 0, p[i]));
-    EXPECT_LE(t_map_count(), maps);
+    EXPECT_LE(bed_map_count(), maps);
     for (int i = 0; i < 16; i++)
-        EXPECT(t_faults(bed_touch, p[i]));
+        bed_expect_gone(p[i]);
     bed_close(&bed);
 }
 
 TEST(what_is_left_goes_with_the_backend)
 {
-    int maps = t_map_count();
+    int maps = bed_map_count();
     struct sim_bed bed = bed_open("memory:64MiB");
     void *p, *range, *handle, *multicast, *host;
     int members[] = {0, 1};
@@ -153,7 +153,7 @@ TEST(what_is_left_goes_with_the_backend)
     REQUIRE_OK(bed.ops->map(bed.sim, 0, (char *)range + BED_PAGE, BED_PAGE, 0, handle));
     REQUIRE_OK(bed.ops->multicast_create(bed.sim, members, 2, BED_PAGE, &multicast));
     bed_drop(&bed);
-    EXPECT_LE(t_map_count(), maps);
+    EXPECT_LE(bed_map_count(), maps);
 }
 
 /* ---- Every failure leaves no trace --------------------------------------------- */
@@ -180,13 +180,13 @@ TEST(alloc_survives_each_failing_host_allocation_and_mapping)
         bed_expect_empty(&bed);
     }
     for (unsigned nth = 1, is_done = 0; !is_done; nth++) {
-        int maps = t_map_count();
+        int maps = bed_map_count();
 
         pages_fail_nth(nth);
         acre_status status = alloc_and_free(&bed);
         is_done = !pages_fail_disarm();
         EXPECT(is_done ? status == ACRE_OK : status != ACRE_OK);
-        EXPECT_EQ(t_map_count(), maps);
+        EXPECT_EQ(bed_map_count(), maps);
         bed_expect_empty(&bed);
     }
     bed_close(&bed);

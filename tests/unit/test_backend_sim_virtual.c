@@ -129,7 +129,7 @@ TEST(reservations_are_returned_whole_and_empty)
     struct sim_bed bed = bed_open("memory:64MiB");
     char *a;
     void *handle, *plain, *p = &bed;
-    int maps = t_map_count();
+    int maps = bed_map_count();
 
     EXPECT_EQ(bed.ops->reserve(bed.sim, 0, 0, &p), ACRE_ERR_INVALID);
     EXPECT_EQ(bed.ops->reserve(bed.sim, 0, P + 4096, &p), ACRE_ERR_INVALID);
@@ -155,7 +155,7 @@ TEST(reservations_are_returned_whole_and_empty)
     EXPECT_EQ(bed.ops->unreserve(bed.sim, 0, a, 2 * P), ACRE_ERR_INVALID);
     REQUIRE_OK(bed.ops->free(bed.sim, 0, plain));
     REQUIRE_OK(bed.ops->release(bed.sim, 0, handle));
-    EXPECT_LE(t_map_count(), maps);
+    EXPECT_LE(bed_map_count(), maps);
     bed_close(&bed);
 }
 
@@ -232,13 +232,13 @@ TEST(virtual_memory_survives_each_failing_host_allocation_and_mapping)
         bed_expect_empty(&bed);
     }
     for (unsigned nth = 1, is_done = 0; !is_done; nth++) {
-        int maps = t_map_count();
+        int maps = bed_map_count();
 
         pages_fail_nth(nth);
         acre_status status = tour(&bed);
         is_done = !pages_fail_disarm();
         EXPECT(is_done ? status == ACRE_OK : status != ACRE_OK);
-        EXPECT_LE(t_map_count(), maps);
+        EXPECT_LE(bed_map_count(), maps);
         EXPECT_EQ(t_fd_count(), fds);
         bed_expect_empty(&bed);
     }
