@@ -22,17 +22,17 @@ TEST(D43_a_new_event_is_complete)
 
 TEST(D44_a_recorded_event_completes_with_the_work_before_it)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t stream = new_stream(0);
     orEvent_t event = new_event(0, 0);
     pthread_t opener;
 
-    OK(orLaunchHostFunc(stream, gate_pass, &gate));
+    OK(orLaunchHostFunc(stream, door_pass, &door));
     OK(orEventRecord(event, stream));
     BUSY(orEventQuery(event));
-    opener = gate_open_later(&gate);
+    opener = door_open_later(&door);
     OK(orEventSynchronize(event));
-    EXPECT_EQ(gate_passed(&gate), 1);
+    EXPECT_EQ(door_passed(&door), 1);
     OK(orEventQuery(event));
     pthread_join(opener, NULL);
     OK(orEventDestroy(event));
@@ -41,18 +41,18 @@ TEST(D44_a_recorded_event_completes_with_the_work_before_it)
 
 TEST(D45_recording_on_another_device_is_refused)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t mine = new_stream(0), other = new_stream(1);
     orEvent_t event = new_event(0, 0);
 
-    OK(orLaunchHostFunc(other, gate_pass, &gate));
+    OK(orLaunchHostFunc(other, door_pass, &door));
     REFUSED(orEventRecord(event, other));
     OK(orEventQuery(event));
-    OK(orLaunchHostFunc(mine, gate_pass, &gate));
+    OK(orLaunchHostFunc(mine, door_pass, &door));
     OK(orEventRecord(event, mine));
     REFUSED(orEventRecord(event, other));
     BUSY(orEventQuery(event));
-    gate_open(&gate);
+    door_open(&door);
     OK(orEventSynchronize(event));
     REFUSED(orEventRecord(NULL, mine));
     REFUSED(orEventRecord(event, NULL));
@@ -63,7 +63,7 @@ TEST(D45_recording_on_another_device_is_refused)
 
 TEST(D46_elapsed_needs_two_complete_timing_events_of_one_device)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t streams[2] = {new_stream(0), new_stream(1)};
     orEvent_t timed = new_event(0, orEventEnableTiming), plain = new_event(0, 0);
     orEvent_t pending = new_event(0, orEventEnableTiming);
@@ -75,7 +75,7 @@ TEST(D46_elapsed_needs_two_complete_timing_events_of_one_device)
     OK(orEventRecord(other, streams[1]));
     OK(orStreamSynchronize(streams[0]));
     OK(orStreamSynchronize(streams[1]));
-    OK(orLaunchHostFunc(streams[0], gate_pass, &gate));
+    OK(orLaunchHostFunc(streams[0], door_pass, &door));
     OK(orEventRecord(pending, streams[0]));
     REFUSED(orEventElapsedTime(&ms, timed, plain));
     REFUSED(orEventElapsedTime(&ms, plain, timed));
@@ -87,7 +87,7 @@ TEST(D46_elapsed_needs_two_complete_timing_events_of_one_device)
     REFUSED(orEventElapsedTime(&ms, NULL, timed));
     REFUSED(orEventElapsedTime(&ms, timed, NULL));
     EXPECT(ms == 42);
-    gate_open(&gate);
+    door_open(&door);
     OK(orEventSynchronize(pending));
     OK(orEventElapsedTime(&ms, timed, pending));
     OK(orEventElapsedTime(&ms, timed, timed));
@@ -166,18 +166,18 @@ static void take_second(void *arg)
 TEST(D49_a_waiting_stream_goes_on_after_the_record)
 {
     for (int device = 0; device < 2; device++) {
-        struct gate gate = GATE_INITIALIZER;
+        struct door door = DOOR_INITIALIZER;
         struct order order = {0, 0, 0};
         orStream_t a = new_stream(0), b = new_stream(device);
         orEvent_t event = new_event(0, 0);
 
-        OK(orLaunchHostFunc(a, gate_pass, &gate));
+        OK(orLaunchHostFunc(a, door_pass, &door));
         OK(orLaunchHostFunc(a, take_first, &order));
         OK(orEventRecord(event, a));
         OK(orStreamWaitEvent(b, event, 7));
         OK(orLaunchHostFunc(b, take_second, &order));
         BUSY(orStreamQuery(b));
-        gate_open(&gate);
+        door_open(&door);
         OK(orStreamSynchronize(b));
         EXPECT_EQ(order.first, 1);
         EXPECT_EQ(order.second, 2);
@@ -207,18 +207,18 @@ TEST(D50_waiting_for_a_never_recorded_event_does_not_block)
 
 TEST(D51_an_event_may_go_while_work_waits_for_it)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     struct order order = {0, 0, 0};
     orStream_t a = new_stream(0), b = new_stream(0);
     orEvent_t event = new_event(0, 1);
 
-    OK(orLaunchHostFunc(a, gate_pass, &gate));
+    OK(orLaunchHostFunc(a, door_pass, &door));
     OK(orLaunchHostFunc(a, take_first, &order));
     OK(orEventRecord(event, a));
     OK(orStreamWaitEvent(b, event, 0));
     OK(orLaunchHostFunc(b, take_second, &order));
     OK(orEventDestroy(event));
-    gate_open(&gate);
+    door_open(&door);
     OK(orStreamSynchronize(b));
     EXPECT_EQ(order.first, 1);
     EXPECT_EQ(order.second, 2);
@@ -228,21 +228,21 @@ TEST(D51_an_event_may_go_while_work_waits_for_it)
 
 TEST(D52_synchronise_means_the_latest_record)
 {
-    struct gate first = GATE_INITIALIZER, second = GATE_INITIALIZER;
+    struct door first = DOOR_INITIALIZER, second = DOOR_INITIALIZER;
     orStream_t stream = new_stream(0);
     orEvent_t event = new_event(0, 1);
     pthread_t opener;
 
-    OK(orLaunchHostFunc(stream, gate_pass, &first));
+    OK(orLaunchHostFunc(stream, door_pass, &first));
     OK(orEventRecord(event, stream));
-    OK(orLaunchHostFunc(stream, gate_pass, &second));
+    OK(orLaunchHostFunc(stream, door_pass, &second));
     OK(orEventRecord(event, stream));
-    gate_open(&first);
-    gate_await(&second, 1); /* the first record is behind us */
+    door_open(&first);
+    door_await(&second, 1); /* the first record is behind us */
     BUSY(orEventQuery(event));
-    opener = gate_open_later(&second);
+    opener = door_open_later(&second);
     OK(orEventSynchronize(event));
-    EXPECT_EQ(gate_passed(&second), 1);
+    EXPECT_EQ(door_passed(&second), 1);
     OK(orEventQuery(event));
     pthread_join(opener, NULL);
     OK(orEventDestroy(event));
@@ -251,20 +251,20 @@ TEST(D52_synchronise_means_the_latest_record)
 
 TEST(D52_a_wait_means_the_record_before_it)
 {
-    struct gate gate_a = GATE_INITIALIZER, gate_b = GATE_INITIALIZER;
+    struct door door_a = DOOR_INITIALIZER, door_b = DOOR_INITIALIZER;
     orStream_t a = new_stream(0), b = new_stream(0);
     orEvent_t event = new_event(0, 0);
 
     OK(orEventRecord(event, a));
     OK(orStreamSynchronize(a));
-    OK(orLaunchHostFunc(b, gate_pass, &gate_b));
+    OK(orLaunchHostFunc(b, door_pass, &door_b));
     OK(orStreamWaitEvent(b, event, 0));
-    OK(orLaunchHostFunc(a, gate_pass, &gate_a));
-    OK(orEventRecord(event, a)); /* behind a closed gate, and none of b's business */
-    gate_open(&gate_b);
+    OK(orLaunchHostFunc(a, door_pass, &door_a));
+    OK(orEventRecord(event, a)); /* behind a closed door, and none of b's business */
+    door_open(&door_b);
     OK(orStreamSynchronize(b));
-    EXPECT_EQ(gate_passed(&gate_a), 0);
-    gate_open(&gate_a);
+    EXPECT_EQ(door_passed(&door_a), 0);
+    door_open(&door_a);
     OK(orEventSynchronize(event));
     OK(orStreamDestroy(a));
     OK(orStreamDestroy(b));
@@ -273,19 +273,19 @@ TEST(D52_a_wait_means_the_record_before_it)
 
 TEST(D53_wait_then_record_on_one_stream_completes)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t stream = new_stream(0);
     orEvent_t event = new_event(0, 0);
     int number = 0;
 
     for (int round = 0; round < 3; round++) {
-        gate_close(&gate);
-        OK(orLaunchHostFunc(stream, gate_pass, &gate));
+        door_close(&door);
+        OK(orLaunchHostFunc(stream, door_pass, &door));
         OK(orStreamWaitEvent(stream, event, 0));
         OK(orEventRecord(event, stream));
         OK(orStreamWaitEvent(stream, event, 0));
         OK(orLaunchHostFunc(stream, count_task, &number));
-        gate_open(&gate);
+        door_open(&door);
         OK(orStreamSynchronize(stream));
         OK(orEventQuery(event));
     }

@@ -89,12 +89,12 @@ TEST(a_kernel_works_on_open_device_memory)
 
 TEST(D41_kernel_arguments_are_copied_at_launch)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t stream = new_stream(0);
     std::string text = "before", seen;
     int value = 1, value_seen = 0;
 
-    OK(orLaunchHostFunc(stream, gate_pass, &gate));
+    OK(orLaunchHostFunc(stream, door_pass, &door));
     OK(orLaunchKernel(
         stream,
         [&seen, &value_seen](const std::string &given, int number) {
@@ -104,7 +104,7 @@ TEST(D41_kernel_arguments_are_copied_at_launch)
         text, value));
     text = "after";
     value = 2;
-    gate_open(&gate);
+    door_open(&door);
     OK(orStreamSynchronize(stream));
     EXPECT_STR_EQ(seen.c_str(), "before");
     EXPECT_EQ(value_seen, 1);

@@ -71,13 +71,13 @@ TEST(D32_tasks_run_in_order)
 
 TEST(D33_streams_overlap)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t a = new_stream(0), b = new_stream(0);
 
-    OK(orLaunchHostFunc(a, gate_pass, &gate));
-    OK(orLaunchHostFunc(b, gate_open, &gate));
+    OK(orLaunchHostFunc(a, door_pass, &door));
+    OK(orLaunchHostFunc(b, door_open, &door));
     OK(orStreamSynchronize(a));
-    EXPECT_EQ(gate_passed(&gate), 1);
+    EXPECT_EQ(door_passed(&door), 1);
     OK(orStreamDestroy(a));
     OK(orStreamDestroy(b));
 }
@@ -86,18 +86,18 @@ TEST(D33_streams_overlap)
 TEST(D33_many_blocked_streams_do_not_stop_another)
 {
     enum { N = 100 };
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t streams[N], last;
 
     for (int i = 0; i < N; i++) {
         streams[i] = new_stream(i % 2);
-        OK(orLaunchHostFunc(streams[i], gate_pass, &gate));
+        OK(orLaunchHostFunc(streams[i], door_pass, &door));
     }
     last = new_stream(0);
-    OK(orLaunchHostFunc(last, gate_open, &gate));
+    OK(orLaunchHostFunc(last, door_open, &door));
     for (int i = 0; i < N; i++)
         OK(orStreamDestroy(streams[i]));
-    EXPECT_EQ(gate_passed(&gate), N);
+    EXPECT_EQ(door_passed(&door), N);
     OK(orStreamDestroy(last));
 }
 
@@ -114,15 +114,15 @@ TEST(D34_a_null_stream_takes_no_work)
 
 TEST(D35_synchronise_waits_for_all_that_was_queued)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t stream = new_stream(0);
     pthread_t opener;
     int number = 0;
 
-    OK(orLaunchHostFunc(stream, gate_pass, &gate));
+    OK(orLaunchHostFunc(stream, door_pass, &door));
     for (int i = 0; i < 100; i++)
         OK(orLaunchHostFunc(stream, count_task, &number));
-    opener = gate_open_later(&gate);
+    opener = door_open_later(&door);
     OK(orStreamSynchronize(stream));
     EXPECT_EQ(number_at(&number), 100);
     pthread_join(opener, NULL);
@@ -132,18 +132,18 @@ TEST(D35_synchronise_waits_for_all_that_was_queued)
 
 TEST(D36_synchronise_waits_whichever_device_is_current)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     pthread_t opener;
 
     for (int device = 0; device < 2; device++) {
         orStream_t stream = new_stream(device);
         int number = 0;
 
-        gate_close(&gate);
+        door_close(&door);
         OK(orSetDevice(1 - device));
-        OK(orLaunchHostFunc(stream, gate_pass, &gate));
+        OK(orLaunchHostFunc(stream, door_pass, &door));
         OK(orLaunchHostFunc(stream, count_task, &number));
-        opener = gate_open_later(&gate);
+        opener = door_open_later(&door);
         OK(orStreamSynchronize(stream));
         EXPECT_EQ(number_at(&number), 1);
         pthread_join(opener, NULL);
@@ -154,16 +154,16 @@ TEST(D36_synchronise_waits_whichever_device_is_current)
 
 TEST(D37_query_tells_queued_work)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t stream = new_stream(0);
     int number = 0;
 
     OK(orStreamQuery(stream));
-    OK(orLaunchHostFunc(stream, gate_pass, &gate));
+    OK(orLaunchHostFunc(stream, door_pass, &door));
     for (int i = 0; i < 3; i++)
         OK(orLaunchHostFunc(stream, count_task, &number));
     BUSY(orStreamQuery(stream));
-    gate_open(&gate);
+    door_open(&door);
     OK(orStreamSynchronize(stream));
     OK(orStreamQuery(stream));
     REFUSED(orStreamQuery(NULL));
@@ -172,13 +172,13 @@ TEST(D37_query_tells_queued_work)
 
 TEST(D38_query_tells_running_work)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t stream = new_stream(0);
 
-    OK(orLaunchHostFunc(stream, gate_pass, &gate));
-    gate_await(&gate, 1); /* the only task runs now, nothing is queued */
+    OK(orLaunchHostFunc(stream, door_pass, &door));
+    door_await(&door, 1); /* the only task runs now, nothing is queued */
     BUSY(orStreamQuery(stream));
-    gate_open(&gate);
+    door_open(&door);
     OK(orStreamSynchronize(stream));
     OK(orStreamQuery(stream));
     OK(orStreamDestroy(stream));
@@ -186,15 +186,15 @@ TEST(D38_query_tells_running_work)
 
 TEST(D39_destroy_runs_what_is_queued)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t stream = new_stream(0);
     pthread_t opener;
     int number = 0;
 
-    OK(orLaunchHostFunc(stream, gate_pass, &gate));
+    OK(orLaunchHostFunc(stream, door_pass, &door));
     for (int i = 0; i < 50; i++)
         OK(orLaunchHostFunc(stream, count_task, &number));
-    opener = gate_open_later(&gate);
+    opener = door_open_later(&door);
     OK(orStreamDestroy(stream));
     EXPECT_EQ(number_at(&number), 50);
     pthread_join(opener, NULL);
@@ -229,24 +229,24 @@ TEST(D39_a_destroyed_stream_is_refused_everywhere)
 
 TEST(D40_device_synchronise_waits_for_its_own_streams_only)
 {
-    struct gate mine = GATE_INITIALIZER, other = GATE_INITIALIZER;
+    struct door mine = DOOR_INITIALIZER, other = DOOR_INITIALIZER;
     orStream_t streams[3] = {new_stream(0), new_stream(0), new_stream(1)};
     pthread_t opener;
 
-    OK(orLaunchHostFunc(streams[0], gate_pass, &mine));
-    OK(orLaunchHostFunc(streams[1], gate_pass, &mine));
-    OK(orLaunchHostFunc(streams[2], gate_pass, &other));
-    opener = gate_open_later(&mine);
+    OK(orLaunchHostFunc(streams[0], door_pass, &mine));
+    OK(orLaunchHostFunc(streams[1], door_pass, &mine));
+    OK(orLaunchHostFunc(streams[2], door_pass, &other));
+    opener = door_open_later(&mine);
     OK(orDeviceSynchronize()); /* the other device stays blocked meanwhile */
-    EXPECT_EQ(gate_passed(&mine), 2);
-    EXPECT_EQ(gate_passed(&other), 0);
+    EXPECT_EQ(door_passed(&mine), 2);
+    EXPECT_EQ(door_passed(&other), 0);
     BUSY(orStreamQuery(streams[2]));
     pthread_join(opener, NULL);
-    opener = gate_open_later(&other);
+    opener = door_open_later(&other);
     OK(orSetDevice(1));
     OK(orDeviceSynchronize());
     OK(orSetDevice(0));
-    EXPECT_EQ(gate_passed(&other), 1);
+    EXPECT_EQ(door_passed(&other), 1);
     pthread_join(opener, NULL);
     for (int i = 0; i < 3; i++)
         OK(orStreamDestroy(streams[i]));
@@ -255,20 +255,20 @@ TEST(D40_device_synchronise_waits_for_its_own_streams_only)
 
 TEST(D41_async_copies_keep_the_arguments_they_were_given)
 {
-    struct gate gate = GATE_INITIALIZER;
+    struct door door = DOOR_INITIALIZER;
     orStream_t stream = new_stream(0);
     void *first = device_block(64, 1), *second = device_block(64, 2), *dst = first;
     char from[64], back[64] = {0};
     size_t count = 64;
 
     memset(from, 9, sizeof from);
-    OK(orLaunchHostFunc(stream, gate_pass, &gate));
+    OK(orLaunchHostFunc(stream, door_pass, &door));
     OK(orMemcpyAsync(dst, from, count, orMemcpyHostToDevice, stream));
     OK(orMemcpyAsync(back, dst, count, orMemcpyDeviceToHost, stream));
     dst = second;
     count = 1;
     EXPECT_EQ(back[0], 0);
-    gate_open(&gate);
+    door_open(&door);
     OK(orStreamSynchronize(stream));
     EXPECT(block_is(first, 64, 9));
     EXPECT(block_is(second, 64, 2));
