@@ -143,7 +143,11 @@ static acre_status pin_kernel(struct sim *sim, const void *pointer, size_t bytes
 
     if (status != ACRE_OK)
         return status;
-    status = sim_pin_kernel(sim, out, device, access);
+    if (out->kind == ACRE_MEMORY_UNMANAGED)
+        status = status_fail(ACRE_ERR_INVALID, "%zu bytes at %p are not memory that device %d can "
+                             "reach", bytes, pointer, device);
+    else
+        status = sim_pin_kernel(sim, out, device, access);
     if (status != ACRE_OK)
         sim_unpin(sim, out);
     return status;

@@ -5,6 +5,7 @@
 
 #include "backend/sim_capture.h"
 #include "backend/sim_stream.h"
+#include "backend/thread.h"
 #include "base/heap.h"
 
 #include <stdio.h>
@@ -362,33 +363,39 @@ void stream_drive_one(struct sim_streams *all, struct sim_stream *stream)
     stream_drive(all, &work);
 }
 
+/* Runs the operation at the head. What a function of the user chose for its thread
+ * is not seen by the next one. */
+static acre_status run_head(struct sim_streams *all, struct sim_stream *stream,
+                            struct worker *worker)
+{
+    const struct op *op = head_op(stream);
+    bool is_user = op->type == OP_HOST || op->type == OP_KERNEL;
+    acre_status status;
+
+    running = stream;
+    if (is_user)
+        atomic_store_explicit(&worker->is_in_user, true, memory_order_relaxed);
+    status = op_run(all, op);
+    if (is_user) {
+        atomic_store_explicit(&worker->is_in_user, false, memory_order_relaxed);
+        thread_reset();
+    }
+    running = NULL;
+    return status;
+}
+
 void stream_run(struct sim_streams *all, struct sim_stream *stream, struct worker *worker)
 {
     struct list work = LIST_INITIALIZER(work);
 
-    for (unsigned done = 0;; done++) {
-        const struct op *op;
-        acre_status status;
-        bool has_more;
-
-        if (!step(all, stream, &work))
-            break;
+    for (unsigned done = 0; step(all, stream, &work); done++) {
         stream_drive(all, &work); /* before anything that may block */
         if (done && workers_wanted(&all->workers, stream->priority, done)) {
             workers_ready(&all->workers, stream);
-            break;
-        }
-        op = head_op(stream);
-        running = stream;
-        atomic_store_explicit(&worker->is_in_user, op->type == OP_HOST || op->type == OP_KERNEL,
-                              memory_order_relaxed);
-        status = op_run(all, op);
-        atomic_store_explicit(&worker->is_in_user, false, memory_order_relaxed);
-        running = NULL;
-        has_more = finish(stream, status, &work);
-        stream_drive(all, &work);
-        if (!has_more)
             return;
+        }
+        if (!finish(stream, run_head(all, stream, worker), &work))
+            break;
     }
     stream_drive(all, &work);
 }

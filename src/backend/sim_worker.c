@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define LINGER_NS 100000000LL    /* an idle worker ends after this                  */
-#define TICK_NS 1000000LL        /* without a pick for this long, workers are stuck */
+#define TICK_NS 1000000LL
 #define PAUSE_NS_MIN 20000LL     /* between two looks at values                     */
 #define PAUSE_NS_MAX 1000000LL
 #define SHARE_TASKS 64           /* tasks of one stream before others have a turn   */
@@ -272,7 +272,7 @@ static uint32_t watch_stuck_locked(struct sim_workers *workers, struct watch *wa
         watch->stuck_ns = now;
         return 0;
     }
-    if (now - watch->stuck_ns < TICK_NS || !list_empty(&workers->idle) ||
+    if (now - watch->stuck_ns < workers->tick_ns || !list_empty(&workers->idle) ||
         !is_stuck_locked(workers))
         return 0;
     watch->stuck_ns = now;
@@ -290,7 +290,7 @@ static void watch_pause_locked(struct sim_workers *workers, struct watch *watch)
     if (!list_empty(&workers->values)) {
         lock_wait_ns(&workers->lock, &workers->watch, watch->pause_ns);
     } else if (ready_total(workers)) {
-        lock_wait_ns(&workers->lock, &workers->watch, TICK_NS);
+        lock_wait_ns(&workers->lock, &workers->watch, workers->tick_ns);
     } else {
         watch->pause_ns = PAUSE_NS_MIN;
         workers->is_watcher_asleep = true;
@@ -355,6 +355,7 @@ void workers_init(struct sim_workers *workers)
     list_init(&workers->values);
     lock_condition_init(&workers->ended);
     lock_condition_init(&workers->watch);
+    workers->tick_ns = TICK_NS;
     workers->count_free = cores > WORKERS_FREE_MIN ? (uint32_t)cores : WORKERS_FREE_MIN;
 }
 

@@ -51,6 +51,7 @@ struct sim_workers {
     struct list idle;      /* struct worker, the latest to become idle first    */
     uint32_t count;        /* workers, those just being started included        */
     uint32_t count_free;   /* how many start without asking the watcher         */
+    long long tick_ns;     /* without a pick for this long, workers are stuck   */
     uint64_t picked_count; /* streams taken by workers so far                   */
     bool is_stopping;
     pthread_cond_t ended;  /* count became 0                                    */

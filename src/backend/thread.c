@@ -153,3 +153,8 @@ void thread_forget(const acre_backend *backend)
 {
     sweep(backend);
 }
+
+void thread_reset(void)
+{
+    records_free(NULL);
+}

@@ -24,4 +24,8 @@ acre_status thread_set_stream(acre_backend *backend, int index, int64_t id);
  * threads keep goes with them, or when they next choose something. */
 void thread_forget(const acre_backend *backend);
 
+/* Makes the calling thread like a new one: device 0 and default streams everywhere.
+ * Worker threads do so after each task of the user. */
+void thread_reset(void);
+
 #endif
