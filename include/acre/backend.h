@@ -269,7 +269,7 @@ typedef struct acre_backend_ops {
     /** Makes a handle that stands for the same range of several devices. */
     acre_status (*multicast_create)(void *self, const int *devices, int device_count,
                                     size_t bytes, void **out_handle);
-    /** Binds memory of one member device at an offset of the handle. */
+    /** Binds memory of one member device, given by its address, at an offset. */
     acre_status (*multicast_bind)(void *self, void *handle, int device, size_t offset,
                                   void *memory, size_t bytes);
     /** Takes back the binding of one member device. */
@@ -352,7 +352,8 @@ typedef enum acre_stream_codec {
  * Without it a child that inherited the backend gets ACRE_ERR_FORKED. */
 #define ACRE_BACKEND_FORK_SAFE 0x1u
 /** Bit of acre_backend_desc.flags: a NULL native stream is the default stream of
- *  its device. Without it the default stream is the first one of the pool. */
+ *  its device. Stream id 0 of the CUDA codec means it; without the bit, and in
+ *  the reference codec, the default stream is the first one of the pool. */
 #define ACRE_BACKEND_NULL_STREAM 0x2u
 
 /** A backend as registered. */

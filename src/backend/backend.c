@@ -164,10 +164,7 @@ static acre_status builtin_start(const struct builtin *builtin, acre_backend **o
 
     lock_take(&start_lock);
     backend = find(builtin->name);
-    if (!backend && !builtin->start)
-        status = status_fail(ACRE_ERR_UNSUPPORTED, "backend \"%s\" is not part of this build",
-                             builtin->name);
-    else if (!backend)
+    if (!backend)
         status = builtin->start(&backend);
     lock_drop(&start_lock);
     if (status == ACRE_OK)

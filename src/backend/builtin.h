@@ -5,8 +5,8 @@
 
 #include <acre/backend.h>
 
-/* The reference device, configured by ACRE_SIM. Weak until it is linked in. */
-acre_status sim_start(acre_backend **out) __attribute__((weak));
+/* The reference device, configured by ACRE_SIM. */
+acre_status sim_start(acre_backend **out);
 
 /* Host memory as a device. */
 acre_status host_start(acre_backend **out);

@@ -136,6 +136,7 @@ static acre_status sim_create_self(const acre_sim_config *config, struct sim **o
 static acre_status sim_register(struct sim *sim, const char *name, acre_backend **out)
 {
     acre_backend_desc desc = {.struct_size = sizeof desc,
+                              .flags = ACRE_BACKEND_NULL_STREAM,
                               .codec = (acre_stream_codec)sim->config.codec,
                               .name = name,
                               .type = sim->config.type,

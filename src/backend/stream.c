@@ -10,9 +10,9 @@
  *
  * A class is a priority: 0 the lowest, counting towards the highest. A pool has
  * 32 slots per class, handed out in turn. A slot gets its native stream when it
- * is first used, so a program with one stream pays for one. Where a backend has
- * no default stream of its own, slot 0 of class 0 serves as that, and the two
- * ids name one native stream.
+ * is first used, so a program with one stream pays for one. In the reference
+ * codec, and where a driver has no NULL stream, slot 0 of class 0 serves as the
+ * default stream, and the two ids name one native stream.
  */
 #include "backend/stream.h"
 
@@ -239,6 +239,13 @@ acre_status stream_device(acre_stream stream, acre_device **out)
     return status;
 }
 
+/* Whether the default stream is the NULL stream of the driver. */
+static int null_is_default(const acre_backend *backend)
+{
+    return backend->codec == ACRE_STREAM_CODEC_CUDA &&
+           (backend->flags & ACRE_BACKEND_NULL_STREAM);
+}
+
 /* The native stream of an id. */
 static acre_status native_of(acre_device *device, int64_t id, void **out)
 {
@@ -252,14 +259,14 @@ static acre_status native_of(acre_device *device, int64_t id, void **out)
         return status;
     if (meaning.kind == IS_POOLED)
         return pool_native(device, meaning.class, meaning.slot, out);
-    if (meaning.kind == IS_DEFAULT && !(backend->flags & ACRE_BACKEND_NULL_STREAM))
-        return pool_native(device, 0, 0, out);
-    if (meaning.kind == IS_EXTERNAL && id == 0 && !(backend->flags & ACRE_BACKEND_NULL_STREAM))
+    if (meaning.kind == IS_EXTERNAL && id == 0)
         return status_fail(ACRE_ERR_INVALID,
-                           "stream id 0 means an external NULL stream, which backend \"%s\" does "
-                           "not have; its default stream has id %lld", backend->name,
+                           "stream id 0 means an external NULL stream, which is none; the default "
+                           "stream of backend \"%s\" has id %lld", backend->name,
                            (long long)stream_default_id(backend));
-    *out = meaning.kind == IS_DEFAULT ? NULL : (void *)(uintptr_t)id;
+    if (meaning.kind == IS_DEFAULT && !null_is_default(backend))
+        return pool_native(device, 0, 0, out);
+    *out = (void *)(uintptr_t)(meaning.kind == IS_DEFAULT ? 0 : id);
     return ACRE_OK;
 }
 
@@ -382,10 +389,10 @@ acre_status acre_stream_external(acre_device_type type, int index, void *native,
         return status_fail(ACRE_ERR_INVALID,
                            "acre_stream_external: %p is odd, so it cannot be told from a stream "
                            "of the pool", native);
-    if (!native && !(device->backend->flags & ACRE_BACKEND_NULL_STREAM))
+    if (!native && !null_is_default(device->backend))
         return status_fail(ACRE_ERR_INVALID,
-                           "acre_stream_external: native is NULL, and backend \"%s\" has no NULL "
-                           "stream", device->backend->name);
+                           "acre_stream_external: native is NULL, and id 0 is not the default "
+                           "stream of backend \"%s\"", device->backend->name);
     *out = stream_value(type, device, (int64_t)(uintptr_t)native);
     return ACRE_OK;
 }

@@ -22,7 +22,7 @@ struct backend_suite {
     acre_status (*open)(acre_backend **out);   /* before each test            */
     void (*close)(acre_backend *backend);      /* after it; NULL: leave alone */
     uint64_t (*held)(acre_backend *backend);   /* objects alive, for leaks; may be NULL */
-    bool is_dry;           /* nothing moves: contents are not compared        */
+    bool is_dry;           /* nothing moves, kernels do not run               */
     bool is_exact;         /* memory_info counts allocations to the byte      */
     bool is_trusting;      /* foreign handles are not recognised (real drivers) */
     bool fresh_is_zero;    /* fresh memory reads as zero                      */

@@ -187,7 +187,7 @@ TEST(bad_queued_copies_are_reported)
     if (status == ACRE_OK)
         status = stream_wait(s.device, stream);
     EXPECT_NE(status, ACRE_OK);
-    status = acre_fill_async(s.device, host, 1, 64, stream);
+    status = acre_fill_async(s.device, base, 1, (size_t)1 << 40, stream);
     if (status == ACRE_OK)
         status = stream_wait(s.device, stream);
     EXPECT_NE(status, ACRE_OK);

@@ -116,7 +116,6 @@ TEST(events_fork_and_join_a_capture)
     EXPECT_EQ(info_of(&c, c.b).status, ACRE_CAPTURE_ACTIVE);
     EXPECT_EQ(info_of(&c, c.b).id, info_of(&c, c.a).id);
     EXPECT_OK(acre_launch_host(c.device, c.b, count_task, &count));
-    EXPECT_REFUSED(acre_capture_end(c.device, c.b, &graph));
     EXPECT_OK(acre_event_native_record(c.device, back, c.b));
     EXPECT_OK(acre_stream_native_wait(c.device, c.a, back));
     REQUIRE_OK(acre_capture_end(c.device, c.a, &graph));
@@ -148,6 +147,24 @@ TEST(a_branch_left_out_spoils_the_capture)
     EXPECT_OK(acre_launch_host(c.device, c.b, count_task, &count));
     EXPECT_OK(acre_stream_native_synchronize(c.device, c.b));
     EXPECT_EQ(count, 1);
+    scene_end(&c);
+}
+
+TEST(a_capture_ends_on_the_stream_that_began_it)
+{
+    struct scene c;
+    void *graph = &c;
+
+    scene_begin(&c);
+    REQUIRE_OK(acre_capture_begin(c.device, c.a));
+    EXPECT_OK(acre_event_native_record(c.device, c.event, c.a));
+    EXPECT_OK(acre_stream_native_wait(c.device, c.b, c.event));
+    EXPECT_REFUSED(acre_capture_end(c.device, c.b, &graph));
+    EXPECT_PTR_EQ(graph, &c);
+    if (acre_capture_end(c.device, c.a, &graph) == ACRE_OK)
+        EXPECT_OK(acre_graph_destroy(c.device, graph));
+    EXPECT_EQ(info_of(&c, c.a).status, ACRE_CAPTURE_NONE);
+    EXPECT_EQ(info_of(&c, c.b).status, ACRE_CAPTURE_NONE);
     scene_end(&c);
 }
 

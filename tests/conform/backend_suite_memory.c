@@ -16,14 +16,25 @@ void suite_memory(void)
 
 /* ---- Support for all files ------------------------------------------------------- */
 
+/* What a test that failed half-way left open. */
+static acre_backend *still_open;
+
+static void close_now(void)
+{
+    if (still_open && backend_suite.close)
+        backend_suite.close(still_open);
+    still_open = NULL;
+}
+
 struct suite suite_begin(uint32_t capabilities)
 {
     struct suite suite = {0};
 
+    close_now();
     REQUIRE_OK(backend_suite.open(&suite.backend));
+    still_open = suite.backend;
     if (acre_backend_device_count(suite.backend) < 1) {
-        if (backend_suite.close)
-            backend_suite.close(suite.backend);
+        close_now();
         T_SKIP("the backend has no device");
     }
     REQUIRE_OK(acre_backend_device(suite.backend, 0, &suite.device));
@@ -32,8 +43,7 @@ struct suite suite_begin(uint32_t capabilities)
     if (!device_has(suite.device, capabilities)) {
         uint32_t missing = capabilities & ~suite.device->info.capabilities;
 
-        if (backend_suite.close)
-            backend_suite.close(suite.backend);
+        close_now();
         T_SKIP("the device has no %s", table_group_name(1u << bit_low(missing)));
     }
     if (backend_suite.held)
@@ -45,8 +55,7 @@ void suite_end(struct suite *suite)
 {
     if (backend_suite.held)
         EXPECT_EQ(backend_suite.held(suite->backend), suite->held);
-    if (backend_suite.close)
-        backend_suite.close(suite->backend);
+    close_now();
 }
 
 static unsigned char pattern_at(size_t i, unsigned pattern)

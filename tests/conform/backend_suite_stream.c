@@ -231,7 +231,7 @@ static void fill_kernel(acre_kernel_context *context, void *args)
 
     if (at)
         memset(at, a->value, a->bytes);
-    atomic_store(a->ran, (at || backend_suite.is_dry) && context->device == 0 ? 1 : 2);
+    atomic_store(a->ran, at && context->device == 0 ? 1 : 2);
 }
 
 TEST(kernels_get_a_copy_of_their_arguments)
@@ -249,7 +249,7 @@ TEST(kernels_get_a_copy_of_their_arguments)
     args.value = 0;
     gate_open(&gate);
     EXPECT_OK(acre_stream_native_synchronize(s.device, stream));
-    EXPECT_EQ(ran, 1);
+    EXPECT_EQ(ran, !backend_suite.is_dry);
     EXPECT_OK(acre_copy(s.device, host, args.at, 100, ACRE_COPY_DEVICE_TO_HOST));
     if (!backend_suite.is_dry)
         EXPECT_EQ(host[99], 0x42);
@@ -279,7 +279,7 @@ TEST(kernels_do_not_reach_past_their_memory)
     REQUIRE_OK(acre_device_alloc(s.device, 1 << 21, &args.beyond));
     EXPECT_OK(acre_launch_kernel(s.device, stream, beyond_kernel, &args, sizeof args));
     acre_stream_native_synchronize(s.device, stream);
-    EXPECT_EQ(ran, 1);
+    EXPECT_EQ(ran, !backend_suite.is_dry);
     stream_put(s.device, stream);
     EXPECT_OK(acre_device_free(s.device, args.beyond));
     suite_end(&s);

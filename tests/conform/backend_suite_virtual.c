@@ -303,11 +303,11 @@ TEST(multicast_writes_reach_every_member)
         REQUIRE_OK(acre_virtual_set_access(devices[i], at[i], page, i, ACRE_ACCESS_READ_WRITE));
     }
     REQUIRE_OK(acre_multicast_create(devices, 2, page, &multicast));
-    REQUIRE_OK(acre_multicast_bind(devices[0], multicast, 0, memory[0], page));
+    REQUIRE_OK(acre_multicast_bind(devices[0], multicast, 0, at[0], page));
     REQUIRE_OK(acre_device_alloc(s.device, 4096, (void **)&source));
     REQUIRE_OK(acre_stream_native_create(s.device, 0, s.device->info.priority_least, &stream));
     suite_fill(s.device, source, 4096, 9);
-    REQUIRE_OK(acre_multicast_bind(devices[1], multicast, 0, memory[1], page));
+    REQUIRE_OK(acre_multicast_bind(devices[1], multicast, 0, at[1], page));
     EXPECT_OK(acre_multicast_write_async(s.device, multicast, 512, source, 4096, stream));
     EXPECT_OK(acre_stream_native_synchronize(s.device, stream));
     suite_expect(devices[0], at[0] + 512, 4096, 9);
