@@ -16,16 +16,6 @@
 #include "cache/cache.h"
 #include "cache/size.h"
 
-/* What the device is asked for, rounded to what it accepts; 0: cannot be. */
-static size_t device_bytes(const struct acre_device *device, size_t bytes)
-{
-    uint64_t unit = device->info.alloc_granularity, rest = unit ? bytes % unit : 0;
-
-    if (!rest)
-        return bytes;
-    return size_fits(bytes, unit - rest, SIZE_MAX) ? bytes + (size_t)(unit - rest) : 0;
-}
-
 static bool is_about_memory(acre_status status)
 {
     return status == ACRE_ERR_DEVICE_MEMORY || status == ACRE_ERR_LIMIT;
@@ -161,14 +151,14 @@ static acre_status release_and_obtain(acre_cache *cache, struct request *request
 
 acre_status acquire_locked(acre_cache *cache, struct request *request, struct block **out)
 {
+    uint64_t granularity = cache->device->info.alloc_granularity;
     struct status_saved before;
     acre_status status;
 
     status_save(&before);
     request->segment_bytes =
-        request->rounded
-            ? device_bytes(cache->device, cache->policy->segment_bytes(cache, request->rounded))
-            : 0;
+        request->rounded ? cache->policy->segment_bytes(cache, request->rounded) : 0;
+    request->segment_bytes = round_up(request->segment_bytes, granularity);
     if (ask_reclaimers_locked(cache) && request->rounded) {
         *out = cache->policy->find(cache, request);
         if (*out)

@@ -186,8 +186,7 @@ static acre_status fail_pointer(const void *pointer)
 static acre_status alloc_direct(acre_cache *cache, size_t bytes, void **out)
 {
     struct acre_device *device = cache->device;
-    uint64_t unit = device->info.alloc_granularity ? device->info.alloc_granularity : 1;
-    size_t rounded = (size_t)((bytes + unit - 1) / unit * unit);
+    size_t rounded = round_up(bytes, device->info.alloc_granularity);
     void *base;
 
     quick_lock_take(&cache->lock);

@@ -102,7 +102,7 @@ static const struct conf_spec spec = {
 static void reset(struct cache_conf *conf)
 {
     conf->max_split_bytes = UINT64_MAX;
-    conf->max_non_split_rounding_bytes = 0; /* validate: that of a large segment */
+    conf->max_non_split_rounding_bytes = 0;
     conf->gc_threshold = 0;
     memset(conf->divisions, 0, sizeof conf->divisions);
 }
@@ -118,7 +118,6 @@ void cache_conf_init(struct cache_conf *conf)
         .reuses_across_streams = true,
     };
     reset(conf);
-    conf->max_non_split_rounding_bytes = conf->large_segment_bytes;
 }
 
 static acre_status validate(void *target, uint64_t given)
@@ -126,15 +125,13 @@ static acre_status validate(void *target, uint64_t given)
     struct cache_conf *conf = target;
 
     (void)given;
-    if (!conf->max_non_split_rounding_bytes)
-        conf->max_non_split_rounding_bytes = conf->large_segment_bytes;
     if (conf->max_split_bytes < conf->large_segment_bytes)
         return status_fail(ACRE_ERR_CONFIG,
                            "max_split_size_mb:%llu is too small: it must be at least "
                            "large_segment_size_mb, %llu",
                            (unsigned long long)(conf->max_split_bytes / MIB),
                            (unsigned long long)(conf->large_segment_bytes / MIB));
-    if (conf->max_non_split_rounding_bytes < conf->large_segment_bytes)
+    if (cache_conf_rounding(conf) < conf->large_segment_bytes)
         return status_fail(ACRE_ERR_CONFIG,
                            "max_non_split_rounding_mb:%llu is too small: it must be at least "
                            "large_segment_size_mb, %llu",
@@ -258,10 +255,8 @@ static acre_status apply_fields(struct cache_conf *conf, const acre_cache_config
         return status;
     if (config->policy)
         conf->policy = config->policy;
-    if (config->large_segment_bytes) {
+    if (config->large_segment_bytes)
         conf->large_segment_bytes = config->large_segment_bytes;
-        conf->max_non_split_rounding_bytes = 0;
-    }
     if (config->max_split_bytes)
         conf->max_split_bytes = config->max_split_bytes;
     if (config->max_non_split_rounding_bytes)
@@ -364,7 +359,7 @@ void cache_conf_print(const struct cache_conf *conf, struct text *out)
     if (conf->max_split_bytes != UINT64_MAX)
         text_add(out, ",max_split_size_mb:%llu,max_non_split_rounding_mb:%llu",
                  (unsigned long long)(conf->max_split_bytes / MIB),
-                 (unsigned long long)(conf->max_non_split_rounding_bytes / MIB));
+                 (unsigned long long)(cache_conf_rounding(conf) / MIB));
     if (conf->gc_threshold > 0)
         text_add(out, ",garbage_collection_threshold:%g", conf->gc_threshold);
     text_add(out, ",per_process_memory_fraction:%g", conf->memory_fraction);

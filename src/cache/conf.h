@@ -16,7 +16,7 @@
 struct cache_conf {
     uint64_t large_segment_bytes;  /* of requests in (1 MiB, 10 MiB)                    */
     uint64_t max_split_bytes;      /* blocks from here on stay whole; UINT64_MAX: none  */
-    uint64_t max_non_split_rounding_bytes;
+    uint64_t max_non_split_rounding_bytes; /* 0: cache_conf_rounding decides            */
     uint64_t pinned_max_round_threshold_bytes; /* UINT64_MAX: none                      */
     uint64_t pinned_max_cached_bytes;          /* UINT64_MAX: none                      */
     uint64_t pinned_reserve_segment_bytes;     /* 0: none                               */
@@ -35,6 +35,13 @@ struct cache_conf {
     bool pinned_uses_register;
     bool pinned_catches_all;
 };
+
+/* Waste allowed in a block that stays whole; default a large segment. */
+static inline uint64_t cache_conf_rounding(const struct cache_conf *conf)
+{
+    return conf->max_non_split_rounding_bytes ? conf->max_non_split_rounding_bytes
+                                              : conf->large_segment_bytes;
+}
 
 /* Sets the defaults. */
 void cache_conf_init(struct cache_conf *conf);

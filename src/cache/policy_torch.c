@@ -51,7 +51,7 @@ static struct block *torch_find(acre_cache *cache, const struct request *request
     if (rounded < conf->max_split_bytes && block->bytes >= conf->max_split_bytes)
         return NULL;
     if (rounded >= conf->max_split_bytes &&
-        block->bytes - rounded >= conf->max_non_split_rounding_bytes)
+        block->bytes - rounded >= cache_conf_rounding(conf))
         return NULL;
     pool_remove(pool, block);
     return block;
