@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks that other streams use: alone, and through a cache (B76 to B81). */
+#include "cache/deferred.h"
+
+#include "base/heap.h"
+#include "tests/support/rig.h"
+
+/* ---- The part alone ------------------------------------------------------------ */
+
+static int done_count;
+
+static void note_done(void *arg, struct block *block)
+{
+    EXPECT_PTR_EQ(arg, &done_count);
+    EXPECT_EQ(block->state, BLOCK_WAITING);
+    block->state = BLOCK_LIVE;
+    done_count++;
+}
+
+static bool is_sound(const struct deferred *deferred)
+{
+    const char *fact = NULL;
+
+    if (deferred_check(deferred, &fact))
+        return true;
+    fprintf(stderr, "%s\n", fact);
+    return false;
+}
+
+TEST(a_block_waits_for_every_stream)
+{
+    struct fake *fake = fake_create(NULL);
+    struct deferred deferred;
+    struct block block = {.state = BLOCK_LIVE};
+
+    done_count = 0;
+    deferred_init(&deferred, fake_device(fake, 0));
+    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1)));
+    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(2)));
+    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1)));
+    REQUIRE_OK(deferred_add(&deferred, &block));
+    EXPECT_EQ(block.event_count, 2);
+    EXPECT_EQ(block.state, BLOCK_WAITING);
+    EXPECT(is_sound(&deferred));
+    REQUIRE_OK(deferred_collect(&deferred, note_done, &done_count));
+    EXPECT_EQ(done_count, 0);
+    fake_finish(fake, fake_stream(2));
+    REQUIRE_OK(deferred_collect(&deferred, note_done, &done_count));
+    EXPECT_EQ(done_count, 0);
+    fake_finish(fake, fake_stream(1));
+    REQUIRE_OK(deferred_collect(&deferred, note_done, &done_count));
+    EXPECT_EQ(done_count, 1);
+    EXPECT(is_sound(&deferred));
+    EXPECT_EQ(deferred.idle_count, 2);
+    deferred_fini(&deferred);
+    EXPECT_EQ(fake_event_count(fake), 0);
+    fake_destroy(fake);
+}
+
+TEST(events_are_used_again)
+{
+    struct fake *fake = fake_create(&(struct fake_config){.completes_at_once = true});
+    struct deferred deferred;
+    struct block block = {.state = BLOCK_LIVE};
+
+    deferred_init(&deferred, fake_device(fake, 0));
+    for (int i = 0; i < 100; i++) {
+        REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1 + i % 3)));
+        REQUIRE_OK(deferred_add(&deferred, &block));
+        REQUIRE_OK(deferred_collect(&deferred, note_done, &done_count));
+    }
+    EXPECT_EQ(fake_calls(fake, FAKE_EVENT_CREATE), 1);
+    deferred_trim(&deferred);
+    EXPECT_EQ(fake_event_count(fake), 0);
+    EXPECT(is_sound(&deferred));
+    deferred_fini(&deferred);
+    fake_destroy(fake);
+}
+
+/* Each device call and host allocation of adding fails in turn; the block stays
+ * live with its uses and nothing is queued. */
+TEST(adding_all_or_nothing)
+{
+    uint64_t heap_before = heap_live_count();
+
+    for (int pass = 0; pass < 2; pass++) {
+        bool has_failed = true;
+        for (uint64_t nth = 1; has_failed; nth++) {
+            struct fake *fake = fake_create(NULL);
+            struct deferred deferred;
+            struct block block = {.state = BLOCK_LIVE};
+            deferred_init(&deferred, fake_device(fake, 0));
+            for (int i = 1; i <= 3; i++)
+                REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(i)));
+            if (pass)
+                fake_fail(fake, FAKE_ANY, nth, ACRE_ERR_DEVICE);
+            else
+                heap_fail_nth(nth);
+            acre_status status = deferred_add(&deferred, &block);
+            has_failed = pass ? fake_disarm(fake) : heap_fail_disarm();
+            EXPECT(is_sound(&deferred));
+            if (has_failed) {
+                EXPECT_EQ(status, pass ? ACRE_ERR_DEVICE : ACRE_ERR_HOST_MEMORY);
+                EXPECT_EQ(block.state, BLOCK_LIVE);
+                EXPECT_EQ(block.event_count, 0);
+                EXPECT_EQ(deferred.pending_count, 0);
+                EXPECT(block.uses && block.uses->next && block.uses->next->next);
+                REQUIRE_OK(deferred_add(&deferred, &block));
+            }
+            EXPECT_EQ(block.event_count, 3);
+            REQUIRE_OK(deferred_synchronize(&deferred, note_done, &done_count));
+            deferred_fini(&deferred);
+            EXPECT_EQ(fake_event_count(fake), 0);
+            fake_destroy(fake);
+        }
+    }
+    EXPECT_EQ(heap_live_count(), heap_before);
+}
+
+TEST(a_failed_query_is_met_again)
+{
+    struct fake *fake = fake_create(&(struct fake_config){.completes_at_once = true});
+    struct deferred deferred;
+    struct block block = {.state = BLOCK_LIVE};
+
+    done_count = 0;
+    deferred_init(&deferred, fake_device(fake, 0));
+    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1)));
+    REQUIRE_OK(deferred_add(&deferred, &block));
+    fake_fail(fake, FAKE_EVENT_QUERY, 1, ACRE_ERR_DEVICE);
+    EXPECT_EQ(deferred_collect(&deferred, note_done, &done_count), ACRE_ERR_DEVICE);
+    fake_disarm(fake);
+    EXPECT_EQ(done_count, 0);
+    EXPECT(is_sound(&deferred));
+    fake_fail(fake, FAKE_EVENT_SYNC, 1, ACRE_ERR_DEVICE);
+    EXPECT_EQ(deferred_synchronize(&deferred, note_done, &done_count), ACRE_ERR_DEVICE);
+    fake_disarm(fake);
+    REQUIRE_OK(deferred_collect(&deferred, note_done, &done_count));
+    EXPECT_EQ(done_count, 1);
+    deferred_fini(&deferred);
+    fake_destroy(fake);
+}
+
+/* ---- Through a cache --------------------------------------------------------------- */
+
+TEST(B76_the_own_stream_records_nothing)
+{
+    struct rig rig;
+
+    rig_open(&rig, NULL);
+    void *a = rig_alloc_on(&rig, 512, 1);
+    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
+    rig_free(&rig, a);
+    EXPECT_EQ(fake_calls(rig.fake, FAKE_EVENT_RECORD), 0);
+    EXPECT_EQ(CURRENT(&rig, active), 0);
+    rig_close(&rig);
+}
+
+TEST(B77_one_event_per_other_stream)
+{
+    struct rig rig;
+
+    rig_open(&rig, NULL);
+    void *a = rig_alloc(&rig, 1);
+    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
+    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(2)));
+    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
+    rig_free(&rig, a);
+    EXPECT_EQ(fake_calls(rig.fake, FAKE_EVENT_RECORD), 2);
+    EXPECT_STR_EQ(rig_layout(&rig), "512~,2096640");
+    EXPECT_EQ(CURRENT(&rig, allocated_bytes), 0);
+    EXPECT_EQ(CURRENT(&rig, allocation), 0);
+    EXPECT_EQ(CURRENT(&rig, active_bytes), 512);
+    EXPECT_EQ(CURRENT(&rig, requested_bytes), 1);
+    EXPECT_EQ(acre_cache_free(rig.cache, a), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_record_stream(rig.cache, a, fake_stream(3)), ACRE_ERR_INVALID);
+    rig_close(&rig);
+}
+
+TEST(B78_reusable_at_the_next_malloc_after_both)
+{
+    struct rig rig;
+
+    rig_open(&rig, NULL);
+    void *a = rig_alloc(&rig, 20 * MIB);
+    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
+    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(2)));
+    rig_free(&rig, a);
+    EXPECT(rig_alloc(&rig, 20 * MIB) != a);
+    fake_finish(rig.fake, fake_stream(1));
+    EXPECT(rig_alloc(&rig, 20 * MIB) != a);
+    fake_finish(rig.fake, fake_stream(2));
+    EXPECT_EQ(CURRENT(&rig, active), 3); /* noticed by a malloc only */
+    EXPECT_PTR_EQ(rig_alloc(&rig, 20 * MIB), a);
+    rig_close(&rig);
+}
+
+TEST(B79_one_query_per_busy_stream_and_malloc)
+{
+    struct rig rig;
+
+    rig_open(&rig, NULL);
+    for (int i = 0; i < 2; i++) {
+        void *a = rig_alloc(&rig, 20 * MIB);
+        REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
+        rig_free(&rig, a);
+    }
+    uint64_t before = fake_calls(rig.fake, FAKE_EVENT_QUERY);
+    rig_alloc(&rig, 512);
+    EXPECT_EQ(fake_calls(rig.fake, FAKE_EVENT_QUERY), before + 1);
+    rig_close(&rig);
+}
+
+TEST(B80_empty_cache_waits_for_pending_blocks)
+{
+    struct rig rig;
+
+    rig_open(&rig, NULL);
+    void *a = rig_alloc(&rig, 20 * MIB);
+    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
+    rig_free(&rig, a);
+    REQUIRE_OK(acre_cache_empty(rig.cache));
+    EXPECT_EQ(CURRENT(&rig, reserved_bytes), 0);
+    EXPECT_EQ(CURRENT(&rig, active_bytes), 0);
+    EXPECT_EQ(fake_calls(rig.fake, FAKE_EVENT_SYNC), 1);
+    EXPECT_EQ(fake_event_count(rig.fake), 0);
+    rig_close(&rig);
+}
+
+TEST(B81_null_is_ignored_and_strangers_are_refused)
+{
+    struct rig rig;
+
+    rig_open(&rig, NULL);
+    REQUIRE_OK(acre_cache_record_stream(rig.cache, NULL, fake_stream(1)));
+    EXPECT_EQ(acre_cache_record_stream(rig.cache, &rig, fake_stream(1)), ACRE_ERR_INVALID);
+    EXPECT_HAS(acre_last_error(), "invalid device pointer");
+    rig_close(&rig);
+}
+
+TEST(a_waiting_block_is_no_neighbour_to_merge_with)
+{
+    struct rig rig;
+
+    rig_open(&rig, NULL);
+    void *a = rig_alloc(&rig, 512), *b = rig_alloc(&rig, 512), *c = rig_alloc(&rig, 512);
+    REQUIRE_OK(acre_cache_record_stream(rig.cache, b, fake_stream(1)));
+    rig_free(&rig, b);
+    rig_free(&rig, a);
+    rig_free(&rig, c);
+    EXPECT_STR_EQ(rig_layout(&rig), "512,512~,2096128");
+    fake_finish(rig.fake, fake_stream(1));
+    rig_free(&rig, rig_alloc(&rig, 3 * MIB));
+    EXPECT_STR_EQ(rig_layout(&rig), "2097152|20971520");
+    rig_close(&rig);
+}
+
+TEST(without_streams_all_work_counts_as_done)
+{
+    struct fake_config device = {.without_streams = true};
+    struct rig rig;
+
+    rig_open_with(&rig, &device, NULL);
+    void *a = rig_alloc(&rig, 20 * MIB);
+    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
+    rig_free(&rig, a);
+    EXPECT_PTR_EQ(rig_alloc(&rig, 20 * MIB), a);
+    rig_close(&rig);
+}
+
+T_MAIN()
