@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/feed.h"
+
+#include "base/heap.h"
+
+#include <string.h>
+
+acre_status feed_open(const char *path, uint32_t streams, struct feed **out)
+{
+    struct feed *feed = heap_zalloc(sizeof *feed);
+
+    if (!feed)
+        return ACRE_ERR_HOST_MEMORY;
+    feed->streams = streams;
+    acre_status status = acre_trace_open(path, &feed->trace);
+    if (status != ACRE_OK) {
+        heap_free(feed);
+        return status;
+    }
+    *out = feed;
+    return ACRE_OK;
+}
+
+void feed_close(struct feed *feed)
+{
+    if (!feed)
+        return;
+    acre_trace_close(feed->trace);
+    heap_free(feed->kept);
+    heap_free(feed);
+}
+
+/* Moves allocations to other streams where that is asked for. */
+static void rewrite_streams(struct feed *feed, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (feed->chunk[i].kind == ACRE_TRACE_ALLOC)
+            feed->chunk[i].stream = (uint32_t)(feed->alloc_count++ % feed->streams);
+}
+
+/* Adds the chunk to what is kept, or gives up keeping. */
+static acre_status keep(struct feed *feed, size_t count)
+{
+    if (feed->is_too_long)
+        return ACRE_OK;
+    if (feed->kept_count + count > FEED_KEPT_MAX) {
+        heap_free(feed->kept);
+        feed->kept = NULL;
+        feed->kept_count = feed->kept_capacity = 0;
+        feed->is_too_long = true;
+        return ACRE_OK;
+    }
+    if (feed->kept_count + count > feed->kept_capacity) {
+        size_t capacity = feed->kept_capacity ? feed->kept_capacity * 2 : FEED_CHUNK;
+        acre_trace_event *bigger = heap_realloc(feed->kept, capacity * sizeof *bigger);
+        if (!bigger)
+            return ACRE_ERR_HOST_MEMORY;
+        feed->kept = bigger;
+        feed->kept_capacity = capacity;
+    }
+    memcpy(feed->kept + feed->kept_count, feed->chunk, count * sizeof *feed->chunk);
+    feed->kept_count += count;
+    return ACRE_OK;
+}
+
+acre_status feed_next(struct feed *feed, const acre_trace_event **out_events, size_t *out_count)
+{
+    size_t count;
+
+    if (feed->is_whole) {
+        count = feed->kept_count - feed->at;
+        *out_count = count < FEED_CHUNK ? count : FEED_CHUNK;
+        *out_events = feed->kept + feed->at;
+        feed->at += *out_count;
+        return ACRE_OK;
+    }
+    feed->is_started = true;
+    acre_status status = acre_trace_read(feed->trace, feed->chunk, FEED_CHUNK, &count);
+    if (status != ACRE_OK)
+        return status;
+    feed->slot_count = acre_trace_slots(feed->trace);
+    if (feed->streams)
+        rewrite_streams(feed, count);
+    status = keep(feed, count);
+    if (status != ACRE_OK)
+        return status;
+    feed->is_whole = count == 0 && !feed->is_too_long;
+    feed->at = feed->kept_count;
+    *out_events = feed->chunk;
+    *out_count = count;
+    return ACRE_OK;
+}
+
+acre_status feed_rewind(struct feed *feed)
+{
+    feed->at = 0;
+    if (feed->is_whole || !feed->is_started)
+        return ACRE_OK;
+    feed->alloc_count = 0;
+    feed->kept_count = 0;
+    return acre_trace_rewind(feed->trace);
+}
+
+double feed_progress(const struct feed *feed)
+{
+    uint64_t done, total;
+
+    if (feed->is_whole)
+        return feed->kept_count ? (double)feed->at / (double)feed->kept_count : 1;
+    acre_trace_progress(feed->trace, &done, &total);
+    return total ? (double)done / (double)total : 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* The events of a trace in chunks, as often as wanted.
+ *
+ * A trace of up to FEED_KEPT_MAX events is kept in memory after the first pass;
+ * a longer one is read again, so that memory stays bounded.
+ */
+#ifndef SRC_REPLAY_FEED_H
+#define SRC_REPLAY_FEED_H
+
+#include <acre/trace.h>
+
+#define FEED_CHUNK 4096
+#define FEED_KEPT_MAX ((size_t)1 << 20)
+
+struct feed {
+    acre_trace *trace;
+    uint32_t streams;         /* 0: as recorded; N: allocation i to stream i mod N */
+    uint64_t alloc_count;     /* of this pass so far                               */
+    uint64_t slot_count;      /* every slot met so far is below it                 */
+    acre_trace_event *kept;   /* all events so far, or NULL when there are too many */
+    size_t kept_count, kept_capacity;
+    bool is_started;          /* something was read: a rewind has work to do       */
+    bool is_whole;            /* kept holds the whole trace                        */
+    bool is_too_long;         /* nothing is kept                                   */
+    size_t at;                /* next of kept, once it is whole                    */
+    acre_trace_event chunk[FEED_CHUNK];
+};
+
+/* Errors: those of acre_trace_open. */
+acre_status feed_open(const char *path, uint32_t streams, struct feed **out);
+void feed_close(struct feed *feed); /* NULL is fine */
+/* Gives the next events, at most FEED_CHUNK; none at the end. They are valid
+ * until the next call. Errors: those of acre_trace_read. */
+acre_status feed_next(struct feed *feed, const acre_trace_event **out_events,
+                      size_t *out_count);
+/* Starts the next pass. */
+acre_status feed_rewind(struct feed *feed);
+/* How much of this pass was given, between 0 and 1. */
+double feed_progress(const struct feed *feed);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/* Feeds a trace to a cache and reports what was needed.
+ *
+ * A chunk of events is prepared (streams, slots), fed with the clock running,
+ * and accounted for afterwards, so that the measured loop holds the calls and
+ * next to nothing else.
+ */
+#include <acre/trace.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/status.h"
+#include "replay/feed.h"
+#include "replay/target.h"
+
+#include <time.h>
+
+/* No capacity beyond this is tried: 4 TiB, in MiB. */
+#define CAPACITY_MIB_MAX ((uint64_t)4 << 20)
+
+/* Everything one call of acre_replay holds. */
+struct run {
+    const acre_replay_config *config;
+    struct feed *feed;
+    struct target target;
+    void **pointers;        /* by slot; NULL: not served or not live  */
+    uint64_t *sizes;        /* requested bytes by slot, as accounted  */
+    uint64_t slot_capacity;
+    double work_total;      /* passes expected                        */
+    double work_done;       /* passes finished                        */
+    double work_told;       /* largest share told                     */
+};
+
+/* A pass under way. */
+struct pass {
+    acre_replay_pass *result;
+    bool stops_at_failure;
+    uint64_t bytes_requested;      /* live                            */
+    uint64_t ns;
+    size_t failed_count;           /* of the chunk                    */
+    uint32_t failed[FEED_CHUNK];   /* indices of failed allocations   */
+};
+
+static bool is_out_of_memory(acre_status status)
+{
+    return status == ACRE_ERR_DEVICE_MEMORY || status == ACRE_ERR_REJECTED ||
+           status == ACRE_ERR_LIMIT;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void tell_progress(struct run *run, double part)
+{
+    double share = (run->work_done + part) / run->work_total;
+
+    if (!run->config->progress || share <= run->work_told)
+        return;
+    run->work_told = share < 1 ? share : 1;
+    run->config->progress(run->config->progress_arg, run->work_told);
+}
+
+/* ---- One chunk ------------------------------------------------------------------- */
+
+static acre_status grow_slots(struct run *run)
+{
+    uint64_t capacity = run->slot_capacity ? run->slot_capacity : 1024;
+
+    if (run->feed->slot_count <= run->slot_capacity)
+        return ACRE_OK;
+    while (capacity < run->feed->slot_count)
+        capacity *= 2;
+    void **pointers = heap_realloc(run->pointers, capacity * sizeof *pointers);
+    if (!pointers)
+        return ACRE_ERR_HOST_MEMORY;
+    run->pointers = pointers;
+    uint64_t *sizes = heap_realloc(run->sizes, capacity * sizeof *sizes);
+    if (!sizes)
+        return ACRE_ERR_HOST_MEMORY;
+    run->sizes = sizes;
+    for (uint64_t i = run->slot_capacity; i < capacity; i++) {
+        pointers[i] = NULL;
+        sizes[i] = 0;
+    }
+    run->slot_capacity = capacity;
+    return ACRE_OK;
+}
+
+static acre_status prepare_chunk(struct run *run, const acre_trace_event *events, size_t count)
+{
+    acre_status status = grow_slots(run);
+
+    for (size_t i = 0; i < count && status == ACRE_OK; i++)
+        if (events[i].stream != ACRE_TRACE_ALL_STREAMS)
+            status = target_need_stream(&run->target, events[i].stream);
+    return status;
+}
+
+/* What is neither allocation nor free. */
+static acre_status feed_other(struct run *run, const acre_trace_event *event)
+{
+    struct target *target = &run->target;
+
+    switch (event->kind) {
+    case ACRE_TRACE_USE:
+        return acre_cache_record_stream(target->cache, run->pointers[event->slot],
+                                        target->streams[event->stream]);
+    case ACRE_TRACE_SYNC:
+        if (event->stream == ACRE_TRACE_ALL_STREAMS)
+            return acre_device_synchronize(target->device);
+        return acre_stream_native_synchronize(target->device, target->streams[event->stream]);
+    default:
+        CHECK(event->kind == ACRE_TRACE_EMPTY);
+        return acre_cache_empty(target->cache);
+    }
+}
+
+/* The measured loop. */
+static acre_status feed_chunk(struct run *run, struct pass *pass,
+                              const acre_trace_event *events, size_t count)
+{
+    acre_cache *cache = run->target.cache;
+    void **pointers = run->pointers, **streams = run->target.streams;
+    acre_status status = ACRE_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        const acre_trace_event *event = &events[i];
+        if (event->kind == ACRE_TRACE_ALLOC) {
+            status = acre_cache_alloc(cache, event->bytes, streams[event->stream],
+                                      &pointers[event->slot]);
+            if (UNLIKELY(status != ACRE_OK)) {
+                pointers[event->slot] = NULL;
+                pass->failed[pass->failed_count++] = (uint32_t)i;
+                if (!is_out_of_memory(status) || pass->stops_at_failure)
+                    return status;
+            }
+        } else if (event->kind == ACRE_TRACE_FREE) {
+            status = acre_cache_free(cache, pointers[event->slot]);
+            pointers[event->slot] = NULL;
+            if (UNLIKELY(status != ACRE_OK))
+                return status;
+        } else {
+            status = feed_other(run, event);
+            if (UNLIKELY(status != ACRE_OK))
+                return status;
+        }
+    }
+    return ACRE_OK;
+}
+
+/* Counts what the chunk did, in order. */
+static void account_chunk(struct run *run, struct pass *pass, const acre_trace_event *events,
+                          size_t count)
+{
+    acre_replay_pass *result = pass->result;
+    size_t failed_at = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const acre_trace_event *event = &events[i];
+        if (event->kind == ACRE_TRACE_ALLOC) {
+            bool has_failed = failed_at < pass->failed_count && pass->failed[failed_at] == i;
+            failed_at += has_failed;
+            result->allocs++;
+            run->sizes[event->slot] = has_failed ? 0 : event->bytes;
+            pass->bytes_requested += run->sizes[event->slot];
+            if (pass->bytes_requested > result->bytes_requested_peak)
+                result->bytes_requested_peak = pass->bytes_requested;
+        } else if (event->kind == ACRE_TRACE_FREE) {
+            result->frees++;
+            pass->bytes_requested -= run->sizes[event->slot];
+        }
+    }
+    if (pass->failed_count && result->first_oom_event < 0)
+        result->first_oom_event = (int64_t)(result->events + pass->failed[0]);
+    result->ooms += pass->failed_count;
+    result->events += count;
+}
+
+/* ---- One pass --------------------------------------------------------------------- */
+
+/* Levels and totals of the cache and its device. */
+struct reading {
+    acre_cache_stats stats;
+    uint64_t maps, unmaps;
+};
+
+static acre_status take_reading(struct run *run, struct reading *out)
+{
+    out->stats = (acre_cache_stats){.struct_size = sizeof out->stats};
+    acre_status status = acre_cache_stats_get(run->target.cache, &out->stats);
+
+    if (status == ACRE_OK)
+        status = target_page_calls(&run->target, &out->maps, &out->unmaps);
+    return status;
+}
+
+static void fill_result(acre_replay_pass *result, const struct reading *before,
+                        const struct reading *after, uint64_t ns)
+{
+    const acre_cache_stats *from = &before->stats, *to = &after->stats;
+
+    result->bytes_allocated_peak = (uint64_t)to->allocated_bytes.all.peak;
+    result->bytes_reserved_peak = (uint64_t)to->reserved_bytes.all.peak;
+    result->segments_peak = (uint64_t)to->segment.all.peak;
+    result->segments = (uint64_t)to->segment.all.current;
+    result->device_allocs = (uint64_t)(to->segment.all.allocated - from->segment.all.allocated);
+    result->device_frees = (uint64_t)(to->segment.all.freed - from->segment.all.freed);
+    result->maps = after->maps - before->maps;
+    result->unmaps = after->unmaps - before->unmaps;
+    result->retries = (uint64_t)(to->num_alloc_retries - from->num_alloc_retries);
+    if (result->bytes_requested_peak)
+        result->waste_ppm = (int64_t)(((double)result->bytes_reserved_peak -
+                                       (double)result->bytes_requested_peak) * 1e6 /
+                                      (double)result->bytes_requested_peak);
+    result->ns_per_event = result->events ? (double)ns / (double)result->events : 0;
+}
+
+static acre_status run_events(struct run *run, struct pass *pass)
+{
+    const acre_trace_event *events;
+    size_t count;
+
+    for (;;) {
+        acre_status status = feed_next(run->feed, &events, &count);
+        if (status == ACRE_OK && count > 0)
+            status = prepare_chunk(run, events, count);
+        if (status != ACRE_OK || count == 0)
+            return status;
+        pass->failed_count = 0;
+        uint64_t start = now_ns();
+        status = feed_chunk(run, pass, events, count);
+        pass->ns += now_ns() - start;
+        if (status != ACRE_OK && (pass->stops_at_failure || !is_out_of_memory(status)))
+            return status;
+        account_chunk(run, pass, events, count);
+        tell_progress(run, feed_progress(run->feed));
+    }
+}
+
+/* Frees what the trace left live. */
+static acre_status free_live(struct run *run)
+{
+    acre_status status = ACRE_OK;
+
+    for (uint64_t i = 0; i < run->slot_capacity && status == ACRE_OK; i++) {
+        status = acre_cache_free(run->target.cache, run->pointers[i]);
+        run->pointers[i] = NULL;
+    }
+    return status;
+}
+
+static acre_status run_pass(struct run *run, bool stops_at_failure, acre_replay_pass *result)
+{
+    struct reading before, after;
+    struct pass *pass = heap_zalloc(sizeof *pass);
+
+    if (!pass)
+        return ACRE_ERR_HOST_MEMORY;
+    *result = (acre_replay_pass){.first_oom_event = -1};
+    pass->result = result;
+    pass->stops_at_failure = stops_at_failure;
+    acre_cache_stats_reset_peak(run->target.cache);
+    acre_status status = feed_rewind(run->feed);
+    if (status == ACRE_OK)
+        status = take_reading(run, &before);
+    if (status == ACRE_OK)
+        status = run_events(run, pass);
+    if (status == ACRE_OK)
+        status = take_reading(run, &after);
+    if (status == ACRE_OK) {
+        fill_result(result, &before, &after, pass->ns);
+        status = free_live(run);
+    }
+    run->work_done++;
+    heap_free(pass);
+    return status;
+}
+
+/* ---- Smallest capacity ---------------------------------------------------------------- */
+
+static acre_status fits(struct run *run, uint64_t capacity_mib, bool *out)
+{
+    acre_replay_pass unused;
+    acre_status status = target_init(&run->target, run->config->policy, run->config->conf,
+                                     capacity_mib * MIB);
+
+    if (status != ACRE_OK)
+        return status;
+    status = run_pass(run, true, &unused);
+    for (uint64_t i = 0; i < run->slot_capacity; i++)
+        run->pointers[i] = NULL; /* goes with the cache */
+    target_fini(&run->target);
+    *out = status == ACRE_OK;
+    return is_out_of_memory(status) ? ACRE_OK : status;
+}
+
+static uint64_t in_mib(uint64_t bytes)
+{
+    uint64_t mib = bytes / MIB + (bytes % MIB != 0);
+
+    return mib ? mib : 1;
+}
+
+/* Searches between what is live at the peak and what was held without need;
+ * 0 when nothing up to CAPACITY_MIB_MAX works. */
+static acre_status search_capacity(struct run *run, const acre_replay_pass *first,
+                                   uint64_t *out_bytes)
+{
+    uint64_t low = in_mib(first->bytes_requested_peak), high = in_mib(first->bytes_reserved_peak);
+    bool is_enough = false;
+    acre_status status = ACRE_OK;
+
+    while (!is_enough) {
+        if (high > CAPACITY_MIB_MAX) {
+            *out_bytes = 0;
+            return ACRE_OK;
+        }
+        status = fits(run, high, &is_enough);
+        if (status != ACRE_OK)
+            return status;
+        if (!is_enough) {
+            low = high + 1;
+            high *= 2;
+        }
+    }
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        status = fits(run, middle, &is_enough);
+        if (status != ACRE_OK)
+            return status;
+        if (is_enough)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    *out_bytes = high * MIB;
+    return ACRE_OK;
+}
+
+/* ---- All of it --------------------------------------------------------------------------- */
+
+static acre_status run_all(struct run *run, uint64_t device_bytes, acre_replay_result *result)
+{
+    uint32_t repeat = run->config->repeat ? run->config->repeat : 1;
+    acre_status status = target_init(&run->target, run->config->policy, run->config->conf,
+                                     device_bytes);
+
+    if (status != ACRE_OK)
+        return status;
+    status = run_pass(run, false, &result->first);
+    for (uint32_t i = 1; i < repeat && status == ACRE_OK; i++)
+        status = run_pass(run, false, &result->warm);
+    result->has_warm = repeat > 1;
+    target_fini(&run->target);
+    if (status == ACRE_OK && (run->config->flags & ACRE_REPLAY_MIN_CAPACITY))
+        status = search_capacity(run, &result->first, &result->min_capacity_bytes);
+    return status;
+}
+
+acre_status acre_replay(const char *path, const acre_replay_config *config,
+                        acre_replay_result *result)
+{
+    static const acre_replay_config defaults = {.struct_size = sizeof defaults};
+    struct run run = {.config = config ? config : &defaults};
+    acre_replay_result found = {.struct_size = sizeof found};
+
+    if (!path || !result || result->struct_size < sizeof *result ||
+        run.config->struct_size < sizeof *config)
+        return status_fail(ACRE_ERR_INVALID, "acre_replay: %s",
+                           path && result ? "a struct_size is not set" : "an argument is NULL");
+    if (run.config->streams > ACRE_TRACE_STREAM_MAX + 1)
+        return status_fail(ACRE_ERR_INVALID, "acre_replay: %u streams; at most %d are possible",
+                           run.config->streams, ACRE_TRACE_STREAM_MAX + 1);
+    found.device_bytes = run.config->device_bytes ? run.config->device_bytes
+                                                  : ACRE_REPLAY_DEVICE_BYTES;
+    run.work_total = run.config->repeat ? run.config->repeat : 1;
+    if (run.config->flags & ACRE_REPLAY_MIN_CAPACITY)
+        run.work_total += 12;
+    acre_status status = feed_open(path, run.config->streams, &run.feed);
+    if (status == ACRE_OK)
+        status = run_all(&run, found.device_bytes, &found);
+    feed_close(run.feed);
+    heap_free(run.pointers);
+    heap_free(run.sizes);
+    if (status == ACRE_OK)
+        *result = found;
+    return status;
+}

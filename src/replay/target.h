@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* What a trace is fed to: a simulated device that hands out addresses only, a
+ * cache on it, and its streams by number. Nothing of it is seen by others: the
+ * device belongs to a backend of its own. */
+#ifndef SRC_REPLAY_TARGET_H
+#define SRC_REPLAY_TARGET_H
+
+#include <acre/sim.h>
+#include <acre/trace.h>
+
+struct target {
+    acre_backend *backend;
+    acre_device *device;
+    acre_cache *cache;
+    void **streams;        /* native ones; number 0 is NULL, the default one */
+    uint32_t stream_count; /* streams below it exist                         */
+};
+
+/* Errors: ACRE_ERR_CONFIG (conf, capacity), ACRE_ERR_HOST_MEMORY. */
+acre_status target_init(struct target *target, acre_policy policy, const char *conf,
+                        uint64_t device_bytes);
+void target_fini(struct target *target); /* a zeroed one is fine */
+
+/* Makes the streams up to this number. Errors: ACRE_ERR_HOST_MEMORY, and those
+ * of the device. */
+acre_status target_need_stream(struct target *target, uint32_t number);
+
+/* Pages mapped and unmapped so far. */
+acre_status target_page_calls(struct target *target, uint64_t *out_maps, uint64_t *out_unmaps);
+
+#endif
