@@ -18,6 +18,7 @@ enum {
 /* Name, what --help says about it. */
 #define CLI_COMMANDS(X)                                                        \
     X(demo, "a tour on the reference device; writes report.html")             \
+    X(replay, "recorded allocations through a policy: what they need")         \
     X(devices, "what this machine offers")
 
 #define CLI_DECLARE(name, summary) int cmd_##name(int argc, char **argv);

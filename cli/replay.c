@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/* acre replay: traces through policies, each from an empty simulated device. */
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/print.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+
+#include <acre/trace.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: acre replay FILE... [OPTION...]\n\n"
+    "Feeds recorded allocations to a caching allocator on a simulated device that hands\n"
+    "out addresses only, and tells how much memory it held and why. A FILE is a trace,\n"
+    "plain or gzip, with one event a line: a ID BYTES STREAM, f ID, u ID STREAM, s STREAM,\n"
+    "e, # comment. Every file is run with every policy and every conf.\n\n"
+    "  --policy P           acre (default) or torch, which decides exactly as PyTorch does;\n"
+    "                       may be repeated, or a list: torch,acre\n"
+    "  --conf OPTIONS       options as in PYTORCH_CUDA_ALLOC_CONF; may be repeated\n"
+    "  --device-memory SIZE capacity of the device: 80GiB (default), 24G, bytes\n"
+    "  --repeat N           replay N times and tell about the last pass as well\n"
+    "  --min-capacity       also search the smallest capacity, to 1 MiB, that does not fail\n"
+    "  --streams N          allocation number i goes to stream i mod N\n"
+    "  --json               {\"runs\": [...]}, one object per run\n\n"
+    "Exit status: 1 when an allocation failed because the memory was not enough.\n\n"
+    "Example: would this job fit a smaller card with another setting?\n"
+    "  acre replay job.trace.gz --policy torch --device-memory 24G \\\n"
+    "      --conf '' --conf max_split_size_mb:128 --min-capacity\n";
+
+#define LIST_MAX 64
+
+struct list_of {
+    const char *items[LIST_MAX];
+    int count;
+};
+
+struct request {
+    struct list_of files, confs;
+    acre_policy policies[LIST_MAX];
+    int policy_count;
+    uint64_t device_bytes, repeat, streams;
+    bool json, min_capacity, help;
+};
+
+struct run {
+    const char *file, *conf;
+    acre_policy policy;
+    acre_replay_result result;
+};
+
+static const struct {
+    const char *name;
+    acre_policy policy;
+} policies[] = {{"torch", ACRE_POLICY_TORCH}, {"acre", ACRE_POLICY_ACRE}};
+
+static const char *policy_name(acre_policy policy)
+{
+    return policy == ACRE_POLICY_TORCH ? "torch" : "acre";
+}
+
+/* ---- What is asked for ------------------------------------------------------------ */
+
+static void add_item(struct options *options, struct list_of *list, const char *item)
+{
+    if (list->count == LIST_MAX) {
+        fprintf(stderr, "acre replay: more than %d files or confs\n", LIST_MAX);
+        options->is_bad = true;
+        return;
+    }
+    list->items[list->count++] = item;
+}
+
+static void add_policies(struct options *options, struct request *request, const char *text)
+{
+    while (!options->is_bad) {
+        size_t length = strcspn(text, ","), found = 0;
+        while (found < 2 && (strlen(policies[found].name) != length ||
+                             strncmp(policies[found].name, text, length) != 0))
+            found++;
+        if (found == 2 || request->policy_count == LIST_MAX) {
+            fprintf(stderr, "acre replay: --policy %s: the policies are torch and acre\n", text);
+            options->is_bad = true;
+            return;
+        }
+        request->policies[request->policy_count++] = policies[found].policy;
+        if (!text[length])
+            return;
+        text += length + 1;
+    }
+}
+
+static bool read_request(int argc, char **argv, struct request *request)
+{
+    struct options options = {.argc = argc, .argv = argv, .command = "replay"};
+    const char *text = NULL;
+
+    while (options_next(&options)) {
+        if (options_is(&options, "--help") || options_is(&options, "-h"))
+            request->help = true;
+        else if (options_is(&options, "--json"))
+            request->json = true;
+        else if (options_is(&options, "--min-capacity"))
+            request->min_capacity = true;
+        else if (options_value(&options, "--policy", &text))
+            options.is_bad ? (void)0 : add_policies(&options, request, text);
+        else if (options_value(&options, "--conf", &text))
+            options.is_bad ? (void)0 : add_item(&options, &request->confs, text);
+        else if (!options_size(&options, "--device-memory", &request->device_bytes) &&
+                 !options_number(&options, "--repeat", 1, 1000000, &request->repeat) &&
+                 !options_number(&options, "--streams", 1, ACRE_TRACE_STREAM_MAX + 1,
+                                 &request->streams)) {
+            if (options_operand(&options, &text))
+                add_item(&options, &request->files, text);
+            else
+                options_refuse(&options);
+        }
+    }
+    if (!options.is_bad && !request->help && request->files.count == 0) {
+        fputs("acre replay: which file? see acre replay --help\n", stderr);
+        options.is_bad = true;
+    }
+    if (request->policy_count == 0)
+        request->policies[request->policy_count++] = ACRE_POLICY_ACRE;
+    if (request->confs.count == 0)
+        request->confs.items[request->confs.count++] = "";
+    return !options.is_bad;
+}
+
+/* ---- Running ------------------------------------------------------------------------ */
+
+static int run_count(const struct request *request)
+{
+    return request->files.count * request->policy_count * request->confs.count;
+}
+
+static bool run_one(const struct request *request, struct run *run, struct progress *progress)
+{
+    acre_replay_config config = {.struct_size = sizeof config,
+                                 .policy = run->policy,
+                                 .conf = run->conf,
+                                 .device_bytes = request->device_bytes,
+                                 .repeat = (uint32_t)request->repeat,
+                                 .streams = (uint32_t)request->streams,
+                                 .flags = request->min_capacity ? ACRE_REPLAY_MIN_CAPACITY : 0,
+                                 .progress = progress_tell,
+                                 .progress_arg = progress};
+
+    run->result.struct_size = sizeof run->result;
+    acre_status status = acre_replay(run->file, &config, &run->result);
+    if (status == ACRE_OK)
+        return true;
+    progress_end(progress);
+    if (status == ACRE_ERR_CONFIG)
+        fprintf(stderr, "acre replay: --conf \"%s\": %s\n", run->conf, acre_last_error());
+    else if (strncmp(acre_last_error(), run->file, strlen(run->file)) == 0)
+        fprintf(stderr, "acre replay: %s\n", acre_last_error());
+    else
+        fprintf(stderr, "acre replay: %s: %s\n", run->file, acre_last_error());
+    return false;
+}
+
+static bool run_all(const struct request *request, struct run *runs)
+{
+    int count = run_count(request), at = 0;
+    struct progress progress;
+    bool is_done = true;
+
+    progress_begin(&progress);
+    for (int file = 0; file < request->files.count; file++)
+        for (int policy = 0; policy < request->policy_count; policy++)
+            for (int conf = 0; conf < request->confs.count && is_done; conf++, at++) {
+                runs[at].file = request->files.items[file];
+                runs[at].policy = request->policies[policy];
+                runs[at].conf = request->confs.items[conf];
+                progress_part(&progress, (double)at / count, 1.0 / count);
+                is_done = run_one(request, &runs[at], &progress);
+            }
+    progress_end(&progress);
+    return is_done;
+}
+
+/* ---- Telling --------------------------------------------------------------------------- */
+
+static void print_pass_json(const acre_replay_pass *pass)
+{
+    printf("\"events\": %llu, \"allocs\": %llu, \"frees\": %llu, \"bytes_requested_peak\": %llu, "
+           "\"bytes_allocated_peak\": %llu, \"bytes_reserved_peak\": %llu, \"waste_ppm\": %lld, "
+           "\"segments_peak\": %llu, \"segments\": %llu, \"device_allocs\": %llu, "
+           "\"device_frees\": %llu, \"maps\": %llu, \"unmaps\": %llu, \"retries\": %llu, "
+           "\"ooms\": %llu, \"first_oom_event\": %lld, \"ns_per_event\": %.2f",
+           (unsigned long long)pass->events, (unsigned long long)pass->allocs,
+           (unsigned long long)pass->frees, (unsigned long long)pass->bytes_requested_peak,
+           (unsigned long long)pass->bytes_allocated_peak,
+           (unsigned long long)pass->bytes_reserved_peak, (long long)pass->waste_ppm,
+           (unsigned long long)pass->segments_peak, (unsigned long long)pass->segments,
+           (unsigned long long)pass->device_allocs, (unsigned long long)pass->device_frees,
+           (unsigned long long)pass->maps, (unsigned long long)pass->unmaps,
+           (unsigned long long)pass->retries, (unsigned long long)pass->ooms,
+           (long long)pass->first_oom_event, pass->ns_per_event);
+}
+
+static void print_json(const struct request *request, const struct run *runs)
+{
+    fputs("{\"runs\": [", stdout);
+    for (int i = 0; i < run_count(request); i++) {
+        const acre_replay_result *result = &runs[i].result;
+        fputs(i ? ",\n  {\"file\": " : "\n  {\"file\": ", stdout);
+        print_json_string(stdout, runs[i].file);
+        printf(", \"policy\": \"%s\", \"conf\": ", policy_name(runs[i].policy));
+        print_json_string(stdout, runs[i].conf);
+        printf(", \"device\": 0, \"device_bytes\": %llu,\n   ",
+               (unsigned long long)result->device_bytes);
+        print_pass_json(&result->first);
+        if (request->min_capacity && result->min_capacity_bytes)
+            printf(",\n   \"min_capacity_bytes\": %llu",
+                   (unsigned long long)result->min_capacity_bytes);
+        else if (request->min_capacity)
+            fputs(",\n   \"min_capacity_bytes\": null", stdout);
+        if (result->has_warm) {
+            fputs(",\n   \"warm\": {", stdout);
+            print_pass_json(&result->warm);
+            putchar('}');
+        }
+        putchar('}');
+    }
+    fputs("\n]}\n", stdout);
+}
+
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static void add_row(struct table *table, const struct request *request, const struct run *run,
+                    bool is_warm)
+{
+    const acre_replay_pass *pass = is_warm ? &run->result.warm : &run->result.first;
+
+    table_cell(table, "%s", file_name(run->file));
+    table_cell(table, "%s", policy_name(run->policy));
+    table_cell(table, "%s", *run->conf ? run->conf : "-");
+    if (request->repeat > 1)
+        table_cell(table, "%s", is_warm ? "last" : "first");
+    table_cell(table, "%llu", (unsigned long long)pass->events);
+    table_cell(table, "%.1f", (double)pass->bytes_requested_peak / (1 << 20));
+    table_cell(table, "%.1f", (double)pass->bytes_allocated_peak / (1 << 20));
+    table_cell(table, "%.1f", (double)pass->bytes_reserved_peak / (1 << 20));
+    table_cell(table, "%+.1f %%", (double)pass->waste_ppm / 1e4);
+    if (request->min_capacity && run->result.min_capacity_bytes && !is_warm)
+        table_cell(table, "%llu", (unsigned long long)(run->result.min_capacity_bytes >> 20));
+    else if (request->min_capacity)
+        table_cell(table, "%s", is_warm ? "" : "none");
+    table_cell(table, "%llu", (unsigned long long)pass->segments_peak);
+    table_cell(table, "%llu/%llu", (unsigned long long)pass->device_allocs,
+               (unsigned long long)pass->device_frees);
+    table_cell(table, "%llu/%llu", (unsigned long long)pass->maps,
+               (unsigned long long)pass->unmaps);
+    table_cell(table, "%llu", (unsigned long long)pass->retries);
+    table_cell(table, "%llu", (unsigned long long)pass->ooms);
+    table_cell(table, "%.0f", pass->ns_per_event);
+}
+
+static void print_table(const struct request *request, const struct run *runs)
+{
+    const char *columns[20];
+    int count = 0;
+    struct table table;
+
+    columns[count++] = "<trace";
+    columns[count++] = "<policy";
+    columns[count++] = "<conf";
+    if (request->repeat > 1)
+        columns[count++] = "<pass";
+    columns[count++] = "events";
+    columns[count++] = "requested";
+    columns[count++] = "allocated";
+    columns[count++] = "reserved";
+    columns[count++] = "waste";
+    if (request->min_capacity)
+        columns[count++] = "min capacity";
+    columns[count++] = "segments";
+    columns[count++] = "alloc/free";
+    columns[count++] = "map/unmap";
+    columns[count++] = "retries";
+    columns[count++] = "ooms";
+    columns[count++] = "ns/event";
+    columns[count] = NULL;
+    table_begin(&table, columns);
+    for (int i = 0; i < run_count(request); i++) {
+        add_row(&table, request, &runs[i], false);
+        if (runs[i].result.has_warm)
+            add_row(&table, request, &runs[i], true);
+    }
+    table_end(&table, stdout);
+    printf("\nDevice of %s. Peaks in MiB: requested by the job, allocated in blocks, reserved "
+           "from\nthe device; waste is reserved above requested. alloc/free and map/unmap count "
+           "calls to\nthe device.\n", print_bytes(runs[0].result.device_bytes));
+}
+
+static bool has_failed(const struct request *request, const struct run *runs)
+{
+    for (int i = 0; i < run_count(request); i++)
+        if (runs[i].result.first.ooms || runs[i].result.warm.ooms)
+            return true;
+    return false;
+}
+
+int cmd_replay(int argc, char **argv)
+{
+    static struct request request;
+    int status = CLI_BAD;
+
+    if (!read_request(argc, argv, &request))
+        return CLI_BAD;
+    if (request.help) {
+        fputs(help, stdout);
+        return CLI_DONE;
+    }
+    struct run *runs = calloc((size_t)run_count(&request), sizeof *runs);
+    if (!runs)
+        fputs("acre replay: out of memory\n", stderr);
+    else if (run_all(&request, runs)) {
+        if (request.json)
+            print_json(&request, runs);
+        else
+            print_table(&request, runs);
+        status = has_failed(&request, runs) ? CLI_NO : CLI_DONE;
+    }
+    free(runs);
+    return status;
+}
