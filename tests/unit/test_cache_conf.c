@@ -3,7 +3,7 @@
 #include "cache/conf.h"
 
 #include "base/text.h"
-#include "tests/support/rig.h"
+#include "tests/support/lab.h"
 
 static struct cache_conf conf;
 
@@ -188,51 +188,51 @@ TEST(B142_which_variable_counts)
 
 TEST(B142_backend_is_fixed)
 {
-    struct rig rig;
+    struct lab lab;
     acre_cache *cache;
 
-    rig_open(&rig, "backend:native");
-    EXPECT_EQ(acre_cache_conf_set(rig.cache, "backend:cudaMallocAsync"), ACRE_ERR_CONFIG);
-    EXPECT_EQ(acre_cache_conf_set(rig.cache, "backend:other"), ACRE_ERR_CONFIG);
-    EXPECT_EQ(acre_cache_conf_set(rig.cache, "policy:acre"), ACRE_ERR_CONFIG);
-    REQUIRE_OK(acre_cache_conf_set(rig.cache, "backend:native,policy:torch"));
+    lab_open(&lab, "backend:native");
+    EXPECT_EQ(acre_cache_conf_set(lab.cache, "backend:cudaMallocAsync"), ACRE_ERR_CONFIG);
+    EXPECT_EQ(acre_cache_conf_set(lab.cache, "backend:other"), ACRE_ERR_CONFIG);
+    EXPECT_EQ(acre_cache_conf_set(lab.cache, "policy:acre"), ACRE_ERR_CONFIG);
+    REQUIRE_OK(acre_cache_conf_set(lab.cache, "backend:native,policy:torch"));
     environment(NULL, "no_such_option:1", NULL, NULL);
-    EXPECT_EQ(acre_cache_create(fake_device(rig.fake, 0), NULL, &cache), ACRE_ERR_CONFIG);
+    EXPECT_EQ(acre_cache_create(fake_device(lab.fake, 0), NULL, &cache), ACRE_ERR_CONFIG);
     EXPECT_HAS(acre_last_error(), "PYTORCH_CUDA_ALLOC_CONF");
     environment(NULL, NULL, NULL, NULL);
-    rig_close(&rig);
+    lab_close(&lab);
 }
 
 TEST(B143_max_split_size_of_the_statistics)
 {
-    struct rig rig;
+    struct lab lab;
 
-    rig_open(&rig, NULL);
-    EXPECT_EQ(COUNT(&rig, max_split_size), -1);
-    REQUIRE_OK(acre_cache_conf_set(rig.cache, "max_split_size_mb:40"));
-    EXPECT_EQ(COUNT(&rig, max_split_size), -1);
-    acre_cache_stats_reset_accumulated(rig.cache);
-    EXPECT_EQ(COUNT(&rig, max_split_size), -1);
-    rig_close(&rig);
-    rig_open(&rig, "max_split_size_mb:40");
-    acre_cache_stats_reset_accumulated(rig.cache);
-    EXPECT_EQ(COUNT(&rig, max_split_size), 40 * MIB);
-    rig_close(&rig);
+    lab_open(&lab, NULL);
+    EXPECT_EQ(COUNT(&lab, max_split_size), -1);
+    REQUIRE_OK(acre_cache_conf_set(lab.cache, "max_split_size_mb:40"));
+    EXPECT_EQ(COUNT(&lab, max_split_size), -1);
+    acre_cache_stats_reset_accumulated(lab.cache);
+    EXPECT_EQ(COUNT(&lab, max_split_size), -1);
+    lab_close(&lab);
+    lab_open(&lab, "max_split_size_mb:40");
+    acre_cache_stats_reset_accumulated(lab.cache);
+    EXPECT_EQ(COUNT(&lab, max_split_size), 40 * MIB);
+    lab_close(&lab);
 }
 
 TEST(the_last_string_can_be_read)
 {
     char buffer[64];
-    struct rig rig;
+    struct lab lab;
 
-    rig_open(&rig, "max_split_size_mb:40");
-    EXPECT_EQ(acre_cache_conf_get(rig.cache, buffer, sizeof buffer), 20);
+    lab_open(&lab, "max_split_size_mb:40");
+    EXPECT_EQ(acre_cache_conf_get(lab.cache, buffer, sizeof buffer), 20);
     EXPECT_STR_EQ(buffer, "max_split_size_mb:40");
-    EXPECT_EQ(acre_cache_conf_set(rig.cache, "bad:1"), ACRE_ERR_CONFIG);
-    REQUIRE_OK(acre_cache_conf_set(rig.cache, "expandable_segments:False"));
-    EXPECT_EQ(acre_cache_conf_get(rig.cache, buffer, 4), 25);
+    EXPECT_EQ(acre_cache_conf_set(lab.cache, "bad:1"), ACRE_ERR_CONFIG);
+    REQUIRE_OK(acre_cache_conf_set(lab.cache, "expandable_segments:False"));
+    EXPECT_EQ(acre_cache_conf_get(lab.cache, buffer, 4), 25);
     EXPECT_STR_EQ(buffer, "exp");
-    rig_close(&rig);
+    lab_close(&lab);
 }
 
 static int line_count;

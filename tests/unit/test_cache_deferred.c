@@ -3,7 +3,7 @@
 #include "cache/deferred.h"
 
 #include "base/heap.h"
-#include "tests/support/rig.h"
+#include "tests/support/lab.h"
 
 /* ---- The part alone ------------------------------------------------------------ */
 
@@ -145,127 +145,127 @@ TEST(a_failed_query_is_met_again)
 
 TEST(B76_the_own_stream_records_nothing)
 {
-    struct rig rig;
+    struct lab lab;
 
-    rig_open(&rig, NULL);
-    void *a = rig_alloc_on(&rig, 512, 1);
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
-    rig_free(&rig, a);
-    EXPECT_EQ(fake_calls(rig.fake, FAKE_EVENT_RECORD), 0);
-    EXPECT_EQ(CURRENT(&rig, active), 0);
-    rig_close(&rig);
+    lab_open(&lab, NULL);
+    void *a = lab_alloc_on(&lab, 512, 1);
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, a, fake_stream(1)));
+    lab_free(&lab, a);
+    EXPECT_EQ(fake_calls(lab.fake, FAKE_EVENT_RECORD), 0);
+    EXPECT_EQ(CURRENT(&lab, active), 0);
+    lab_close(&lab);
 }
 
 TEST(B77_one_event_per_other_stream)
 {
-    struct rig rig;
+    struct lab lab;
 
-    rig_open(&rig, NULL);
-    void *a = rig_alloc(&rig, 1);
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(2)));
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
-    rig_free(&rig, a);
-    EXPECT_EQ(fake_calls(rig.fake, FAKE_EVENT_RECORD), 2);
-    EXPECT_STR_EQ(rig_layout(&rig), "512~,2096640");
-    EXPECT_EQ(CURRENT(&rig, allocated_bytes), 0);
-    EXPECT_EQ(CURRENT(&rig, allocation), 0);
-    EXPECT_EQ(CURRENT(&rig, active_bytes), 512);
-    EXPECT_EQ(CURRENT(&rig, requested_bytes), 1);
-    EXPECT_EQ(acre_cache_free(rig.cache, a), ACRE_ERR_INVALID);
-    EXPECT_EQ(acre_cache_record_stream(rig.cache, a, fake_stream(3)), ACRE_ERR_INVALID);
-    rig_close(&rig);
+    lab_open(&lab, NULL);
+    void *a = lab_alloc(&lab, 1);
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, a, fake_stream(1)));
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, a, fake_stream(2)));
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, a, fake_stream(1)));
+    lab_free(&lab, a);
+    EXPECT_EQ(fake_calls(lab.fake, FAKE_EVENT_RECORD), 2);
+    EXPECT_STR_EQ(lab_layout(&lab), "512~,2096640");
+    EXPECT_EQ(CURRENT(&lab, allocated_bytes), 0);
+    EXPECT_EQ(CURRENT(&lab, allocation), 0);
+    EXPECT_EQ(CURRENT(&lab, active_bytes), 512);
+    EXPECT_EQ(CURRENT(&lab, requested_bytes), 1);
+    EXPECT_EQ(acre_cache_free(lab.cache, a), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_record_stream(lab.cache, a, fake_stream(3)), ACRE_ERR_INVALID);
+    lab_close(&lab);
 }
 
 TEST(B78_reusable_at_the_next_malloc_after_both)
 {
-    struct rig rig;
+    struct lab lab;
 
-    rig_open(&rig, NULL);
-    void *a = rig_alloc(&rig, 20 * MIB);
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(2)));
-    rig_free(&rig, a);
-    EXPECT(rig_alloc(&rig, 20 * MIB) != a);
-    fake_finish(rig.fake, fake_stream(1));
-    EXPECT(rig_alloc(&rig, 20 * MIB) != a);
-    fake_finish(rig.fake, fake_stream(2));
-    EXPECT_EQ(CURRENT(&rig, active), 3); /* noticed by a malloc only */
-    EXPECT_PTR_EQ(rig_alloc(&rig, 20 * MIB), a);
-    rig_close(&rig);
+    lab_open(&lab, NULL);
+    void *a = lab_alloc(&lab, 20 * MIB);
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, a, fake_stream(1)));
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, a, fake_stream(2)));
+    lab_free(&lab, a);
+    EXPECT(lab_alloc(&lab, 20 * MIB) != a);
+    fake_finish(lab.fake, fake_stream(1));
+    EXPECT(lab_alloc(&lab, 20 * MIB) != a);
+    fake_finish(lab.fake, fake_stream(2));
+    EXPECT_EQ(CURRENT(&lab, active), 3); /* noticed by a malloc only */
+    EXPECT_PTR_EQ(lab_alloc(&lab, 20 * MIB), a);
+    lab_close(&lab);
 }
 
 TEST(B79_one_query_per_busy_stream_and_malloc)
 {
-    struct rig rig;
+    struct lab lab;
 
-    rig_open(&rig, NULL);
+    lab_open(&lab, NULL);
     for (int i = 0; i < 2; i++) {
-        void *a = rig_alloc(&rig, 20 * MIB);
-        REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
-        rig_free(&rig, a);
+        void *a = lab_alloc(&lab, 20 * MIB);
+        REQUIRE_OK(acre_cache_record_stream(lab.cache, a, fake_stream(1)));
+        lab_free(&lab, a);
     }
-    uint64_t before = fake_calls(rig.fake, FAKE_EVENT_QUERY);
-    rig_alloc(&rig, 512);
-    EXPECT_EQ(fake_calls(rig.fake, FAKE_EVENT_QUERY), before + 1);
-    rig_close(&rig);
+    uint64_t before = fake_calls(lab.fake, FAKE_EVENT_QUERY);
+    lab_alloc(&lab, 512);
+    EXPECT_EQ(fake_calls(lab.fake, FAKE_EVENT_QUERY), before + 1);
+    lab_close(&lab);
 }
 
 TEST(B80_empty_cache_waits_for_pending_blocks)
 {
-    struct rig rig;
+    struct lab lab;
 
-    rig_open(&rig, NULL);
-    void *a = rig_alloc(&rig, 20 * MIB);
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
-    rig_free(&rig, a);
-    REQUIRE_OK(acre_cache_empty(rig.cache));
-    EXPECT_EQ(CURRENT(&rig, reserved_bytes), 0);
-    EXPECT_EQ(CURRENT(&rig, active_bytes), 0);
-    EXPECT_EQ(fake_calls(rig.fake, FAKE_EVENT_SYNC), 1);
-    EXPECT_EQ(fake_event_count(rig.fake), 0);
-    rig_close(&rig);
+    lab_open(&lab, NULL);
+    void *a = lab_alloc(&lab, 20 * MIB);
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, a, fake_stream(1)));
+    lab_free(&lab, a);
+    REQUIRE_OK(acre_cache_empty(lab.cache));
+    EXPECT_EQ(CURRENT(&lab, reserved_bytes), 0);
+    EXPECT_EQ(CURRENT(&lab, active_bytes), 0);
+    EXPECT_EQ(fake_calls(lab.fake, FAKE_EVENT_SYNC), 1);
+    EXPECT_EQ(fake_event_count(lab.fake), 0);
+    lab_close(&lab);
 }
 
 TEST(B81_null_is_ignored_and_strangers_are_refused)
 {
-    struct rig rig;
+    struct lab lab;
 
-    rig_open(&rig, NULL);
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, NULL, fake_stream(1)));
-    EXPECT_EQ(acre_cache_record_stream(rig.cache, &rig, fake_stream(1)), ACRE_ERR_INVALID);
+    lab_open(&lab, NULL);
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, NULL, fake_stream(1)));
+    EXPECT_EQ(acre_cache_record_stream(lab.cache, &lab, fake_stream(1)), ACRE_ERR_INVALID);
     EXPECT_HAS(acre_last_error(), "invalid device pointer");
-    rig_close(&rig);
+    lab_close(&lab);
 }
 
 TEST(a_waiting_block_is_no_neighbour_to_merge_with)
 {
-    struct rig rig;
+    struct lab lab;
 
-    rig_open(&rig, NULL);
-    void *a = rig_alloc(&rig, 512), *b = rig_alloc(&rig, 512), *c = rig_alloc(&rig, 512);
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, b, fake_stream(1)));
-    rig_free(&rig, b);
-    rig_free(&rig, a);
-    rig_free(&rig, c);
-    EXPECT_STR_EQ(rig_layout(&rig), "512,512~,2096128");
-    fake_finish(rig.fake, fake_stream(1));
-    rig_free(&rig, rig_alloc(&rig, 3 * MIB));
-    EXPECT_STR_EQ(rig_layout(&rig), "2097152|20971520");
-    rig_close(&rig);
+    lab_open(&lab, NULL);
+    void *a = lab_alloc(&lab, 512), *b = lab_alloc(&lab, 512), *c = lab_alloc(&lab, 512);
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, b, fake_stream(1)));
+    lab_free(&lab, b);
+    lab_free(&lab, a);
+    lab_free(&lab, c);
+    EXPECT_STR_EQ(lab_layout(&lab), "512,512~,2096128");
+    fake_finish(lab.fake, fake_stream(1));
+    lab_free(&lab, lab_alloc(&lab, 3 * MIB));
+    EXPECT_STR_EQ(lab_layout(&lab), "2097152|20971520");
+    lab_close(&lab);
 }
 
 TEST(without_streams_all_work_counts_as_done)
 {
     struct fake_config device = {.without_streams = true};
-    struct rig rig;
+    struct lab lab;
 
-    rig_open_with(&rig, &device, NULL);
-    void *a = rig_alloc(&rig, 20 * MIB);
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
-    rig_free(&rig, a);
-    EXPECT_PTR_EQ(rig_alloc(&rig, 20 * MIB), a);
-    rig_close(&rig);
+    lab_open_with(&lab, &device, NULL);
+    void *a = lab_alloc(&lab, 20 * MIB);
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, a, fake_stream(1)));
+    lab_free(&lab, a);
+    EXPECT_PTR_EQ(lab_alloc(&lab, 20 * MIB), a);
+    lab_close(&lab);
 }
 
 T_MAIN()

@@ -2,20 +2,20 @@
 /* Looking inside: layout, dump, and the walk that proves the facts. */
 #include "base/heap.h"
 #include "cache/cache.h"
-#include "tests/support/rig.h"
+#include "tests/support/lab.h"
 
 TEST(a_layout_tells_segments_and_blocks)
 {
-    struct rig rig;
+    struct lab lab;
     acre_cache_layout *layout;
 
-    rig_open_with(&rig, &(struct fake_config){.is_descending = true}, NULL);
-    REQUIRE_OK(acre_cache_layout_create(rig.cache, &layout));
+    lab_open_with(&lab, &(struct fake_config){.is_descending = true}, NULL);
+    REQUIRE_OK(acre_cache_layout_create(lab.cache, &layout));
     EXPECT_EQ(layout->segment_count, 0);
     EXPECT_EQ(layout->block_count, 0);
     acre_cache_layout_destroy(layout);
-    void *a = rig_alloc_on(&rig, 3 * MIB, 2), *b = rig_alloc(&rig, 100);
-    REQUIRE_OK(acre_cache_layout_create(rig.cache, &layout));
+    void *a = lab_alloc_on(&lab, 3 * MIB, 2), *b = lab_alloc(&lab, 100);
+    REQUIRE_OK(acre_cache_layout_create(lab.cache, &layout));
     EXPECT_EQ(layout->segment_count, 2);
     EXPECT_EQ(layout->block_count, 4);
     /* In address order: the younger one lies lower here. */
@@ -33,42 +33,42 @@ TEST(a_layout_tells_segments_and_blocks)
     EXPECT_EQ(layout->blocks[1].state, ACRE_BLOCK_FREE);
     acre_cache_layout_destroy(layout);
     acre_cache_layout_destroy(NULL);
-    rig_close(&rig);
+    lab_close(&lab);
 }
 
 TEST(every_host_allocation_of_a_layout_may_fail)
 {
-    struct rig rig;
+    struct lab lab;
     acre_cache_layout *layout;
     bool has_failed = true;
 
-    rig_open(&rig, NULL);
-    rig_alloc(&rig, 100);
+    lab_open(&lab, NULL);
+    lab_alloc(&lab, 100);
     uint64_t before = heap_live_count();
     for (uint64_t nth = 1; has_failed; nth++) {
         heap_fail_nth(nth);
-        acre_status status = acre_cache_layout_create(rig.cache, &layout);
+        acre_status status = acre_cache_layout_create(lab.cache, &layout);
         has_failed = heap_fail_disarm();
         EXPECT_EQ(status, has_failed ? ACRE_ERR_HOST_MEMORY : ACRE_OK);
         if (!has_failed)
             acre_cache_layout_destroy(layout);
         EXPECT_EQ(heap_live_count(), before);
     }
-    rig_close(&rig);
+    lab_close(&lab);
 }
 
 TEST(a_dump_is_for_people)
 {
-    struct rig rig;
+    struct lab lab;
     char *text = NULL;
     size_t length = 0;
 
-    rig_open(&rig, "max_split_size_mb:40");
-    void *a = rig_alloc(&rig, 3 * MIB);
-    REQUIRE_OK(acre_cache_record_stream(rig.cache, a, fake_stream(1)));
-    rig_free(&rig, a);
+    lab_open(&lab, "max_split_size_mb:40");
+    void *a = lab_alloc(&lab, 3 * MIB);
+    REQUIRE_OK(acre_cache_record_stream(lab.cache, a, fake_stream(1)));
+    lab_free(&lab, a);
     FILE *file = open_memstream(&text, &length);
-    REQUIRE_OK(acre_cache_dump(rig.cache, file));
+    REQUIRE_OK(acre_cache_dump(lab.cache, file));
     fclose(file);
     EXPECT_HAS(text, "max_split_size_mb:40");
     EXPECT_HAS(text, "policy:torch");
@@ -78,41 +78,41 @@ TEST(a_dump_is_for_people)
     EXPECT_HAS(text, "3145728 waiting");
     EXPECT_HAS(text, "17825792 free");
     free(text);
-    EXPECT_EQ(acre_cache_dump(rig.cache, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_dump(lab.cache, NULL), ACRE_ERR_INVALID);
     file = fopen("/dev/full", "w");
     if (file) {
-        EXPECT_EQ(acre_cache_dump(rig.cache, file), ACRE_ERR_IO);
+        EXPECT_EQ(acre_cache_dump(lab.cache, file), ACRE_ERR_IO);
         fclose(file);
     }
-    rig_close(&rig);
+    lab_close(&lab);
 }
 
 TEST(the_walk_notices_what_is_wrong)
 {
-    struct rig rig;
+    struct lab lab;
 
-    rig_open(&rig, NULL);
-    void *a = rig_alloc(&rig, 1000);
-    struct block *block = map_find(&rig.cache->map, a);
-    EXPECT_EQ(acre_cache_check(rig.cache), ACRE_OK);
-    rig.cache->stats.reserved_bytes.small_pool.current++;
-    EXPECT_EQ(acre_cache_check(rig.cache), ACRE_ERR_INTERNAL);
+    lab_open(&lab, NULL);
+    void *a = lab_alloc(&lab, 1000);
+    struct block *block = map_find(&lab.cache->map, a);
+    EXPECT_EQ(acre_cache_check(lab.cache), ACRE_OK);
+    lab.cache->stats.reserved_bytes.small_pool.current++;
+    EXPECT_EQ(acre_cache_check(lab.cache), ACRE_ERR_INTERNAL);
     EXPECT_HAS(acre_last_error(), "reserved_bytes");
-    rig.cache->stats.reserved_bytes.small_pool.current--;
+    lab.cache->stats.reserved_bytes.small_pool.current--;
     block->requested++;
-    EXPECT_EQ(acre_cache_check(rig.cache), ACRE_ERR_INTERNAL);
+    EXPECT_EQ(acre_cache_check(lab.cache), ACRE_ERR_INTERNAL);
     block->requested--;
-    map_clear(&rig.cache->map, a);
-    EXPECT_EQ(acre_cache_check(rig.cache), ACRE_ERR_INTERNAL);
-    map_set(&rig.cache->map, a, block);
-    rig.cache->small.free_count++;
-    EXPECT_EQ(acre_cache_check(rig.cache), ACRE_ERR_INTERNAL);
-    rig.cache->small.free_count--;
+    map_clear(&lab.cache->map, a);
+    EXPECT_EQ(acre_cache_check(lab.cache), ACRE_ERR_INTERNAL);
+    map_set(&lab.cache->map, a, block);
+    lab.cache->small.free_count++;
+    EXPECT_EQ(acre_cache_check(lab.cache), ACRE_ERR_INTERNAL);
+    lab.cache->small.free_count--;
     block->next->bytes -= 512;
-    EXPECT_EQ(acre_cache_check(rig.cache), ACRE_ERR_INTERNAL);
+    EXPECT_EQ(acre_cache_check(lab.cache), ACRE_ERR_INTERNAL);
     block->next->bytes += 512;
-    EXPECT_EQ(acre_cache_check(rig.cache), ACRE_OK);
-    rig_close(&rig);
+    EXPECT_EQ(acre_cache_check(lab.cache), ACRE_OK);
+    lab_close(&lab);
 }
 
 T_MAIN()
