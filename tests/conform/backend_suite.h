@@ -14,6 +14,7 @@
 #define TESTS_CONFORM_BACKEND_SUITE_H
 
 #include "backend/backend.h"
+#include "tests/support/gate.h"
 #include "tests/support/t.h"
 
 #include <acre/acre.h>
@@ -61,15 +62,6 @@ void suite_end(struct suite *suite);
  * Needs ACRE_CAP_COPY. */
 void suite_fill(acre_device *device, void *at, size_t bytes, unsigned pattern);
 void suite_expect(acre_device *device, const void *at, size_t bytes, unsigned pattern);
-
-/* A gate: tasks behind it wait until it is opened. */
-struct gate {
-    _Atomic int is_open;
-    _Atomic int is_reached;
-};
-void gate_task(void *gate);              /* for acre_launch_host    */
-void gate_open(struct gate *gate);
-void gate_wait_reached(struct gate *gate);
 
 /* The status is neither ACRE_OK nor that of a crash report. */
 #define EXPECT_REFUSED(call)                                                   \

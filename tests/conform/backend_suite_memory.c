@@ -7,7 +7,6 @@
 #include "base/bits.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 void suite_memory(void)
@@ -84,26 +83,6 @@ void suite_expect(acre_device *device, const void *at, size_t bytes, unsigned pa
     if (!backend_suite.is_dry)
         EXPECT_EQ(wrong, 0);
     free(host);
-}
-
-void gate_task(void *arg)
-{
-    struct gate *gate = arg;
-
-    atomic_store(&gate->is_reached, 1);
-    while (!atomic_load(&gate->is_open))
-        sched_yield();
-}
-
-void gate_open(struct gate *gate)
-{
-    atomic_store(&gate->is_open, 1);
-}
-
-void gate_wait_reached(struct gate *gate)
-{
-    while (!atomic_load(&gate->is_reached))
-        sched_yield();
 }
 
 /* ---- Devices --------------------------------------------------------------------- */
