@@ -17,6 +17,20 @@ static void warm_up(void)
         pthread_join(thread, NULL);
 }
 
+/* Mappings of device memory. Others come and go with the stacks of threads. */
+static int map_count(void)
+{
+    FILE *file = fopen("/proc/self/maps", "r");
+    char line[512];
+    int count = 0;
+
+    while (file && fgets(line, sizeof line, file))
+        count += strstr(line, "memfd:acre") != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
 acre_status rig_try(const acre_sim_config *config)
 {
     acre_sim_config small = {.struct_size = sizeof small, .memory_bytes = 64 << 20};
@@ -25,7 +39,7 @@ acre_status rig_try(const acre_sim_config *config)
 
     warm_up();
     rig = (struct rig){.heap_before = heap_live_count(), .threads_before = t_thread_count(),
-                       .fds_before = t_fd_count()};
+                       .fds_before = t_fd_count(), .maps_before = map_count()};
     status = acre_sim_create(config ? config : &small, &rig.backend);
     if (status != ACRE_OK)
         return status;
@@ -47,6 +61,7 @@ void rig_close(void)
     EXPECT_EQ(heap_live_count(), rig.heap_before);
     EXPECT_EQ(t_thread_count(), rig.threads_before);
     EXPECT_EQ(t_fd_count(), rig.fds_before);
+    EXPECT_EQ(map_count(), rig.maps_before);
 }
 
 acre_sim_usage rig_usage(void)

@@ -2,7 +2,8 @@
 /* A reference device for one test, and tasks that wait for the test.
  *
  * OP(stream_create, 0, 0, 0, &stream) calls an entry of the table. rig_close checks
- * that nothing is left of it: no host memory, threads or descriptors.
+ * that nothing is left of it: no host memory, threads, descriptors or mapped device
+ * memory.
  */
 #ifndef TESTS_SUPPORT_SIM_RIG_H
 #define TESTS_SUPPORT_SIM_RIG_H
@@ -20,7 +21,7 @@ struct rig {
     const acre_backend_ops *ops;
     void *self;
     uint64_t heap_before;
-    int threads_before, fds_before;
+    int threads_before, fds_before, maps_before;
 };
 
 extern struct rig rig;
@@ -38,7 +39,7 @@ extern struct rig rig;
 /* Creates the device; NULL: two devices of 64 MiB. */
 void rig_open(const acre_sim_config *config);
 void rig_close(void);
-/* The same in steps, for tests that expect creating to fail. */
+/* The same for tests that expect creating to fail; rig_close is called in any case. */
 acre_status rig_try(const acre_sim_config *config);
 acre_sim_usage rig_usage(void);
 
