@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/openreg/support.h"
 
+/* The devices of libopenreg live as long as the process, and so does the record
+ * of its last worker thread; ThreadSanitizer would call that a leak. */
+#ifdef __cplusplus
+extern "C"
+#endif
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+
+const char *__tsan_default_options(void)
+{
+    return "report_thread_leaks=0";
+}
+
 void block_set(void *block, size_t bytes, int value)
 {
     void *host = malloc(bytes);
