@@ -41,7 +41,7 @@ static void rewrite_streams(struct feed *feed, size_t count)
 /* Adds the chunk to what is kept, or gives up keeping. */
 static acre_status keep(struct feed *feed, size_t count)
 {
-    if (feed->is_too_long)
+    if (feed->is_too_long || count == 0)
         return ACRE_OK;
     if (feed->kept_count + count > FEED_KEPT_MAX) {
         heap_free(feed->kept);
