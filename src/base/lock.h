@@ -10,6 +10,7 @@ enum lock_rank {
     RANK_START = 1,    /* starting a built-in backend               */
     RANK_REGISTRY,     /* backends, current allocators              */
     RANK_GROUP,        /* one per symmetric-memory group            */
+    RANK_THREADS,      /* threads that keep free blocks             */
     RANK_CACHE,        /* one per cache                             */
     RANK_ALLOCATOR,    /* tables of plain allocators                */
     RANK_GENERATOR,    /* state of a random generator               */

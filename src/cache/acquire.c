@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* From a miss to a block, in the order PyTorch's allocator tries:
  *
- *   1. callbacks that may free something, then the pool again
+ *   1. callbacks that may free something, then the pool again; policies that
+ *      keep free blocks outside the pool give them back and look once more
  *   2. garbage collection, when there is a limit and a threshold
  *   3. the device
  *   4. one or a few oversize blocks released, then the device
@@ -83,16 +84,16 @@ static acre_status obtain(acre_cache *cache, struct request *request, struct blo
     segment = heap_alloc(sizeof *segment);
     if (!segment)
         return status;
-    block = block_create(&cache->blocks);
     cache->held_bytes += request->segment_bytes;
     status = ask_device(cache, request->segment_bytes, &base);
     if (status != ACRE_OK)
-        goto destroy_block;
+        goto free_segment;
     status = map_reserve(&cache->map, base, request->segment_bytes);
-    if (status != ACRE_OK || !block_store_reserve(&cache->blocks, 1)) {
+    if (status != ACRE_OK || !block_store_reserve(&cache->blocks, 2)) {
         status = status == ACRE_OK ? ACRE_ERR_HOST_MEMORY : status;
         goto free_base;
     }
+    block = block_create(&cache->blocks);
     segment_init(segment, block, request->pool, request->stream, base,
                  request->segment_bytes, cache->order_next++);
     block->state = BLOCK_FREE;
@@ -103,9 +104,8 @@ static acre_status obtain(acre_cache *cache, struct request *request, struct blo
 
 free_base:
     device->ops->free(device->self, device->index, base);
-destroy_block:
+free_segment:
     cache->held_bytes -= request->segment_bytes;
-    block_destroy(&cache->blocks, block);
     heap_free(segment);
     return status;
 }
@@ -132,11 +132,6 @@ static acre_status release_and_obtain(acre_cache *cache, struct request *request
 {
     acre_status status = ACRE_ERR_DEVICE_MEMORY;
 
-    if (cache->policy->relieve && cache->policy->relieve(cache)) {
-        *out = cache->policy->find(cache, request);
-        if (*out)
-            return ACRE_OK;
-    }
     if (reclaim_available_locked(cache, request)) {
         status = obtain(cache, request, out);
         if (!is_about_memory(status))
@@ -159,7 +154,10 @@ acre_status acquire_locked(acre_cache *cache, struct request *request, struct bl
     request->segment_bytes =
         request->rounded ? cache->policy->segment_bytes(cache, request->rounded) : 0;
     request->segment_bytes = round_up(request->segment_bytes, granularity);
-    if (ask_reclaimers_locked(cache) && request->rounded) {
+    bool may_help = ask_reclaimers_locked(cache);
+    if (cache->policy->relieve)
+        may_help |= cache->policy->relieve(cache);
+    if (may_help && request->rounded) {
         *out = cache->policy->find(cache, request);
         if (*out)
             return ACRE_OK;

@@ -40,6 +40,7 @@ bool block_store_reserve_slow(struct block_store *store, size_t count)
             return false;
         slab->next = store->slabs;
         store->slabs = slab;
+        store->total_count += SLAB_BLOCKS;
         for (int i = SLAB_BLOCKS - 1; i >= 0; i--)
             block_destroy(store, &slab->blocks[i]);
     }
@@ -51,8 +52,7 @@ struct block *block_create(struct block_store *store)
     struct block *block = store->spares;
 
     CHECK(block && block->state == BLOCK_SPARE);
-    store->spares = block->next;
-    store->spare_count--;
+    block_spare_take(store);
     block->next = NULL;
     block->prev = NULL;
     block->requested = 0;
@@ -63,15 +63,6 @@ struct block *block_create(struct block_store *store)
     return block;
 }
 
-void block_destroy(struct block_store *store, struct block *block)
-{
-    CHECK(!block->uses && !block->event_count);
-    block->state = BLOCK_SPARE;
-    block->segment = NULL;
-    block->next = store->spares;
-    store->spares = block;
-    store->spare_count++;
-}
 
 struct block *block_split(struct block_store *store, struct block *block, size_t bytes)
 {
@@ -84,6 +75,7 @@ struct block *block_split(struct block_store *store, struct block *block, size_t
     front->order = block->order;
     front->segment = block->segment;
     front->pool = block->pool;
+    block_arena_set(front, block_arena(block));
     front->prev = block->prev;
     front->next = block;
     if (front->prev)
@@ -139,7 +131,8 @@ bool block_check(const struct block *block, const char **fact)
     if (block->next) {
         FACT(block->next->prev == block);
         FACT(block->base + block->bytes == block->next->base);
-        FACT(block->state != BLOCK_FREE || block->next->state != BLOCK_FREE);
+        FACT(block->state != BLOCK_FREE || block->next->state != BLOCK_FREE ||
+             block->stream != block->next->stream);
     }
     FACT(block->state <= BLOCK_UNMAPPED);
     FACT((block->state == BLOCK_WAITING) == (block->event_count > 0));

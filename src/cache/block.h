@@ -8,20 +8,22 @@
  *          engine_put_locked: at once, or when deferred_collect sees the last event
  *
  * Always: the blocks of a segment tile it, linked through prev and next in
- *         address order; two neighbours are never both FREE;
+ *         address order; two neighbours of one stream are never both FREE;
  *         a FREE block is in the index of its pool, no other is;
- *         a LIVE block has no events; a WAITING one has event_count of them in
+ *         a LIVE block has no events (policy acre: it may be one that a thread
+ *         keeps at hand, free, which its tag tells); a WAITING one has event_count of them in
  *         the deferred queues and no uses; a FREE one has neither.
  *
  * Block objects come from a store and go back to it; the store keeps them until
  * it ends, so a stale pointer to one still points at a block object.
  *
  * Not thread-safe: the owner's lock is held around every call, except that tag
- * belongs to the front (front.c says who moves it).
+ * is moved and arena compared by threads without it (front.c says when).
  */
 #ifndef SRC_CACHE_BLOCK_H
 #define SRC_CACHE_BLOCK_H
 
+#include "base/check.h"
 #include "base/list.h"
 #include "base/rbtree.h"
 
@@ -30,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct arena;
 struct pool;
 struct segment;
 struct use;
@@ -45,26 +48,95 @@ enum block_state {
 };
 
 struct block {
+    /* First what the hot path of policy acre touches. */
+    _Atomic uint64_t tag;    /* base while live, see block_tag_live; 0 otherwise   */
+    size_t bytes;            /* size, a multiple of BLOCK_UNIT                     */
+    size_t requested;        /* bytes last asked for; kept when freed, 0 if never  */
+    char *base;              /* first byte                                         */
+    _Atomic(struct arena *) arena; /* where it is free (policy acre); else NULL    */
+    size_t units;            /* bytes / BLOCK_UNIT; set while not FREE (policy acre) */
+    uint32_t bin;            /* place in a lane; the same                          */
+    uint32_t wallet;         /* account in a lane; the same                        */
     union {
         struct rbnode node;  /* place in the size order of the pool (policy torch) */
         struct list link;    /* place in a bin (policy acre); list of direct ones  */
+        struct block *cached_next; /* next in a lane (policy acre)                 */
     };
-    char *base;              /* first byte                                         */
-    size_t bytes;            /* size, a multiple of BLOCK_UNIT                     */
     void *stream;            /* native stream it serves                            */
     uint64_t order;          /* that of its segment: older segments first          */
     struct block *prev;      /* neighbours in the segment; NULL at its ends;       */
     struct block *next;      /* next also links spare objects                      */
     struct segment *segment; /* NULL for direct blocks only                        */
     struct pool *pool;       /* that of the segment                                */
-    size_t requested;        /* bytes last asked for; kept when freed, 0 if never  */
     struct use *uses;        /* other streams that use it, newest first; LIVE only */
     uint64_t gc_base;        /* pool->find_count when it became free               */
     uint32_t event_count;    /* events until it is free; WAITING only              */
     uint8_t state;           /* enum block_state                                   */
     bool is_oversize;        /* counted in oversize_allocations                    */
-    _Atomic uint32_t tag;    /* the front's mark of liveness                       */
 };
+
+/* Marks, in the tag of a live block, that other streams use it. Addresses end
+ * below 2^57. */
+#define BLOCK_TAG_USED ((uint64_t)1 << 63)
+
+/* The tag of policy acre: block was handed out. */
+static inline void block_tag_live(struct block *block)
+{
+    atomic_store_explicit(&block->tag, (uintptr_t)block->base, memory_order_release);
+}
+
+/* Whether it is live, used on other streams or not. */
+static inline bool block_tag_is_live(const struct block *block)
+{
+    uint64_t tag = atomic_load_explicit(&block->tag, memory_order_acquire);
+
+    return (tag & ~BLOCK_TAG_USED) == (uintptr_t)block->base;
+}
+
+/* Makes the caller the owner of a block that is live at pointer and used on its
+ * own stream only; false when it is not, or another thread was first. */
+static inline bool block_tag_claim(struct block *block, const void *pointer)
+{
+    uint64_t expected = (uintptr_t)pointer;
+
+    return atomic_compare_exchange_strong_explicit(&block->tag, &expected, 0,
+                                                   memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
+/* The same for a block that other streams may use; the owner's lock is held. */
+static inline bool block_tag_claim_used(struct block *block, const void *pointer)
+{
+    uint64_t expected = (uintptr_t)pointer | BLOCK_TAG_USED;
+
+    return block_tag_claim(block, pointer) ||
+           atomic_compare_exchange_strong_explicit(&block->tag, &expected, 0,
+                                                   memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
+/* Notes that other streams use a live block, so that only a thread with the lock
+ * can claim it; false when it is not live. */
+static inline bool block_tag_use(struct block *block)
+{
+    uint64_t expected = (uintptr_t)block->base;
+
+    return atomic_compare_exchange_strong_explicit(&block->tag, &expected,
+                                                   expected | BLOCK_TAG_USED,
+                                                   memory_order_acq_rel,
+                                                   memory_order_relaxed) ||
+           expected == ((uintptr_t)block->base | BLOCK_TAG_USED);
+}
+
+static inline struct arena *block_arena(const struct block *block)
+{
+    return atomic_load_explicit(&block->arena, memory_order_relaxed);
+}
+
+static inline void block_arena_set(struct block *block, struct arena *arena)
+{
+    atomic_store_explicit(&block->arena, arena, memory_order_relaxed);
+}
 
 /* Smallest block and unit of all sizes and addresses. */
 #define BLOCK_UNIT ((size_t)512)
@@ -78,6 +150,7 @@ static inline bool block_is_split(const struct block *block)
 struct block_store {
     struct block *spares; /* linked through next                       */
     size_t spare_count;
+    size_t total_count;   /* spare or not                              */
     void *slabs;          /* chained through their first word          */
 };
 
@@ -92,10 +165,31 @@ static inline bool block_store_reserve(struct block_store *store, size_t count)
            block_store_reserve_slow(store, count);
 }
 
+/* Gives an object as it is in the store: without tag, arena, uses and events;
+ * the caller sets the rest. A spare must be there (block_store_reserve). */
+static inline struct block *block_spare_take(struct block_store *store)
+{
+    struct block *block = store->spares;
+
+    store->spares = block->next;
+    store->spare_count--;
+    return block;
+}
+
 /* Gives a cleared object; a spare must be there (block_store_reserve). */
 struct block *block_create(struct block_store *store);
 /* Takes an object back; it is in no list and has no neighbours that matter. */
-void block_destroy(struct block_store *store, struct block *block);
+static inline void block_destroy(struct block_store *store, struct block *block)
+{
+    CHECK(!block->uses && !block->event_count);
+    CHECK(atomic_load_explicit(&block->tag, memory_order_relaxed) == 0);
+    block->state = BLOCK_SPARE;
+    block->segment = NULL;
+    block_arena_set(block, NULL);
+    block->next = store->spares;
+    store->spares = block;
+    store->spare_count++;
+}
 
 /* Cuts the first bytes off block and gives them as a new block in the same
  * segment, pool and stream, state LIVE; block keeps the tail and is in no index.

@@ -14,8 +14,7 @@
 
 const struct policy *policy_get(acre_policy id)
 {
-    (void)id;
-    return &policy_torch;
+    return id == ACRE_POLICY_TORCH ? &policy_torch : &policy_acre;
 }
 
 /* ---- Life of a cache -------------------------------------------------------- */
@@ -65,7 +64,13 @@ static acre_status cache_init(acre_cache *cache, const acre_cache_config *config
         return status;
     status = cache->policy->pool_init(cache, &cache->large);
     if (status != ACRE_OK)
-        cache->policy->pool_fini(cache, &cache->small);
+        goto fini_small;
+    status = cache->policy->init ? cache->policy->init(cache) : ACRE_OK;
+    if (status == ACRE_OK)
+        return status;
+    cache->policy->pool_fini(cache, &cache->large);
+fini_small:
+    cache->policy->pool_fini(cache, &cache->small);
     return status;
 }
 
@@ -92,7 +97,8 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
         goto free_cache;
     quick_lock_init(&cache->lock, RANK_CACHE, "cache");
     cache->is_forbidden = cache_conf_environment_disables();
-    atomic_init(&cache->is_enabled, !(copy.flags & ACRE_CACHE_DISABLED));
+    atomic_init(&cache->is_enabled, true);
+    acre_cache_enable(cache, !(copy.flags & ACRE_CACHE_DISABLED));
     cache_conf_report_unused(cache->policy->id, given);
     *out = cache;
     return ACRE_OK;
@@ -149,6 +155,8 @@ void acre_cache_destroy(acre_cache *cache)
                  (long long)cache->stats.allocated_bytes.all.current);
     deferred_synchronize(&cache->deferred, engine_done_locked, cache);
     forget_all_uses(cache);
+    if (cache->policy->fini)
+        cache->policy->fini(cache);
     give_back_all(cache);
     cache->policy->pool_fini(cache, &cache->small);
     cache->policy->pool_fini(cache, &cache->large);
@@ -227,7 +235,7 @@ static acre_status free_direct_locked(acre_cache *cache, struct block *block)
     return ACRE_OK;
 }
 
-acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out)
+acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out)
 {
     struct request request;
 
@@ -247,9 +255,8 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
     quick_lock_take(&cache->lock);
     acre_status status = engine_alloc_locked(cache, &request);
     if (LIKELY(status == ACRE_OK)) {
-        struct block *block = request.block;
-        stats_live_add(&cache->stats, block->pool->is_small, block->bytes, bytes);
-        *out = block->base;
+        cache->policy->admit(cache, request.block);
+        *out = request.block->base;
     }
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
@@ -259,12 +266,12 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
 /* Frees a live block with its share of the statistics. */
 static acre_status free_locked(acre_cache *cache, struct block *block)
 {
-    bool is_small = block->pool->is_small;
-    size_t bytes = block->bytes;
+    bool is_small = block->pool->is_small, is_waiting = block->uses != NULL;
+    size_t bytes = block->bytes, requested = block->requested;
     acre_status status = engine_free_locked(cache, block);
 
     if (LIKELY(status == ACRE_OK))
-        stats_live_drop(&cache->stats, is_small, bytes);
+        cache->policy->dismiss(cache, is_small, bytes, requested, is_waiting);
     return status;
 }
 
@@ -284,14 +291,15 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
                            "address %p is not a multiple of kMinBlockSize, %zu bytes", address,
                            BLOCK_UNIT);
     quick_lock_take(&cache->lock);
+    if (cache->policy->relieve)
+        cache->policy->relieve(cache);
     acre_status status = bytes < SIZE_REQUEST_END
                              ? engine_alloc_at_locked(cache, &request, address, &prefix)
                              : status_fail(ACRE_ERR_NOT_FOUND, "%zu bytes are too many", bytes);
     if (status == ACRE_OK) {
         if (prefix)
-            stats_live_add(&cache->stats, prefix->pool->is_small, prefix->bytes,
-                           prefix->requested);
-        stats_live_add(&cache->stats, request.pool->is_small, request.block->bytes, bytes);
+            cache->policy->admit(cache, prefix);
+        cache->policy->admit(cache, request.block);
         if (prefix)
             free_locked(cache, prefix);
     }
@@ -300,7 +308,19 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
     return status;
 }
 
-acre_status acre_cache_free(acre_cache *cache, void *pointer)
+/* Frees a live block of policy acre that this thread is the first to claim. */
+static acre_status free_tagged_locked(acre_cache *cache, struct block *block)
+{
+    if (!block_tag_claim_used(block, block->base))
+        return fail_pointer(block->base);
+    acre_status status = free_locked(cache, block);
+    if (status != ACRE_OK) /* it stays live, and only a block with uses can fail */
+        atomic_store_explicit(&block->tag, (uintptr_t)block->base | BLOCK_TAG_USED,
+                              memory_order_release);
+    return status;
+}
+
+acre_status cache_free(acre_cache *cache, void *pointer)
 {
     acre_status status;
 
@@ -314,10 +334,25 @@ acre_status acre_cache_free(acre_cache *cache, void *pointer)
         status = fail_pointer(pointer);
     else if (UNLIKELY(block->state == BLOCK_DIRECT))
         status = free_direct_locked(cache, block);
+    else if (block_arena(block))
+        status = free_tagged_locked(cache, block);
     else
         status = free_locked(cache, block);
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
+    return status;
+}
+
+/* Notes that stream uses a live block. */
+static acre_status use_locked(acre_cache *cache, struct block *block, void *stream)
+{
+    bool is_tagged = block_arena(block) != NULL;
+
+    if (is_tagged && !block_tag_use(block))
+        return fail_pointer(block->base); /* freed meanwhile */
+    acre_status status = deferred_use(&cache->deferred, block, stream);
+    if (status != ACRE_OK && is_tagged && !block->uses)
+        block_tag_live(block);
     return status;
 }
 
@@ -335,7 +370,7 @@ acre_status acre_cache_record_stream(acre_cache *cache, void *pointer, void *str
         status = fail_pointer(pointer);
     else if (block->state == BLOCK_LIVE && block->stream != stream &&
              device_has(cache->device, ACRE_CAP_STREAMS))
-        status = deferred_use(&cache->deferred, block, stream);
+        status = use_locked(cache, block, stream);
     quick_lock_drop(&cache->lock);
     return status;
 }

@@ -105,6 +105,11 @@ struct block *engine_find_locked(const acre_cache *cache, const void *pointer);
 /* Walks everything; names the fact that does not hold. */
 bool engine_check_locked(acre_cache *cache, const char **fact);
 
+/* cache.c: the public calls of the same name, under the lock; the ones exported
+ * (front.c) try without it first. */
+acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out);
+acre_status cache_free(acre_cache *cache, void *pointer);
+
 /* acquire.c: the ladder from a miss to a block, which is in no index. */
 acre_status acquire_locked(acre_cache *cache, struct request *request, struct block **out);
 

@@ -13,6 +13,8 @@ static inline void count_taken(acre_cache *cache, bool is_small, bool was_split,
 {
     acre_cache_stats *stats = &cache->stats;
 
+    if (cache->policy->settle)
+        return;
     if (tail && !was_split) {
         stats_up(&stats->inactive_split, is_small, 1);
         stats_up(&stats->inactive_split_bytes, is_small, tail->bytes);
@@ -41,7 +43,7 @@ static struct block *commit(acre_cache *cache, struct block *block, size_t bytes
     count_taken(cache, is_small, was_split, block, tail);
     block->state = BLOCK_LIVE;
     block->requested = requested;
-    if (UNLIKELY(block->bytes >= cache->conf.max_split_bytes)) {
+    if (UNLIKELY(block->bytes >= cache->conf.max_split_bytes && !cache->policy->settle)) {
         block->is_oversize = true;
         stat_up(&cache->stats.oversize_allocations, 1);
     }
@@ -147,14 +149,14 @@ void engine_put_locked(acre_cache *cache, struct block *block)
     CHECK(!block->uses && !block->event_count);
     map_clear(&cache->map, block->base);
     neighbour = block->prev;
-    if (neighbour && neighbour->state == BLOCK_FREE) {
+    if (neighbour && neighbour->state == BLOCK_FREE && neighbour->stream == block->stream) {
         policy->remove(pool, neighbour);
         count--;
         bytes -= (int64_t)neighbour->bytes;
         block_merge(&cache->blocks, block, neighbour);
     }
     neighbour = block->next;
-    if (neighbour && neighbour->state == BLOCK_FREE) {
+    if (neighbour && neighbour->state == BLOCK_FREE && neighbour->stream == block->stream) {
         policy->remove(pool, neighbour);
         count--;
         bytes -= (int64_t)neighbour->bytes;
@@ -166,6 +168,8 @@ void engine_put_locked(acre_cache *cache, struct block *block)
         count++;
         bytes += (int64_t)block->bytes;
     }
+    if (policy->settle)
+        return;
     stats_move(&cache->stats.inactive_split, pool->is_small, count);
     stats_move(&cache->stats.inactive_split_bytes, pool->is_small, bytes);
 }
@@ -206,5 +210,7 @@ struct block *engine_find_locked(const acre_cache *cache, const void *pointer)
 
     if (!block || block->base != pointer)
         return NULL;
+    if (block_arena(block) && !block_tag_is_live(block))
+        return NULL; /* freed, and kept by a thread */
     return block->state == BLOCK_LIVE || block->state == BLOCK_DIRECT ? block : NULL;
 }

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cache/cache.h"
+#include "cache/size.h"
 
 #include <stdlib.h>
 
@@ -29,6 +30,14 @@ static void count_locked(const acre_cache *cache, uint64_t *segments, uint64_t *
     }
 }
 
+/* What a block is doing; free ones that threads keep at hand are free. */
+static acre_block_state state_of(const struct block *block)
+{
+    if (block->state == BLOCK_LIVE && block_arena(block) && !block_tag_is_live(block))
+        return ACRE_BLOCK_FREE;
+    return (acre_block_state)block->state;
+}
+
 static void copy_segment(acre_cache_layout *layout, const struct segment *segment)
 {
     acre_segment_info *info = &layout->segments[layout->segment_count++];
@@ -40,7 +49,7 @@ static void copy_segment(acre_cache_layout *layout, const struct segment *segmen
     for (const struct block *block = segment->first; block; block = block->next) {
         layout->blocks[layout->block_count++] = (acre_block_info){
             .base = block->base, .bytes = block->bytes, .requested_bytes = block->requested,
-            .state = (acre_block_state)block->state};
+            .state = state_of(block)};
         info->block_count++;
     }
 }
@@ -169,24 +178,26 @@ struct sums {
     uint64_t free_count[3], events, oversize;
 };
 
-static void sum_block(struct sums *sums, int class, const struct block *block)
+/* class is that of the pool, class_live the one that live statistics go to. */
+static void sum_block(struct sums *sums, int class, int class_live, const struct block *block)
 {
-    const int classes[] = {0, class};
+    const int classes[][2] = {{0, 0}, {class, class_live}};
     int64_t bytes = (int64_t)block->bytes;
 
     for (int k = 0; k < 2; k++) {
-        int i = classes[k];
-        bool is_live = block->state == BLOCK_LIVE;
-        bool is_active = is_live || block->state == BLOCK_WAITING;
-        bool is_split = block->state == BLOCK_FREE && block_is_split(block);
+        int j = classes[k][0], i = classes[k][1];
+        acre_block_state state = state_of(block);
+        bool is_live = state == ACRE_BLOCK_LIVE;
+        bool is_active = is_live || state == ACRE_BLOCK_WAITING;
+        bool is_split = state == ACRE_BLOCK_FREE && block_is_split(block);
         sums->live[i] += is_live;
         sums->live_bytes[i] += is_live ? bytes : 0;
         sums->active[i] += is_active;
         sums->active_bytes[i] += is_active ? bytes : 0;
         sums->requested[i] += is_active ? (int64_t)block->requested : 0;
-        sums->split[i] += is_split;
-        sums->split_bytes[i] += is_split ? bytes : 0;
-        sums->free_count[i] += block->state == BLOCK_FREE;
+        sums->split[j] += is_split;
+        sums->split_bytes[j] += is_split ? bytes : 0;
+        sums->free_count[j] += block->state == BLOCK_FREE;
     }
     sums->events += block->event_count;
     sums->oversize += block->is_oversize;
@@ -219,8 +230,6 @@ static bool check_sums(const acre_cache *cache, const struct sums *sums, const c
     FACT(sums->events == cache->deferred.pending_count);
     FACT(sums->free_count[1] == cache->small.free_count);
     FACT(sums->free_count[2] == cache->large.free_count);
-    if (cache->policy->id != ACRE_POLICY_TORCH)
-        return true; /* the front keeps the rest */
     FACT(array_is(&stats->allocation, sums->live));
     FACT(array_is(&stats->allocated_bytes, sums->live_bytes));
     FACT(array_is(&stats->active, sums->active));
@@ -229,9 +238,10 @@ static bool check_sums(const acre_cache *cache, const struct sums *sums, const c
     return true;
 }
 
-bool engine_check_locked(acre_cache *cache, const char **fact)
+static bool check_all(acre_cache *cache, const char **fact)
 {
     struct sums sums = {0};
+    bool is_torch = cache->policy->id == ACRE_POLICY_TORCH;
 
     LIST_FOR_EACH(link, &cache->segments) {
         const struct segment *segment = CONTAINER_OF(link, struct segment, link);
@@ -245,12 +255,23 @@ bool engine_check_locked(acre_cache *cache, const char **fact)
         for (struct block *block = segment->first; block; block = block->next) {
             bool is_free = block->state == BLOCK_FREE;
             FACT(map_find(&cache->map, block->base) == (is_free ? NULL : block));
-            sum_block(&sums, class, block);
+            sum_block(&sums, class, is_torch ? class : block->bytes > SIZE_SMALL_MAX ? 2 : 1,
+                      block);
         }
     }
     return cache->policy->pool_check(&cache->small, fact) &&
            cache->policy->pool_check(&cache->large, fact) &&
            deferred_check(&cache->deferred, fact) && check_sums(cache, &sums, fact);
+}
+
+bool engine_check_locked(acre_cache *cache, const char **fact)
+{
+    if (cache->policy->settle)
+        cache->policy->settle(cache);
+    bool holds = check_all(cache, fact);
+    if (cache->policy->resume)
+        cache->policy->resume(cache);
+    return holds;
 }
 
 acre_status acre_cache_check(acre_cache *cache)

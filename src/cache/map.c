@@ -124,16 +124,11 @@ struct block *map_find_far(const struct map *map, const void *pointer)
     return atomic_load_explicit(&leaf->blocks[unit_index(address)], memory_order_acquire);
 }
 
-void map_set(struct map *map, const void *base, struct block *block)
+_Atomic(struct block *) *map_entry_far(struct map *map, const void *base)
 {
     uintptr_t address = (uintptr_t)base;
     struct map_leaf *leaf = leaf_of(map, address);
 
     CHECK(leaf && address % (1 << MAP_UNIT_SHIFT) == 0);
-    atomic_store_explicit(&leaf->blocks[unit_index(address)], block, memory_order_release);
-}
-
-void map_clear(struct map *map, const void *base)
-{
-    map_set(map, base, NULL);
+    return &leaf->blocks[unit_index(address)];
 }

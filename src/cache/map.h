@@ -70,15 +70,14 @@ acre_status map_reserve(struct map *map, const void *base, uint64_t bytes);
 /* The entry of an address above 2^48, or of one without a leaf: NULL. */
 struct block *map_find_far(const struct map *map, const void *pointer);
 
-/* The block entered for the 512-byte unit around pointer, or NULL. The caller
- * compares the block's base: an entry does not tell interior pointers apart. */
-static inline struct block *map_find(const struct map *map, const void *pointer)
+/* As map_find for addresses below 2^48; NULL for all others. */
+static inline struct block *map_find_near(const struct map *map, const void *pointer)
 {
     uintptr_t address = (uintptr_t)pointer;
     uintptr_t index = address >> MAP_LEAF_SHIFT;
 
     if (UNLIKELY(index >= MAP_ROOT_COUNT))
-        return map_find_far(map, pointer);
+        return NULL;
     const struct map_leaf *leaf =
         atomic_load_explicit(&map->root->leaves[index], memory_order_acquire);
     if (UNLIKELY(!leaf))
@@ -87,9 +86,39 @@ static inline struct block *map_find(const struct map *map, const void *pointer)
     return atomic_load_explicit(&leaf->blocks[index], memory_order_acquire);
 }
 
+/* The block entered for the 512-byte unit around pointer, or NULL. The caller
+ * compares the block's base: an entry does not tell interior pointers apart. */
+static inline struct block *map_find(const struct map *map, const void *pointer)
+{
+    if (UNLIKELY((uintptr_t)pointer >> MAP_ROOT_SHIFT))
+        return map_find_far(map, pointer);
+    return map_find_near(map, pointer);
+}
+
+/* The entry of a base inside a reserved range. */
+_Atomic(struct block *) *map_entry_far(struct map *map, const void *base);
+static inline _Atomic(struct block *) *map_entry(struct map *map, const void *base)
+{
+    uintptr_t address = (uintptr_t)base;
+
+    if (UNLIKELY(address >> MAP_ROOT_SHIFT))
+        return map_entry_far(map, base);
+    struct map_leaf *leaf = atomic_load_explicit(
+        &map->root->leaves[address >> MAP_LEAF_SHIFT], memory_order_relaxed);
+    CHECK(leaf && address % (1 << MAP_UNIT_SHIFT) == 0);
+    return &leaf->blocks[(address >> MAP_UNIT_SHIFT) & (MAP_LEAF_COUNT - 1)];
+}
+
 /* Enters a block at its base, inside a reserved range. */
-void map_set(struct map *map, const void *base, struct block *block);
+static inline void map_set(struct map *map, const void *base, struct block *block)
+{
+    atomic_store_explicit(map_entry(map, base), block, memory_order_release);
+}
+
 /* Takes the entry out. */
-void map_clear(struct map *map, const void *base);
+static inline void map_clear(struct map *map, const void *base)
+{
+    atomic_store_explicit(map_entry(map, base), NULL, memory_order_release);
+}
 
 #endif

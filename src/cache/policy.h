@@ -27,6 +27,10 @@ struct policy {
     /* What to ask of the device for a block of that size; 0 as above. */
     size_t (*segment_bytes)(const acre_cache *cache, size_t rounded);
 
+    /* Prepares what the policy keeps of a cache, and ends it. NULL: nothing.
+     * Errors: ACRE_ERR_HOST_MEMORY. */
+    acre_status (*init)(acre_cache *cache);
+    void (*fini)(acre_cache *cache);
     /* Prepares the index of a pool, and ends it. Errors: ACRE_ERR_HOST_MEMORY. */
     acre_status (*pool_init)(acre_cache *cache, struct pool *pool);
     void (*pool_fini)(acre_cache *cache, struct pool *pool);
@@ -42,13 +46,21 @@ struct policy {
     /* Whether to cut the request off that block, which is larger. */
     bool (*may_split)(const acre_cache *cache, const struct block *block, size_t rounded);
 
-    /* Nobody uses the block any more; it goes back to its pool next. */
+    /* Live statistics (stats.h): a block was handed out; */
+    void (*admit)(acre_cache *cache, struct block *block);
+    /* its free was asked for, and it waits for streams or is free already; */
+    void (*dismiss)(acre_cache *cache, bool is_small, size_t bytes, size_t requested,
+                    bool is_waiting);
+    /* nobody uses it any more and it goes back to its pool next. */
     void (*retire)(acre_cache *cache, struct block *block);
     /* Gives back free blocks held outside the pools; whether there were any.
      * NULL: a policy without such. */
     bool (*relieve)(acre_cache *cache);
+    /* Caching was switched on or off. NULL: nothing to do. */
+    void (*enable)(acre_cache *cache, bool enabled);
     /* Brings cache->stats up to date before they are read or reset, and goes on
-     * from what is in there afterwards. NULL: they always are. */
+     * from what is in there afterwards. NULL: they always are; otherwise the
+     * engine leaves counting split and oversize blocks to the policy. */
     void (*settle)(acre_cache *cache);
     void (*resume)(acre_cache *cache);
     /* Whether the index of a pool is sound; names the fact that does not hold. */
@@ -59,5 +71,6 @@ struct policy {
 const struct policy *policy_get(acre_policy id);
 
 extern const struct policy policy_torch;
+extern const struct policy policy_acre;
 
 #endif

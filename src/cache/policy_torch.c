@@ -66,6 +66,19 @@ static bool torch_may_split(const acre_cache *cache, const struct block *block, 
     return rounded < cache->conf.max_split_bytes && rest > SIZE_SMALL_MAX;
 }
 
+static void torch_admit(acre_cache *cache, struct block *block)
+{
+    stats_live_add(&cache->stats, block->pool->is_small, block->bytes, block->requested);
+}
+
+static void torch_dismiss(acre_cache *cache, bool is_small, size_t bytes, size_t requested,
+                          bool is_waiting)
+{
+    (void)requested;
+    (void)is_waiting;
+    stats_live_drop(&cache->stats, is_small, bytes);
+}
+
 static void torch_retire(acre_cache *cache, struct block *block)
 {
     stats_live_retire(&cache->stats, block->pool->is_small, block->bytes, block->requested);
@@ -85,6 +98,8 @@ const struct policy policy_torch = {
     .next = torch_next,
     .find = torch_find,
     .may_split = torch_may_split,
+    .admit = torch_admit,
+    .dismiss = torch_dismiss,
     .retire = torch_retire,
     .pool_check = pool_check,
 };

@@ -31,6 +31,8 @@ void request_gather_locked(acre_cache *cache, struct request *request)
 {
     struct acre_device *device = cache->device;
 
+    if (cache->policy->relieve)
+        cache->policy->relieve(cache);
     if (cache->policy->settle)
         cache->policy->settle(cache);
     request->device_total = device->info.total_bytes;

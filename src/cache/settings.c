@@ -12,7 +12,11 @@
 
 void acre_cache_enable(acre_cache *cache, bool enabled)
 {
+    quick_lock_take(&cache->lock);
     atomic_store(&cache->is_enabled, enabled);
+    if (cache->policy->enable)
+        cache->policy->enable(cache, acre_cache_is_enabled(cache));
+    quick_lock_drop(&cache->lock);
 }
 
 bool acre_cache_is_enabled(const acre_cache *cache)
@@ -144,6 +148,8 @@ acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
             return status;
     }
     quick_lock_take(&cache->lock);
+    if (cache->policy->relieve)
+        cache->policy->relieve(cache);
     for (int i = 0; i < 2; i++)
         for (struct block *block = cache->policy->first(pools[i]); block;
              block = cache->policy->next(pools[i], block))

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* Free blocks by size, found in constant time.
+ *
+ * Sizes are counted in units of 512 bytes. Up to 63 units every size has a bin of
+ * its own, above every doubling has 32:
+ *
+ *   bin     0 .. 63     sizes 0 .. 63
+ *   bin    64 .. 95     [64, 128) in steps of 2
+ *   bin    96 .. 127    [128, 256) in steps of 4, and so on
+ *
+ *   words[w]   bit b set: bin 64 w + b holds a block
+ *   summary    bit w set: words[w] is not 0
+ *
+ * A request looks for a block in the bin of its own size first, where some may be
+ * too small, and then takes the first of the next bin up that is not empty, so
+ * that, when such a bin exists, the rest left over is at most 1/16 of the request.
+ *
+ * Not thread-safe: the owner's lock is held around every call.
+ * Blocks are linked through block->link, know their bin in block->bin, and are
+ * not owned.
+ */
+#ifndef SRC_CACHE_BINS_H
+#define SRC_CACHE_BINS_H
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "cache/block.h"
+
+enum {
+    BINS_STEP_SHIFT = 5,                              /* bins of a doubling (log2)  */
+    BINS_COUNT = (64 - 9 - BINS_STEP_SHIFT + 1) << BINS_STEP_SHIFT, /* any size fits */
+    BINS_WORDS = (BINS_COUNT + 63) / 64,
+    BINS_LOOK_COUNT = 4, /* blocks looked at in the bin of a request's own size      */
+};
+
+struct bins {
+    uint64_t summary;           /* words that are not 0     */
+    uint64_t words[BINS_WORDS]; /* bins that hold a block   */
+    uint64_t count;             /* blocks held              */
+    uint64_t bytes;             /* sum of their sizes       */
+    struct list heads[BINS_COUNT];
+};
+
+/* The bin of a size. */
+static inline uint32_t bins_index(size_t bytes)
+{
+    uint64_t units = bytes / BLOCK_UNIT;
+    unsigned shift = bit_high(units | (1 << BINS_STEP_SHIFT)) - BINS_STEP_SHIFT;
+
+    return (shift << BINS_STEP_SHIFT) + (uint32_t)(units >> shift);
+}
+
+void bins_init(struct bins *bins);
+
+/* Links a block into a bin, whatever its size says; see bins_insert. */
+static inline void bins_link(struct bins *bins, struct block *block, uint32_t index)
+{
+    struct list *head = &bins->heads[index], *first = head->next;
+
+    block->bin = index;
+    bins->words[index / 64] |= (uint64_t)1 << index % 64;
+    bins->summary |= (uint64_t)1 << index / 64;
+    block->link.prev = head;
+    block->link.next = first;
+    first->prev = &block->link;
+    head->next = &block->link;
+}
+
+static inline void bins_unlink(struct bins *bins, struct block *block)
+{
+    struct list *next = block->link.next, *prev = block->link.prev;
+    uint32_t index = block->bin;
+
+    next->prev = prev;
+    prev->next = next;
+    if (next != prev)
+        return;
+    /* Both neighbours are the head: the bin is empty now. */
+    bins->words[index / 64] &= ~((uint64_t)1 << index % 64);
+    if (!bins->words[index / 64])
+        bins->summary &= ~((uint64_t)1 << index / 64);
+}
+
+static inline void bins_insert(struct bins *bins, struct block *block)
+{
+    bins->count++;
+    bins->bytes += block->bytes;
+    bins_link(bins, block, bins_index(block->bytes));
+}
+
+static inline void bins_remove(struct bins *bins, struct block *block)
+{
+    bins->count--;
+    bins->bytes -= block->bytes;
+    bins_unlink(bins, block);
+}
+
+/* Gives a block that is in a bin another size; it stays where it is when its bin
+ * serves that too. */
+static inline void bins_resize(struct bins *bins, struct block *block, size_t bytes)
+{
+    uint32_t index = bins_index(bytes);
+
+    bins->bytes += bytes - block->bytes;
+    block->bytes = bytes;
+    if (index == block->bin)
+        return;
+    bins_unlink(bins, block);
+    bins_link(bins, block, index);
+}
+
+/* A block of at least bytes, left where it is; NULL when there is none. */
+static inline struct block *bins_find(const struct bins *bins, size_t bytes)
+{
+    uint32_t index = bins_index(bytes);
+    uint64_t word = bins->words[index / 64] >> index % 64;
+
+    if (word & 1) {
+        const struct list *head = &bins->heads[index];
+        int left = BINS_LOOK_COUNT;
+        for (struct list *link = head->next; link != head && left; link = link->next, left--)
+            if (CONTAINER_OF(link, struct block, link)->bytes >= bytes)
+                return CONTAINER_OF(link, struct block, link);
+        word &= ~(uint64_t)1;
+    }
+    if (word) {
+        index += bit_low(word);
+    } else {
+        uint64_t summary = bins->summary & (~(uint64_t)0 << index / 64 << 1);
+        if (!summary)
+            return NULL;
+        index = bit_low(summary);
+        index = index * 64 + bit_low(bins->words[index]);
+    }
+    return CONTAINER_OF(bins->heads[index].next, struct block, link);
+}
+
+/* The same, taken out. */
+struct block *bins_take(struct bins *bins, size_t bytes);
+
+/* Walks all blocks, smaller bins first; NULL at the end. The current block may
+ * be removed once the next one is known. */
+struct block *bins_first(const struct bins *bins);
+struct block *bins_next(const struct bins *bins, const struct block *block);
+
+/* Bytes of the largest block; 0 when there is none. */
+size_t bins_largest(const struct bins *bins);
+
+/* Whether maps, places and sums hold; names the fact that does not. */
+bool bins_check(const struct bins *bins, const char **fact);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* Live statistics of many threads, exact, without shared counters.
+ *
+ * Five statistics move with every allocation and free: allocation,
+ * allocated_bytes, active, active_bytes and requested_bytes. Three measures
+ * make them up: the count of blocks, their size in units of 512 bytes, and the
+ * bytes asked for. Each thread has a purse:
+ *
+ *   wallets[class]   credit to allocate in one size class: an allocation spends
+ *                    it, a free gives it back, nobody else is asked
+ *   reserve[class]   what the class may have beyond, but the total may not
+ *   reserve[ALL]     what the total may have beyond, in either class
+ *
+ * purse_balance moves between these, within the thread. What all purses hold
+ * and what is live was granted here:
+ *
+ *   granted[class] = live in the class + credit and reserve of the class
+ *   granted[ALL]   = live              + credit of both classes and reserve[ALL]
+ *
+ *   Always: granted <= peak, for each class and for both together.
+ *
+ * So a thread with credit cannot reach a new peak and need not tell anybody.
+ * One without credit asks here; when nothing is left below the peak, the owner
+ * stops the other threads, collects all purses, whereupon granted is what is
+ * live, and raises the peak to exactly what the allocation makes it.
+ *
+ * Blocks that were freed but wait for streams count as active, not as
+ * allocated; they are kept here (waiting) and narrow the room below the peaks of
+ * active blocks.
+ *
+ * Not thread-safe: the owner's lock is held around every call; a purse is
+ * touched by its thread alone, or by the owner while that thread is stopped.
+ */
+#ifndef SRC_CACHE_CREDIT_H
+#define SRC_CACHE_CREDIT_H
+
+#include <acre/cache.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum credit_measure { CREDIT_COUNT, CREDIT_UNITS, CREDIT_REQUESTED, CREDIT_MEASURES };
+enum credit_class { CREDIT_SMALL, CREDIT_LARGE, CREDIT_CLASSES, CREDIT_ALL = 2 };
+
+/* Bytes per unit of CREDIT_UNITS. */
+#define CREDIT_UNIT 512
+
+/* Amounts, by measure. */
+struct amounts {
+    int64_t of[CREDIT_MEASURES];
+};
+
+/* What one thread may still allocate in one class before it has to ask, and the
+ * sum of its allocations since it was last collected. */
+struct wallet {
+    struct {
+        int64_t credit; /* never negative, except for a moment in front.c */
+        int64_t spent;
+    } of[CREDIT_MEASURES];
+};
+
+struct purse {
+    struct wallet wallets[CREDIT_CLASSES];
+    struct amounts reserve[CREDIT_CLASSES + 1];
+};
+
+struct credit {
+    struct amounts granted[CREDIT_CLASSES + 1]; /* live, and what purses hold    */
+    struct amounts waiting[CREDIT_CLASSES + 1]; /* freed, but in use by streams  */
+    struct amounts spent[CREDIT_CLASSES];   /* sum of allocations since the last
+                                               credit_store; purses excluded     */
+    /* Peaks. The statistics have no peak of requested bytes without waiting
+     * ones: that entry of peak_live is unused. */
+    struct amounts peak_live[CREDIT_CLASSES + 1];
+    struct amounts peak_active[CREDIT_CLASSES + 1];
+    /* Highest granted that reaches no new peak; follows from the rest. */
+    struct amounts limit[CREDIT_CLASSES + 1];
+};
+
+static inline enum credit_class credit_class_of(uint64_t units)
+{
+    return units > (1 << 20) / CREDIT_UNIT ? CREDIT_LARGE : CREDIT_SMALL;
+}
+
+static inline struct amounts credit_amounts(uint64_t units, uint64_t requested)
+{
+    return (struct amounts){{1, (int64_t)units, (int64_t)requested}};
+}
+
+/* Spends from a wallet; false, and nothing is spent, when it does not suffice. */
+static inline bool wallet_spend(struct wallet *wallet, const struct amounts *amounts)
+{
+    for (int m = 0; m < CREDIT_MEASURES; m++)
+        if (wallet->of[m].credit < amounts->of[m])
+            return false;
+    for (int m = 0; m < CREDIT_MEASURES; m++) {
+        wallet->of[m].credit -= amounts->of[m];
+        wallet->of[m].spent += amounts->of[m];
+    }
+    return true;
+}
+
+/* Moves credit within a purse so that the wallet of class has the amounts; false
+ * when there is not enough. Needs no lock: the purse's thread calls it. */
+bool purse_balance(struct purse *purse, enum credit_class class,
+                   const struct amounts *amounts);
+
+/* The same for one measure. */
+bool purse_balance_measure(struct purse *purse, enum credit_class class,
+                           enum credit_measure m, int64_t need);
+
+/* What a purse holds of a measure for both classes together. */
+static inline int64_t purse_sum(const struct purse *purse, enum credit_measure m)
+{
+    return purse->wallets[CREDIT_SMALL].of[m].credit +
+           purse->wallets[CREDIT_LARGE].of[m].credit + purse->reserve[CREDIT_ALL].of[m];
+}
+
+/* Takes back all that a purse holds. */
+void credit_collect(struct credit *credit, struct purse *purse);
+
+/* Accounts for an allocation. The purse of the thread, when there is one (NULL:
+ * none), is collected and gets new reserves; with is_shared, half of what there
+ * is stays for other threads. False: a peak may be reached, nothing was accounted
+ * for; collect the purses of all threads and call credit_raise. */
+bool credit_spend(struct credit *credit, struct purse *purse, enum credit_class class,
+                  const struct amounts *amounts, bool is_shared);
+
+/* The same once all purses are collected: raises the peaks where need be. */
+void credit_raise(struct credit *credit, struct purse *purse, enum credit_class class,
+                  const struct amounts *amounts, bool is_shared);
+
+/* A live block was freed; the credit it took comes back here. */
+void credit_drop(struct credit *credit, enum credit_class class,
+                 const struct amounts *amounts);
+/* A live block was freed and waits for streams; then waits no more. */
+void credit_wait(struct credit *credit, enum credit_class class,
+                 const struct amounts *amounts);
+void credit_retire(struct credit *credit, enum credit_class class,
+                   const struct amounts *amounts);
+
+/* Brings the five statistics up to date; all purses are collected. */
+void credit_store(struct credit *credit, acre_cache_stats *stats);
+/* Goes on from the peaks in stats, which the owner may have reset. */
+void credit_load(struct credit *credit, const acre_cache_stats *stats);
+
+/* Whether the facts above hold for the sums kept here. */
+bool credit_check(const struct credit *credit, const char **fact);
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocating and freeing without a lock: the hot path of policy acre.
+ *
+ * Why each access is safe:
+ *
+ *   lane_current          thread-local.
+ *   lane->stream          constant. lane_none's is that of no call.
+ *   lane->cache, ->arena  atomic keys. Looked at after is_busy was set: equal
+ *                         means that nobody has stopped the lane, and nobody
+ *                         will go on to touch it before is_busy is 0 (lane.h).
+ *   bins, wallets         touched only inside such a pair, or under the cache's
+ *                         lock with the lane stopped or its thread's own.
+ *   cache->map            read without a lock; leaves stay (map.h). What it gives
+ *                         is a block object, and these are kept until the cache
+ *                         ends, so it may be read even if it is out of date.
+ *   block->tag            the word that decides who frees. It is the base while
+ *                         the block is live and used on its own stream only, and
+ *                         something else otherwise:
+ *
+ *                                hand out                    record_stream
+ *                         0 ─────────────────► base ──────────────────► base | USED
+ *                         ▲   free, any thread  │                           │
+ *                         └─────────────────────┴───────────────────────────┘
+ *
+ *                         A free exchanges base for 0 atomically. It fails for a
+ *                         block freed before or at the same time by another
+ *                         thread, for interior pointers (their address is not
+ *                         base) and for objects that meanwhile serve another
+ *                         address. Whoever succeeds owns the block.
+ *   the rest of a block   bytes, base, bin, wallet and arena are constant from
+ *                         being handed out until the owner of the tag gives it
+ *                         back; arena is read before that is known, and only
+ *                         compared (a stale one leads to the exchange, which
+ *                         then fails). requested and cached_next belong to the
+ *                         owner.
+ *
+ * Everything else takes the cache's lock. */
+#include "cache/front.h"
+
+#include "base/status.h"
+#include "cache/policy_acre.h"
+#include "cache/size.h"
+
+/* ---- Under the lock --------------------------------------------------------- */
+
+void front_collect_locked(struct front *front)
+{
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        int64_t units = lane_units(lane);
+        credit_collect(&front->credit, &lane->purse);
+        lane_units_set(lane, units);
+    }
+}
+
+/* Accounts for a block when the purse at hand does not suffice. */
+static void account_slow(struct front *front, struct lane *lane, enum credit_class class,
+                         const struct amounts *amounts)
+{
+    struct purse *purse = lane ? &lane->purse : NULL;
+    int64_t units = lane ? lane_units(lane) : 0;
+    bool is_shared = front->lane_count > 1;
+
+    if (!credit_spend(&front->credit, purse, class, amounts, is_shared)) {
+        if (lane)
+            lane_units_set(lane, units);
+        front_stop_locked(front);
+        front_collect_locked(front);
+        credit_raise(&front->credit, purse, class, amounts, is_shared);
+        front_go_locked(front);
+    }
+    if (lane)
+        lane_units_set(lane, units);
+}
+
+void front_account_locked(struct front *front, struct lane *lane, const struct block *block)
+{
+    enum credit_class class = credit_class_of(block->units);
+    struct amounts amounts = credit_amounts(block->units, block->requested);
+
+    if (lane && purse_balance(&lane->purse, class, &amounts)) {
+        wallet_spend(&lane->purse.wallets[class], &amounts);
+        lane->units_base -= amounts.of[CREDIT_UNITS];
+    } else {
+        account_slow(front, lane, class, &amounts);
+    }
+}
+
+/* Makes sure of credit for one measure; the usual case is that the other class
+ * has given back what this one needs. */
+static inline bool cover(struct purse *purse, enum credit_class class, int m, int64_t need)
+{
+    int other = CREDIT_CLASSES - 1 - (int)class;
+    int64_t lack = need - purse->wallets[class].of[m].credit;
+
+    if (LIKELY(lack <= 0))
+        return true;
+    if (m != CREDIT_COUNT || purse->wallets[other].of[m].credit < lack ||
+        purse->reserve[class].of[m] < lack)
+        return purse_balance_measure(purse, class, m, need);
+    purse->wallets[class].of[m].credit += lack;
+    purse->reserve[class].of[m] -= lack;
+    purse->wallets[other].of[m].credit -= lack;
+    purse->reserve[other].of[m] += lack;
+    return true;
+}
+
+/* The same, quickly, for a block that goes through a lane. */
+static inline void account_locked(struct front *front, struct lane *lane,
+                                  const struct block *block)
+{
+    int64_t units = (int64_t)block->units, requested = (int64_t)block->requested;
+    enum credit_class class = credit_class_of(block->units);
+    struct purse *purse = &lane->purse;
+    struct wallet *wallet = &purse->wallets[class];
+
+    if (UNLIKELY(!cover(purse, class, CREDIT_COUNT, 1) ||
+                 !cover(purse, class, CREDIT_UNITS, units) ||
+                 !cover(purse, class, CREDIT_REQUESTED, requested))) {
+        front_account_locked(front, lane, block);
+        return;
+    }
+    wallet->of[CREDIT_COUNT].credit -= 1;
+    wallet->of[CREDIT_UNITS].credit -= units;
+    wallet->of[CREDIT_REQUESTED].credit -= requested;
+    wallet->of[CREDIT_COUNT].spent += 1;
+    wallet->of[CREDIT_UNITS].spent += units;
+    wallet->of[CREDIT_REQUESTED].spent += requested;
+    lane->units_base -= units;
+}
+
+/* Gives the blocks of a lane back; whether there were any. */
+static bool drain_locked(acre_cache *cache, struct lane *lane)
+{
+    struct block *block = lane_empty(lane), *next;
+    bool had_any = block != NULL;
+
+    for (; block; block = next) {
+        next = block->cached_next;
+        arena_put(&cache->blocks, &cache->map, block);
+    }
+    return had_any;
+}
+
+bool front_relieve_locked(acre_cache *cache)
+{
+    struct front *front = cache->front;
+    bool had_any = false;
+
+    front_stop_locked(front);
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (lane_units(lane))
+            had_any |= drain_locked(cache, lane);
+    }
+    front_go_locked(front);
+    return had_any;
+}
+
+void front_detach_locked(acre_cache *cache, struct lane *lane)
+{
+    drain_locked(cache, lane);
+    credit_collect(&cache->front->credit, &lane->purse);
+    list_remove(&lane->cache_link);
+    cache->front->lane_count--;
+}
+
+/* ---- Slow paths -------------------------------------------------------------- */
+
+/* From the arena of a stream or, when that has none, wherever policy acre looks;
+ * lane may be NULL. */
+static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t bytes,
+                                 void *stream, void **out)
+{
+    struct request request = {.bytes = bytes, .stream = stream,
+                              .rounded = round_up(bytes, BLOCK_UNIT), .pool = &cache->large};
+    struct arena *arena = lane ? lane->home_arena : arena_get(&cache->large, stream);
+    acre_status status = acre_alloc_locked(cache, arena, &request);
+
+    if (status == ACRE_OK) {
+        lane_prepare(request.block);
+        request.block->requested = bytes;
+        front_account_locked(cache->front, lane, request.block);
+        block_tag_live(request.block);
+        *out = request.block->base;
+    }
+    cache_check_locked(cache);
+    quick_lock_drop(&cache->lock);
+    return status == ACRE_OK ? status : request_failed(cache, &request, status);
+}
+
+/* Whether a lane keeps more than its share of what the cache holds. */
+static inline bool is_full(const acre_cache *cache, const struct lane *lane)
+{
+    return (uint64_t)lane_units(lane) * BLOCK_UNIT > cache->held_bytes / LANE_SHARE;
+}
+
+/* Under the lock, for the lane's thread: from the lane, after all, or the arena. */
+static acre_status alloc_central(acre_cache *cache, struct lane *lane, size_t bytes,
+                                 void **out)
+{
+    size_t units = lane_units_of(bytes);
+    struct block *block;
+
+    quick_lock_take(&cache->lock);
+    block = UNLIKELY(lane->bins[lane_bin(units)] != &lane_end) ? lane_pop(lane, units) : NULL;
+    if (block) {
+        lane->units_base += (int64_t)units;
+    } else {
+        if (UNLIKELY(is_full(cache, lane)))
+            drain_locked(cache, lane);
+        if (UNLIKELY(cache->deferred.pending_count ||
+                     !block_store_reserve(&cache->blocks, 1)))
+            return alloc_further(cache, lane, bytes, lane->stream, out);
+        block = arena_take(lane->home_arena, &cache->blocks, &cache->map, units * BLOCK_UNIT);
+        if (UNLIKELY(!block))
+            return alloc_further(cache, lane, bytes, lane->stream, out);
+        lane_prepare(block);
+    }
+    block->requested = bytes;
+    account_locked(cache->front, lane, block);
+    block_tag_live(block);
+    *out = block->base;
+    cache_check_locked(cache);
+    quick_lock_drop(&cache->lock);
+    return ACRE_OK;
+}
+
+/* The lane at hand is the right one and has no such block. */
+static __attribute__((noinline)) acre_status alloc_miss(struct lane *lane, size_t bytes,
+                                                        void **out)
+{
+    acre_cache *cache = atomic_load_explicit(&lane->home, memory_order_relaxed);
+
+    lane_leave(lane);
+    if (UNLIKELY(bytes - 1 >= SIZE_REQUEST_END - 1))
+        return cache_alloc(cache, bytes, lane->stream, out);
+    return alloc_central(cache, lane, bytes, out);
+}
+
+/* The hot path in full, inside the lane: hands out a block if there is one and
+ * the purse suffices. */
+static bool serve(struct lane *lane, size_t bytes, void **out)
+{
+    size_t units = lane_units_of(bytes);
+    enum credit_class class = credit_class_of(units);
+    struct block **top = &lane->bins[lane_bin(units)], *block = *top;
+    struct amounts amounts = credit_amounts(units, bytes);
+
+    if (block->units != units || !purse_balance(&lane->purse, class, &amounts))
+        return false;
+    wallet_spend(&lane->purse.wallets[class], &amounts);
+    *top = block->cached_next;
+    block->requested = bytes;
+    *out = block->base;
+    block_tag_live(block);
+    return true;
+}
+
+/* A wallet is overdrawn by what was last taken from it: puts that back and looks
+ * for credit. The lane is still entered. */
+static __attribute__((noinline)) acre_status alloc_overdrawn(struct lane *lane, size_t bytes,
+                                                             void **out)
+{
+    size_t units = lane_units_of(bytes);
+    enum credit_class class = credit_class_of(units);
+    struct wallet *wallet = &lane->purse.wallets[class];
+    bool took_requested = wallet->of[CREDIT_REQUESTED].credit < 0;
+    bool took_units = took_requested || wallet->of[CREDIT_UNITS].credit < 0;
+
+    wallet->of[CREDIT_COUNT].credit += 1;
+    if (took_units)
+        wallet->of[CREDIT_UNITS].credit += (int64_t)units;
+    if (took_requested)
+        wallet->of[CREDIT_REQUESTED].credit += (int64_t)bytes;
+    if (!serve(lane, bytes, out))
+        return alloc_miss(lane, bytes, out);
+    lane_leave(lane);
+    return ACRE_OK;
+}
+
+/* The lane at hand is another's. */
+static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size_t bytes,
+                                                         void *stream, void **out)
+{
+    if (UNLIKELY(!cache || !out || !cache->front || bytes - 1 >= SIZE_REQUEST_END - 1 ||
+                 !acre_cache_is_enabled(cache)))
+        return cache_alloc(cache, bytes, stream, out);
+    struct lane *lane = lane_get(cache, stream);
+    if (UNLIKELY(!lane)) {
+        quick_lock_take(&cache->lock);
+        return alloc_further(cache, NULL, bytes, stream, out);
+    }
+    lane_current = lane;
+    lane_enter(lane);
+    if (UNLIKELY(atomic_load_explicit(&lane->cache, memory_order_acquire) != cache) ||
+        !serve(lane, bytes, out))
+        return alloc_miss(lane, bytes, out);
+    lane_leave(lane);
+    return ACRE_OK;
+}
+
+/* Frees into a lane of this thread that is not at hand; false: there is none, or
+ * the block cannot be claimed without the lock. */
+static bool free_other(acre_cache *cache, struct block *block, const void *pointer)
+{
+    struct arena *arena = block_arena(block);
+    struct lane *lane = lane_peek(cache, arena);
+    bool is_done = false;
+
+    if (!lane)
+        return false;
+    lane_enter(lane);
+    if (atomic_load_explicit(&lane->arena, memory_order_acquire) == arena &&
+        block_tag_claim(block, pointer)) {
+        lane_push(lane, block);
+        is_done = true;
+    }
+    lane_leave(lane);
+    return is_done;
+}
+
+/* The block is not known, of another stream, used on others, or not live; or the
+ * lane at hand does not serve it. Claiming is done inside a lane or under the
+ * lock, so that whoever holds the lock and has stopped the lanes sees statistics
+ * and tags agree. */
+static __attribute__((noinline)) acre_status free_slow(acre_cache *cache, void *pointer)
+{
+    if (LIKELY(cache && cache->front && pointer)) {
+        struct block *block = map_find(&cache->map, pointer);
+        if (LIKELY(block && block_arena(block) && free_other(cache, block, pointer)))
+            return ACRE_OK;
+    }
+    return cache_free(cache, pointer);
+}
+
+/* ---- The hot path -------------------------------------------------------------- */
+
+acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out)
+{
+    struct lane *lane = lane_current;
+
+    if (UNLIKELY(lane->stream != stream))
+        return alloc_other(cache, bytes, stream, out);
+    lane_enter(lane);
+    if (UNLIKELY(atomic_load_explicit(&lane->cache, memory_order_acquire) != cache)) {
+        lane_leave(lane);
+        return alloc_other(cache, bytes, stream, out);
+    }
+    /* Zero bytes and sizes that wrap round to 0 find no block of that size. */
+    size_t units = lane_units_of(bytes);
+    struct block **top = &lane->bins[lane_bin(units)];
+    struct block *block = *top;
+    if (UNLIKELY(block->units != units))
+        return alloc_miss(lane, bytes, out);
+
+    struct wallet *wallet = lane_wallet(lane, block);
+    if (UNLIKELY((wallet->of[CREDIT_COUNT].credit -= 1) < 0))
+        return alloc_overdrawn(lane, bytes, out);
+    if (UNLIKELY((wallet->of[CREDIT_UNITS].credit -= (int64_t)units) < 0))
+        return alloc_overdrawn(lane, bytes, out);
+    if (UNLIKELY((wallet->of[CREDIT_REQUESTED].credit -= (int64_t)bytes) < 0))
+        return alloc_overdrawn(lane, bytes, out);
+    wallet->of[CREDIT_COUNT].spent += 1;
+    wallet->of[CREDIT_UNITS].spent += (int64_t)units;
+    wallet->of[CREDIT_REQUESTED].spent += (int64_t)bytes;
+
+    *top = block->cached_next;
+    block->requested = bytes;
+    *out = block->base;
+    block_tag_live(block);
+    lane_leave(lane);
+    return ACRE_OK;
+}
+
+acre_status acre_cache_free(acre_cache *cache, void *pointer)
+{
+    struct lane *lane = lane_current;
+    struct block *block = map_find_near(&cache->map, pointer);
+
+    if (UNLIKELY(!block))
+        return free_slow(cache, pointer);
+    lane_enter(lane);
+    if (UNLIKELY(atomic_load_explicit(&lane->arena, memory_order_acquire) !=
+                 atomic_load_explicit(&block->arena, memory_order_relaxed)))
+        goto miss;
+    if (UNLIKELY(!block_tag_claim(block, pointer)))
+        goto miss;
+    lane_push(lane, block);
+    lane_leave(lane);
+    return ACRE_OK;
+
+miss:
+    lane_leave(lane);
+    return free_slow(cache, pointer);
+}

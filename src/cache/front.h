@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread caches of one cache: its lanes, and the credit they draw on.
+ * front.c holds the unlocked calls, lane.c the lanes of a thread. */
+#ifndef SRC_CACHE_FRONT_H
+#define SRC_CACHE_FRONT_H
+
+#include "cache/cache.h"
+#include "cache/lane.h"
+
+struct front {
+    struct list lanes;    /* of all threads                                    */
+    uint64_t lane_count;
+    struct credit credit;
+    bool is_off;          /* lanes stay stopped: caching is switched off       */
+    uint64_t stop_count;  /* how often threads were stopped, for the curious   */
+};
+
+/* Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status front_init(acre_cache *cache);
+/* Detaches all lanes; no other call uses the cache any more. */
+void front_fini(acre_cache *cache);
+
+/* Stops the lanes of all other threads, and lets them go on. */
+void front_stop_locked(struct front *front);
+void front_go_locked(struct front *front);
+/* Lets lanes be used, or not until further notice. */
+void front_enable_locked(struct front *front, bool enabled);
+
+/* Gives the blocks of all lanes back to their arenas; whether there were any. */
+bool front_relieve_locked(acre_cache *cache);
+
+/* Accounts for a block handed out: from the wallets of lane, when not NULL. */
+void front_account_locked(struct front *front, struct lane *lane, const struct block *block);
+
+/* Collects all wallets; between stop and go. */
+void front_collect_locked(struct front *front);
+
+/* Removes a lane of the calling thread from its cache. */
+void front_detach_locked(acre_cache *cache, struct lane *lane);
+
+#endif

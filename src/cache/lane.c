@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/* Lanes and the threads that own them.
+ *
+ * A thread finds its lanes through a list of its own, so looking needs no lock.
+ * A lane ends with its thread or after its cache, whichever comes first:
+ *
+ *   the thread ends    thread_end drains the lane into the cache, under the
+ *                      cache's lock, and frees it
+ *   the cache ends     front_fini frees the lanes of the calling thread; those
+ *                      of others lose their home, and their thread frees them
+ *                      when it looks for a lane again, or ends
+ *
+ * threads_lock orders the two; it is taken before a cache's lock. */
+#include "cache/lane.h"
+
+#include "base/heap.h"
+#include "cache/front.h"
+
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A thread that has lanes. */
+struct thread {
+    struct list lanes; /* most recently used first */
+};
+
+struct block lane_end = {.units = SIZE_MAX};
+struct lane lane_none = {
+    .stream = (void *)LANE_STOPPED,
+    .cache = (acre_cache *)LANE_STOPPED,
+    .arena = (struct arena *)LANE_STOPPED,
+};
+_Thread_local struct lane *lane_current = &lane_none;
+
+static _Thread_local struct thread *self;
+static struct lock threads_lock = LOCK_INITIALIZER(RANK_THREADS, "threads");
+static pthread_key_t thread_key;
+static bool has_key;     /* guarded by threads_lock                              */
+static bool has_barrier; /* set with has_key: the kernel has membarrier          */
+
+struct block *lane_pop(struct lane *lane, size_t units)
+{
+    struct block **at = &lane->bins[lane_bin(units)];
+
+    for (int left = LANE_LOOK_COUNT; left && *at != &lane_end; left--) {
+        struct block *block = *at;
+        if (block->units == units) {
+            *at = block->cached_next;
+            return block;
+        }
+        at = &block->cached_next;
+    }
+    return NULL;
+}
+
+struct block *lane_empty(struct lane *lane)
+{
+    struct block *all = NULL;
+
+    for (int i = 0; i < LANE_BINS; i++) {
+        struct block *block = lane->bins[i], *next;
+        if (LIKELY(block == &lane_end))
+            continue;
+        for (; block != &lane_end; block = next) {
+            next = block->cached_next;
+            block->cached_next = all;
+            all = block;
+        }
+        lane->bins[i] = &lane_end;
+    }
+    lane_units_set(lane, 0);
+    return all;
+}
+
+uint64_t lane_count(const struct lane *lane)
+{
+    uint64_t count = 0;
+
+    for (int i = 0; i < LANE_BINS; i++)
+        for (const struct block *block = lane->bins[i]; block != &lane_end;
+             block = block->cached_next)
+            count++;
+    return count;
+}
+
+/* ---- Stopping ------------------------------------------------------------- */
+
+static bool barrier_register(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+/* Every running thread of the process passes a full barrier. */
+static void barrier_all(void)
+{
+    while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
+        CHECK(barrier_register());
+}
+
+static void lane_open(struct lane *lane)
+{
+    atomic_store_explicit(&lane->arena, lane->home_arena, memory_order_release);
+    atomic_store_explicit(&lane->cache, atomic_load(&lane->home), memory_order_release);
+}
+
+static void lane_close(struct lane *lane)
+{
+    atomic_store_explicit(&lane->arena, (struct arena *)LANE_STOPPED, memory_order_relaxed);
+    atomic_store_explicit(&lane->cache, (acre_cache *)LANE_STOPPED, memory_order_relaxed);
+}
+
+static void lane_wait(struct lane *lane)
+{
+    for (int spins = 0; atomic_load_explicit(&lane->is_busy, memory_order_acquire); spins++)
+        if (spins > 100)
+            sched_yield();
+}
+
+void front_stop_locked(struct front *front)
+{
+    bool has_others = false;
+
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (lane->thread == self)
+            continue;
+        lane_close(lane);
+        has_others = true;
+    }
+    if (!has_others)
+        return;
+    front->stop_count++;
+    barrier_all();
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (lane->thread != self)
+            lane_wait(lane);
+    }
+}
+
+void front_go_locked(struct front *front)
+{
+    if (front->is_off)
+        return;
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (lane->thread != self)
+            lane_open(lane);
+    }
+}
+
+void front_enable_locked(struct front *front, bool enabled)
+{
+    front_stop_locked(front);
+    front->is_off = !enabled;
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (enabled)
+            lane_open(lane);
+        else
+            lane_close(lane);
+    }
+}
+
+/* ---- Threads --------------------------------------------------------------- */
+
+/* Takes a lane out of its thread and frees it. Only its own thread calls this,
+ * or cache destruction on that thread. */
+static void lane_destroy(struct lane *lane)
+{
+    if (lane_current == lane)
+        lane_current = &lane_none;
+    list_remove(&lane->thread_link);
+    heap_free(lane);
+}
+
+/* The thread ends: its blocks and credit go back. */
+static void thread_end(void *arg)
+{
+    struct thread *thread = arg;
+
+    lock_take(&threads_lock);
+    LIST_FOR_EACH_SAFE(link, after, &thread->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
+        acre_cache *cache = atomic_load(&lane->home);
+        if (cache) {
+            quick_lock_take(&cache->lock);
+            front_detach_locked(cache, lane);
+            quick_lock_drop(&cache->lock);
+        }
+        lane_destroy(lane);
+    }
+    lock_drop(&threads_lock);
+    self = NULL;
+    heap_free(thread);
+}
+
+/* Makes this thread known, so that its end is noticed. */
+static bool thread_begin_locked(void)
+{
+    if (self)
+        return true;
+    if (!has_key) {
+        if (pthread_key_create(&thread_key, thread_end) != 0)
+            return false;
+        has_key = true;
+        has_barrier = barrier_register();
+    }
+    if (!has_barrier)
+        return false;
+    struct thread *thread = heap_alloc(sizeof *thread);
+    if (!thread)
+        return false;
+    list_init(&thread->lanes);
+    if (pthread_setspecific(thread_key, thread) != 0) {
+        heap_free(thread);
+        return false;
+    }
+    self = thread;
+    return true;
+}
+
+/* Frees the object of a thread that has no lanes left. */
+static void thread_forget(void)
+{
+    if (!self || !list_empty(&self->lanes))
+        return;
+    pthread_setspecific(thread_key, NULL);
+    heap_free(self);
+    self = NULL;
+}
+
+static struct lane *lane_create_locked(acre_cache *cache, struct arena *arena)
+{
+    struct lane *lane = heap_zalloc(sizeof *lane);
+
+    if (!lane)
+        return NULL;
+    for (int i = 0; i < LANE_BINS; i++)
+        lane->bins[i] = &lane_end;
+    lane->stream = arena->stream;
+    lane->home_arena = arena;
+    lane->thread = self;
+    atomic_init(&lane->home, cache);
+    lane_close(lane);
+    if (!cache->front->is_off)
+        lane_open(lane);
+    list_push_back(&cache->front->lanes, &lane->cache_link);
+    cache->front->lane_count++;
+    list_push_front(&self->lanes, &lane->thread_link);
+    return lane;
+}
+
+static struct lane *lane_make(acre_cache *cache, void *stream)
+{
+    struct lane *lane = NULL;
+
+    lock_take(&threads_lock);
+    if (thread_begin_locked()) {
+        quick_lock_take(&cache->lock);
+        struct arena *arena = arena_get(&cache->large, stream);
+        if (arena)
+            lane = lane_create_locked(cache, arena);
+        quick_lock_drop(&cache->lock);
+        thread_forget();
+    }
+    lock_drop(&threads_lock);
+    return lane;
+}
+
+struct lane *lane_get(acre_cache *cache, void *stream)
+{
+    if (!self)
+        return lane_make(cache, stream);
+    LIST_FOR_EACH_SAFE(link, after, &self->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
+        acre_cache *home = atomic_load_explicit(&lane->home, memory_order_acquire);
+        if (home == cache && lane->stream == stream)
+            return lane;
+        if (!home)
+            lane_destroy(lane);
+    }
+    return lane_make(cache, stream);
+}
+
+struct lane *lane_peek(const acre_cache *cache, const struct arena *arena)
+{
+    if (!self)
+        return NULL;
+    LIST_FOR_EACH(link, &self->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
+        if (lane->home_arena == arena &&
+            atomic_load_explicit(&lane->home, memory_order_acquire) == cache)
+            return lane;
+    }
+    return NULL;
+}
+
+/* ---- Life of a front -------------------------------------------------------- */
+
+acre_status front_init(acre_cache *cache)
+{
+    cache->front = heap_zalloc(sizeof *cache->front);
+    if (!cache->front)
+        return ACRE_ERR_HOST_MEMORY;
+    list_init(&cache->front->lanes);
+    return ACRE_OK;
+}
+
+void front_fini(acre_cache *cache)
+{
+    lock_take(&threads_lock);
+    LIST_FOR_EACH_SAFE(link, after, &cache->front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        list_remove(&lane->cache_link);
+        lane_close(lane);
+        if (lane->thread == self)
+            lane_destroy(lane);
+        else
+            atomic_store_explicit(&lane->home, NULL, memory_order_release);
+    }
+    thread_forget();
+    lock_drop(&threads_lock);
+    heap_free(cache->front);
+    cache->front = NULL;
+}

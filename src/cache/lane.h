@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* What one thread keeps of one arena: free blocks at hand, and credit.
+ *
+ *   thread ──► lane (cache, stream) ──► bins[hash of size] ──► block ──► block
+ *
+ * A bin is a stack of blocks linked through cached_next that ends in lane_end, a
+ * block of no size, so that looking at the top needs no test for emptiness.
+ * Sizes that share a bin simply lie on one stack; the top decides.
+ *
+ * Who may touch a lane:
+ *   its thread, between lane_enter and lane_leave, without any lock;
+ *   its thread, holding the cache's lock;
+ *   any thread that holds the cache's lock and has stopped the lane.
+ *
+ * Entering costs a store and no atomic instruction. Stopping pays for it:
+ *
+ *   the thread                          the stopper, under the cache's lock
+ *     is_busy = 1                         cache = arena = LANE_STOPPED
+ *     (compiler barrier)                  membarrier: every running thread of
+ *     cache or arena is mine?             the process passes a full barrier
+ *       no: is_busy = 0, take the lock    wait until is_busy is 0
+ *     ... work ...                        ... work ...
+ *     is_busy = 0 (release)               cache = arena = as before (release)
+ *
+ * Either the thread's store of is_busy comes before the barrier, and the stopper
+ * sees and waits; or its look at the key comes after, and it sees LANE_STOPPED.
+ * A thread never waits for anything between enter and leave.
+ */
+#ifndef SRC_CACHE_LANE_H
+#define SRC_CACHE_LANE_H
+
+#include "cache/arena.h"
+#include "cache/credit.h"
+
+enum {
+    LANE_BIN_SHIFT = 8,  /* bins of a lane (log2)                               */
+    LANE_BINS = 1 << LANE_BIN_SHIFT,
+    LANE_LOOK_COUNT = 8, /* blocks of a bin that the slow path looks at         */
+    LANE_SHARE = 16,     /* a lane keeps at most this part of what is held      */
+};
+
+/* A key that no call carries. */
+#define LANE_STOPPED 1
+
+struct lane {
+    struct block *bins[LANE_BINS];
+    void *stream;                  /* constant                                    */
+    _Atomic(acre_cache *) cache;   /* key of allocations, or LANE_STOPPED         */
+    _Atomic(struct arena *) arena; /* key of frees, or LANE_STOPPED               */
+    _Atomic uint32_t is_busy;      /* the thread is inside                        */
+    struct purse purse;
+    /* Cold. */
+    _Atomic(acre_cache *) home;    /* the cache; NULL once it has ended           */
+    struct arena *home_arena;      /* constant                                    */
+    struct thread *thread;         /* constant: who may enter                     */
+    int64_t units_base;            /* see lane_units                              */
+    struct list cache_link;        /* in front.lanes; guarded by the cache's lock */
+    struct list thread_link;       /* in thread.lanes; its thread's alone         */
+};
+
+/* Ends every stack; its size is that of no request. */
+extern struct block lane_end;
+/* The lane of threads without one: no call carries its keys. */
+extern struct lane lane_none;
+/* The lane this thread used last; never NULL. */
+extern _Thread_local struct lane *lane_current;
+
+/* Size of a block for a request, in units; 0 when that cannot be represented. */
+static inline size_t lane_units_of(size_t bytes)
+{
+    return (bytes + BLOCK_UNIT - 1) / BLOCK_UNIT;
+}
+
+/* Where blocks of a size lie; a multiplicative hash spreads round sizes. */
+static inline uint32_t lane_bin(size_t units)
+{
+    return (uint32_t)units * UINT32_C(0x9E3779B1) >> (32 - LANE_BIN_SHIFT);
+}
+
+/* Prepares a block that leaves its arena for lanes. */
+static inline void lane_prepare(struct block *block)
+{
+    size_t units = block->bytes / BLOCK_UNIT;
+
+    block->units = units;
+    block->bin = lane_bin(units);
+    block->wallet = (uint32_t)(offsetof(struct lane, purse.wallets) +
+                               (size_t)credit_class_of(units) * sizeof(struct wallet));
+}
+
+/* The wallet that serves blocks of the size of block. */
+static inline struct wallet *lane_wallet(struct lane *lane, const struct block *block)
+{
+    return (struct wallet *)(void *)((char *)lane + block->wallet);
+}
+
+/* Begins unlocked work. The caller looks at a key next and leaves if it is not
+ * what it expects; the barrier keeps the compiler from looking earlier. */
+static inline void lane_enter(struct lane *lane)
+{
+    atomic_store_explicit(&lane->is_busy, 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void lane_leave(struct lane *lane)
+{
+    atomic_store_explicit(&lane->is_busy, 0, memory_order_release);
+}
+
+/* Puts a block in and takes its credit back. */
+static inline void lane_push(struct lane *lane, struct block *block)
+{
+    struct wallet *wallet = lane_wallet(lane, block);
+    struct block **top = &lane->bins[block->bin];
+
+    block->cached_next = *top;
+    *top = block;
+    wallet->of[CREDIT_COUNT].credit += 1;
+    wallet->of[CREDIT_UNITS].credit += (int64_t)block->units;
+    wallet->of[CREDIT_REQUESTED].credit += (int64_t)block->requested;
+}
+
+/* Units of the blocks that a lane keeps. The hot path does not count them: every
+ * block it puts in or takes out moves the credit by the same amount, and what
+ * moves credit otherwise, under the lock, moves units_base along. */
+static inline int64_t lane_units(const struct lane *lane)
+{
+    return purse_sum(&lane->purse, CREDIT_UNITS) - lane->units_base;
+}
+
+/* Says how many units a lane keeps, after its credit was moved otherwise. */
+static inline void lane_units_set(struct lane *lane, int64_t units)
+{
+    lane->units_base = purse_sum(&lane->purse, CREDIT_UNITS) - units;
+}
+
+/* A block of exactly so many units from the lane, or NULL. The cache's lock is
+ * held by the lane's thread, which accounts for the block next. */
+struct block *lane_pop(struct lane *lane, size_t units);
+
+/* Takes all blocks out, linked through cached_next; NULL: there are none. The
+ * cache's lock is held, the lane stopped or the caller's own. */
+struct block *lane_empty(struct lane *lane);
+
+/* How many blocks a lane holds; as lane_empty. */
+uint64_t lane_count(const struct lane *lane);
+
+/* The calling thread's lane of a stream; made if need be. NULL: there is no
+ * host memory, or the kernel has no membarrier. Takes the cache's lock when it
+ * makes one. */
+struct lane *lane_get(acre_cache *cache, void *stream);
+/* The calling thread's lane of an arena of cache, or NULL when it has none. */
+struct lane *lane_peek(const acre_cache *cache, const struct arena *arena);
+
+#endif

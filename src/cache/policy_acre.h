@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Policy acre, as its front sees it. */
+#ifndef SRC_CACHE_POLICY_ACRE_H
+#define SRC_CACHE_POLICY_ACRE_H
+
+#include "cache/arena.h"
+#include "cache/cache.h"
+
+/* Finds or makes a block for request, whose rounded size, stream and pool are
+ * set: LIVE, in the map, without a tag, not in the live statistics. arena is that
+ * of the stream. Otherwise as engine_alloc_locked. */
+acre_status acre_alloc_locked(acre_cache *cache, struct arena *arena, struct request *request);
+
+#endif
