@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/fake.h"
 
-#include "base/ptrmap.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,12 +16,20 @@ struct event {
     uint64_t ticket; /* complete once the stream's done reaches it */
 };
 
+struct piece {
+    uintptr_t base;
+    uint64_t bytes;
+    int device;
+};
+
 struct fake {
     pthread_mutex_t lock;
     acre_backend *backend;
     struct fake_config config;
     uint64_t address;      /* next one up, or last one down             */
-    struct ptrmap allocs;  /* base -> bytes << 3 | device               */
+    struct piece *pieces;  /* live allocations, oldest first; from malloc,
+                              so that the library's heap may fail       */
+    size_t piece_count, piece_capacity;
     uint64_t used[DEVICE_COUNT];
     uint64_t submitted[STREAM_COUNT], done[STREAM_COUNT];
     uint64_t event_count;
@@ -89,6 +95,26 @@ static acre_status fake_memory_info(void *self, int device, uint64_t *out_free,
     return status;
 }
 
+static void piece_add(struct fake *fake, void *base, uint64_t bytes, int device)
+{
+    if (fake->piece_count == fake->piece_capacity) {
+        fake->piece_capacity = 2 * fake->piece_capacity + 64;
+        fake->pieces = realloc(fake->pieces, fake->piece_capacity * sizeof *fake->pieces);
+        if (!fake->pieces)
+            abort();
+    }
+    fake->pieces[fake->piece_count++] = (struct piece){(uintptr_t)base, bytes, device};
+}
+
+/* The live allocation of a device at exactly base, or NULL. */
+static struct piece *piece_find(struct fake *fake, const void *base, int device)
+{
+    for (size_t i = fake->piece_count; i-- > 0;)
+        if (fake->pieces[i].base == (uintptr_t)base)
+            return fake->pieces[i].device == device ? &fake->pieces[i] : NULL;
+    return NULL;
+}
+
 static acre_status fake_alloc(void *self, int device, size_t bytes, void **out)
 {
     struct fake *fake = self;
@@ -108,8 +134,7 @@ static acre_status fake_alloc(void *self, int device, size_t bytes, void **out)
         *out = (void *)(uintptr_t)fake->address;
         if (!fake->config.is_descending)
             fake->address += extent;
-        if (ptrmap_put(&fake->allocs, *out, (void *)((uintptr_t)bytes << 3 | (unsigned)device)))
-            abort();
+        piece_add(fake, *out, bytes, device);
         fake->used[device] += bytes;
     }
     pthread_mutex_unlock(&fake->lock);
@@ -122,12 +147,13 @@ static acre_status fake_free(void *self, int device, void *base)
 
     pthread_mutex_lock(&fake->lock);
     acre_status status = called(fake, FAKE_FREE);
-    uintptr_t what = (uintptr_t)ptrmap_get(&fake->allocs, base);
-    if (status == ACRE_OK && (!what || (int)(what & 7) != device))
+    struct piece *piece = piece_find(fake, base, device);
+    if (status == ACRE_OK && !piece)
         status = ACRE_ERR_INVALID;
     if (status == ACRE_OK) {
-        ptrmap_take(&fake->allocs, base);
-        fake->used[device] -= what >> 3;
+        fake->used[device] -= piece->bytes;
+        size_t after = (size_t)(fake->pieces + --fake->piece_count - piece);
+        memmove(piece, piece + 1, after * sizeof *piece);
     }
     pthread_mutex_unlock(&fake->lock);
     return status;
@@ -302,7 +328,6 @@ struct fake *fake_create(const struct fake_config *config)
     fake->config.granularity = fake->config.granularity ? fake->config.granularity : 512;
     fake->address = (uint64_t)1 << 44;
     pthread_mutex_init(&fake->lock, NULL);
-    ptrmap_init(&fake->allocs);
     snprintf(name, sizeof name, "fake%u", atomic_fetch_add(&number, 1));
     acre_backend_ops ops = table_of(&fake->config);
     acre_backend_desc desc = {.struct_size = sizeof desc, .name = name,
@@ -317,7 +342,7 @@ struct fake *fake_create(const struct fake_config *config)
 void fake_destroy(struct fake *fake)
 {
     acre_backend_unregister(fake->backend);
-    ptrmap_fini(&fake->allocs);
+    free(fake->pieces);
     pthread_mutex_destroy(&fake->lock);
     free(fake);
 }
@@ -349,6 +374,36 @@ static uint64_t read_locked(struct fake *fake, const uint64_t *number)
     return value;
 }
 
+uint64_t fake_submitted(struct fake *fake, void *stream)
+{
+    return read_locked(fake, &fake->submitted[stream_number(stream)]);
+}
+
+uint64_t fake_done(struct fake *fake, void *stream)
+{
+    return read_locked(fake, &fake->done[stream_number(stream)]);
+}
+
+bool fake_owns(struct fake *fake, int device, const void *pointer, uint64_t bytes)
+{
+    uintptr_t first = (uintptr_t)pointer;
+    bool is_inside = false;
+
+    pthread_mutex_lock(&fake->lock);
+    for (size_t i = 0; !is_inside && i < fake->piece_count; i++) {
+        const struct piece *piece = &fake->pieces[i];
+        is_inside = piece->device == device && first >= piece->base &&
+                    first + bytes <= piece->base + piece->bytes;
+    }
+    pthread_mutex_unlock(&fake->lock);
+    return is_inside;
+}
+
+uint64_t fake_device_bytes(struct fake *fake, int device)
+{
+    return read_locked(fake, &fake->used[device]);
+}
+
 uint64_t fake_bytes(struct fake *fake)
 {
     uint64_t sum = 0;
@@ -361,7 +416,7 @@ uint64_t fake_bytes(struct fake *fake)
 uint64_t fake_alloc_count(struct fake *fake)
 {
     pthread_mutex_lock(&fake->lock);
-    uint64_t count = fake->allocs.count;
+    uint64_t count = fake->piece_count;
     pthread_mutex_unlock(&fake->lock);
     return count;
 }

@@ -41,6 +41,13 @@ void *fake_stream(int number);
 
 /* All work on the stream so far is done. */
 void fake_finish(struct fake *fake, void *stream);
+/* Number of the last thing submitted to the stream, and of the last one done. */
+uint64_t fake_submitted(struct fake *fake, void *stream);
+uint64_t fake_done(struct fake *fake, void *stream);
+/* Whether [pointer, pointer + bytes) lies in one live allocation of the device. */
+bool fake_owns(struct fake *fake, int device, const void *pointer, uint64_t bytes);
+/* Device memory in use by one device. */
+uint64_t fake_device_bytes(struct fake *fake, int device);
 /* Device memory in use, live allocations and live events, over all devices. */
 uint64_t fake_bytes(struct fake *fake);
 uint64_t fake_alloc_count(struct fake *fake);
