@@ -82,7 +82,6 @@ acre_status engine_alloc_locked(acre_cache *cache, struct request *request)
     }
     request->block = commit(cache, block, request->rounded, request->bytes,
                             may_split(cache, block, request->rounded));
-    cache_check_locked(cache);
     return ACRE_OK;
 }
 
