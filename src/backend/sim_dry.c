@@ -18,7 +18,7 @@
 #define LOT_BYTES ((uintptr_t)1 << 41)
 #define LOT_BASE (2 * LOT_BYTES)
 #define LOT_COUNT 40
-#define DRY_ALIGN ((uintptr_t)2 * MIB)
+#define DRY_ALIGN ((uintptr_t)2 * MIB) /* or the page of virtual memory, if larger */
 
 static struct lock lots_lock = LOCK_INITIALIZER(RANK_LEAF, "dry lots");
 static uint64_t lots_taken; /* bit i: lot i belongs to a backend; guarded by lots_lock */
@@ -48,6 +48,7 @@ acre_status dry_init(struct sim *sim)
         return status_fail(ACRE_ERR_LIMIT, "no addresses are left for a further dry device of "
                            "%llu bytes; unregister one", (unsigned long long)
                            sim->config.memory_bytes);
+    memory->dry_align = sim->config.page_bytes > DRY_ALIGN ? sim->config.page_bytes : DRY_ALIGN;
     memory->dry_begin = memory->dry_cursor = LOT_BASE + at * LOT_BYTES;
     memory->dry_end = memory->dry_free_until = memory->dry_begin + count * LOT_BYTES;
     return ACRE_OK;
@@ -82,7 +83,7 @@ static bool dry_advance_locked(struct sim_memory *memory, uintptr_t need)
         struct sim_node *node = index_overlap(&memory->spans, start, need);
         if (!node)
             break;
-        start = round_up(node_end(node), DRY_ALIGN);
+        start = round_up(node_end(node), memory->dry_align);
     }
     struct sim_node *above = index_above(&memory->spans, start);
     memory->dry_cursor = start;
@@ -93,7 +94,7 @@ static bool dry_advance_locked(struct sim_memory *memory, uintptr_t need)
 
 acre_status dry_place_locked(struct sim_memory *memory, struct sim_node *node)
 {
-    uintptr_t need = round_up(node->bytes, DRY_ALIGN);
+    uintptr_t need = round_up(node->bytes, memory->dry_align);
 
     if (UNLIKELY(need == 0 || need > memory->dry_free_until - memory->dry_cursor))
         if (need == 0 || !dry_advance_locked(memory, need))

@@ -224,7 +224,7 @@ acre_status sim_enter_range(const struct sim *sim, acre_sim_call call, int devic
 acre_status sim_enter_slow(struct sim *sim, acre_sim_call call, size_t bytes)
 {
     uint64_t ns = latency_ns(sim, call, bytes);
-    acre_sim_fault fault;
+    acre_sim_fault fault = {.struct_size = 0};
 
     if (ns)
         delay(ns);

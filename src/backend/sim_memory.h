@@ -119,6 +119,7 @@ struct sim_memory {
     int files[SIM_DEVICES_MAX];  /* memfd of each device, -1 until needed  */
     uint64_t files_end[SIM_DEVICES_MAX]; /* first offset never handed out  */
     uintptr_t dry_begin, dry_end; /* addresses of a dry device             */
+    uintptr_t dry_align;          /* of every address handed out           */
     uintptr_t dry_cursor;         /* where the next placement is tried     */
     uintptr_t dry_free_until;     /* nothing lives in [cursor, this)       */
 };
@@ -191,13 +192,15 @@ acre_status extent_create(struct sim *sim, int device, size_t bytes, bool is_sha
 /* Gives the pages back. */
 void extent_destroy(struct sim_extent *extent);
 
-/* Finds addresses for both views, inaccessible; align is a power of two. */
+/* Finds addresses for both views, inaccessible, both aligned; align is a power of
+ * two. What lies between them belongs to them. */
 acre_status views_reserve(size_t bytes, size_t align, char **out_public, char **out_alias);
 void views_release(char *public_base, char *alias, size_t bytes);
 /* Puts an extent at an address that was reserved, readable and writable. */
 acre_status view_map(char *address, const struct sim_extent *extent);
-/* Makes an address range a bare reservation again. */
-acre_status view_unmap(char *address, size_t bytes);
+/* Makes addresses of the public or the private view a bare reservation again. */
+acre_status public_unmap(char *address, size_t bytes);
+acre_status alias_unmap(char *address, size_t bytes);
 /* Opens or closes a view that is mapped. */
 acre_status view_protect(char *address, size_t bytes, bool is_open);
 /* Host memory: anonymous, accessible. */

@@ -183,13 +183,18 @@ void extent_destroy(struct sim_extent *extent)
 
 /* ---- Views ---------------------------------------------------------------------- */
 
+/* Addresses without access. Without MAP_NORESERVE the flag is missing in the
+ * kernel's record, nothing else: that keeps it from joining the private view of
+ * a reservation to the public one beside it, which every map would have to part
+ * again (5.5 instead of 11 microseconds for map and unmap). */
 #define RESERVED (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 acre_status views_reserve(size_t bytes, size_t align, char **out_public, char **out_alias)
 {
-    size_t slack = align > 4096 ? align : 0, total;
+    size_t slack = align > 4096 ? align : 0, apart = round_up(bytes, align), total;
 
-    if (__builtin_mul_overflow(bytes, 2, &total) || __builtin_add_overflow(total, slack, &total))
+    if (apart < bytes || __builtin_add_overflow(apart, bytes, &total) ||
+        __builtin_add_overflow(total, slack, &total))
         return status_fail(ACRE_ERR_DEVICE_MEMORY, "%zu bytes of addresses are more than "
                            "there are", bytes);
     char *base = map_call(NULL, total, PROT_NONE, RESERVED, -1, 0);
@@ -201,17 +206,15 @@ acre_status views_reserve(size_t bytes, size_t align, char **out_public, char **
     if (aligned > base)
         pages_unmap(base, (size_t)(aligned - base));
     if (aligned < base + slack)
-        pages_unmap(aligned + 2 * bytes, (size_t)(base + slack - aligned));
+        pages_unmap(aligned + apart + bytes, (size_t)(base + slack - aligned));
     *out_public = aligned;
-    *out_alias = aligned + bytes;
+    *out_alias = aligned + apart;
     return ACRE_OK;
 }
 
 void views_release(char *public_base, char *alias, size_t bytes)
 {
-    CHECK(alias == public_base + bytes);
-    pages_unmap(public_base, 2 * bytes);
-    (void)alias;
+    pages_unmap(public_base, (size_t)(alias - public_base) + bytes);
 }
 
 acre_status view_map(char *address, const struct sim_extent *extent)
@@ -222,11 +225,21 @@ acre_status view_map(char *address, const struct sim_extent *extent)
     return ACRE_OK;
 }
 
-acre_status view_unmap(char *address, size_t bytes)
+static acre_status view_clear(char *address, size_t bytes, int flags)
 {
-    if (map_call(address, bytes, PROT_NONE, RESERVED | MAP_FIXED, -1, 0) == MAP_FAILED)
+    if (map_call(address, bytes, PROT_NONE, flags | MAP_FIXED, -1, 0) == MAP_FAILED)
         return map_failed("unmapping device memory", bytes);
     return ACRE_OK;
+}
+
+acre_status public_unmap(char *address, size_t bytes)
+{
+    return view_clear(address, bytes, RESERVED);
+}
+
+acre_status alias_unmap(char *address, size_t bytes)
+{
+    return view_clear(address, bytes, RESERVED & ~MAP_NORESERVE);
 }
 
 acre_status view_protect(char *address, size_t bytes, bool is_open)

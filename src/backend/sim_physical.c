@@ -294,8 +294,8 @@ acre_status sim_import_fd(void *self, int device, int fd, void **out_handle,
                           uint64_t *out_bytes)
 {
     struct sim *sim = self;
-    size_t bytes;
-    int copy;
+    size_t bytes = 0;
+    int copy = -1;
     acre_status status = sim_enter(sim, ACRE_SIM_IMPORT, device, 0);
 
     if (status == ACRE_OK)

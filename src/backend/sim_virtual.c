@@ -24,6 +24,23 @@ acre_status pages_check(const struct sim *sim, const char *call, size_t bytes)
 
 /* ---- Addresses ----------------------------------------------------------------- */
 
+/* Both views of a reservation, each a mapping of its own. Large ones are aligned
+ * to 1 GiB: they share no page table with anything else then, and the kernel need
+ * not walk one for each map and unmap. */
+static acre_status range_reserve(struct sim *sim, size_t bytes, char **out_public,
+                                 char **out_alias)
+{
+    size_t align = bytes >= GIB ? GIB : sim->config.page_bytes;
+    acre_status status = views_reserve(bytes, align, out_public, out_alias);
+
+    if (status != ACRE_OK)
+        return status;
+    status = alias_unmap(*out_alias, bytes);
+    if (status != ACRE_OK)
+        views_release(*out_public, *out_alias, bytes);
+    return status;
+}
+
 acre_status sim_reserve(void *self, int device, size_t bytes, void **out_base)
 {
     struct sim *sim = self;
@@ -41,7 +58,7 @@ acre_status sim_reserve(void *self, int device, size_t bytes, void **out_base)
     range->device = device;
     range->node.bytes = bytes;
     if (!sim_is_dry(sim))
-        status = views_reserve(bytes, sim->config.page_bytes, &base, &range->alias);
+        status = range_reserve(sim, bytes, &base, &range->alias);
     if (status != ACRE_OK)
         goto free_range;
     range->node.base = (uintptr_t)base;
@@ -252,11 +269,11 @@ static acre_status tiles_clear_locked(struct sim *sim, struct sim_span *range,
 
     lock_drop(&sim->memory->lock);
     if (has_view) {
-        status = view_unmap((char *)base, bytes);
+        status = public_unmap((char *)base, bytes);
         is_cleared = status == ACRE_OK;
     }
     if (status == ACRE_OK)
-        status = view_unmap(range->alias + (base - range->node.base), bytes);
+        status = alias_unmap(range->alias + (base - range->node.base), bytes);
     lock_take(&sim->memory->lock);
     if (is_cleared)
         FOR_EACH_MAPPING(it, first, base + bytes)
