@@ -71,8 +71,8 @@ static void report(const char *name, const char *unit, double ours, double plain
     double ratio = plain > 0 ? ours / plain : 0;
 
     if (is_json) {
-        printf("%s\n  {\"name\": \"%s\", \"unit\": \"%s\", \"value\": %.6g", figure_count ? "," : "",
-               name, unit, ours);
+        printf("%s\n  {\"name\": \"%s\", \"unit\": \"%s\", \"value\": %.6g",
+               figure_count ? "," : "", name, unit, ours);
         if (plain > 0)
             printf(", \"plain\": %.6g, \"ratio\": %.4g", plain, ratio);
         if (aim > 0)
