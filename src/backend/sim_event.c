@@ -132,8 +132,8 @@ acre_status sim_event_record(void *self, int device, void *event_handle, void *s
 {
     struct sim *sim = self;
     struct sim_streams *all = sim->streams;
-    struct sim_stream *stream;
-    struct sim_event *event;
+    struct sim_stream *stream = NULL;
+    struct sim_event *event = NULL;
     bool is_owner = false, is_captured = true;
     acre_status status = sim_enter(sim, ACRE_SIM_EVENT_RECORD, device, 0);
 
@@ -172,8 +172,8 @@ acre_status sim_stream_wait_event(void *self, int device, void *stream_handle,
     struct sim *sim = self;
     struct sim_streams *all = sim->streams;
     struct op op = {.type = OP_WAIT_POINT, .device = device};
-    struct sim_stream *stream;
-    struct sim_event *event;
+    struct sim_stream *stream = NULL;
+    struct sim_event *event = NULL;
     bool is_owner = false, is_captured, is_marked;
     acre_status status = sim_enter(sim, ACRE_SIM_STREAM_WAIT, device, 0);
 

@@ -87,21 +87,6 @@ static bool idle_locked(struct sim_workers *workers, struct worker *me)
     return me->is_called;
 }
 
-/* The next stream to run, or NULL when the worker is to end. */
-static struct sim_stream *pick_locked(struct sim_workers *workers, struct worker *me)
-{
-    for (;;) {
-        struct sim_stream *stream = ready_take_locked(workers);
-
-        if (stream)
-            return stream;
-        if (workers->is_stopping)
-            return NULL;
-        if (!idle_locked(workers, me) && !ready_total(workers))
-            return NULL;
-    }
-}
-
 /* Wakes the worker that was idle for the shortest time; false when none is idle. */
 static bool call_idle_locked(struct sim_workers *workers)
 {
@@ -116,20 +101,67 @@ static bool call_idle_locked(struct sim_workers *workers)
     return true;
 }
 
+/* Sees to it that somebody is on the way to the ready streams. Workers come one after
+ * another: each that has picked a stream calls the next, so that a burst of short tasks
+ * does not wake them all. True: the caller starts a worker, with the lock dropped. */
+static bool call_locked(struct sim_workers *workers)
+{
+    if (workers->is_calling || !ready_total(workers))
+        return false;
+    workers->is_calling = true;
+    if (call_idle_locked(workers))
+        return false;
+    if (workers->count < workers->count_free) {
+        workers->count++;
+        return true;
+    }
+    workers->is_calling = false;
+    if (workers->is_watcher_asleep) {
+        workers->is_watcher_asleep = false;
+        pthread_cond_signal(&workers->watch);
+    }
+    return false;
+}
+
+/* The next stream to run, or NULL when the worker is to end. is_fresh: the worker has
+ * just started. */
+static struct sim_stream *pick_locked(struct sim_workers *workers, struct worker *me,
+                                      bool is_fresh)
+{
+    for (bool is_called = is_fresh;; is_called = true) {
+        struct sim_stream *stream = ready_take_locked(workers);
+
+        if (is_called)
+            workers->is_calling = false;
+        if (stream)
+            return stream;
+        if (workers->is_stopping)
+            return NULL;
+        if (!idle_locked(workers, me) && !ready_total(workers))
+            return NULL;
+    }
+}
+
+static void worker_start(struct sim_workers *workers);
+
 static void *worker_main(void *arg)
 {
     struct sim_workers *workers = arg;
     struct worker me = {.is_called = false};
     struct sim_stream *stream;
     pthread_t dead = pthread_self();
-    bool has_dead;
+    bool is_fresh = true, is_starting, has_dead;
 
     lock_condition_init(&me.call);
     list_init(&me.idle_link);
     lock_take(&workers->lock);
     list_push_back(&workers->all, &me.link);
-    while ((stream = pick_locked(workers, &me)) != NULL) {
+    while ((stream = pick_locked(workers, &me, is_fresh)) != NULL) {
+        is_fresh = false;
+        is_starting = call_locked(workers);
         lock_drop(&workers->lock);
+        if (is_starting)
+            worker_start(workers);
         stream_run(owner(workers), stream, &me);
         lock_take(&workers->lock);
     }
@@ -157,6 +189,7 @@ static void worker_start(struct sim_workers *workers)
     if (thread_start(&thread, worker_main, workers) == 0)
         return;
     lock_take(&workers->lock);
+    workers->is_calling = false;
     if (--workers->count == 0)
         pthread_cond_broadcast(&workers->ended);
     pthread_cond_signal(&workers->watch);
@@ -167,19 +200,12 @@ static void worker_start(struct sim_workers *workers)
 void workers_ready(struct sim_workers *workers, struct sim_stream *stream)
 {
     int priority = stream->priority;
-    bool is_starting = false;
+    bool is_starting;
 
     lock_take(&workers->lock);
     list_push_back(&workers->ready[priority], &stream->link);
     atomic_fetch_add_explicit(&workers->ready_count[priority], 1, memory_order_relaxed);
-    if (!call_idle_locked(workers)) {
-        is_starting = workers->count < workers->count_free;
-        workers->count += is_starting;
-        if (!is_starting && workers->is_watcher_asleep) {
-            workers->is_watcher_asleep = false;
-            pthread_cond_signal(&workers->watch);
-        }
-    }
+    is_starting = call_locked(workers);
     lock_drop(&workers->lock);
     if (is_starting)
         worker_start(workers);

@@ -53,6 +53,7 @@ struct sim_workers {
     uint32_t count_free;   /* how many start without asking the watcher         */
     long long tick_ns;     /* without a pick for this long, workers are stuck   */
     uint64_t picked_count; /* streams taken by workers so far                   */
+    bool is_calling;       /* a worker was called or started, and did not look yet */
     bool is_stopping;
     pthread_cond_t ended;  /* count became 0                                    */
     bool has_dead;         /* dead is a thread that ended and is to be joined   */
