@@ -7,19 +7,22 @@
 #include "base/heap.h"
 #include "cache/cache.h"
 
-/* Returns a FREE block that is a whole segment to the device. When the device
- * refuses, the block stays where it is. */
-static acre_status release(acre_cache *cache, struct block *block)
+/* Returns a segment whose blocks are all FREE to the device. When the device
+ * refuses, everything stays as it is. */
+static acre_status release_segment(acre_cache *cache, struct segment *segment)
 {
     struct acre_device *device = cache->device;
-    struct segment *segment = block->segment;
-    bool is_small = block->pool->is_small;
+    bool is_small = segment->pool->is_small;
 
-    CHECK(block->state == BLOCK_FREE && !block_is_split(block));
     acre_status status = device->ops->free(device->self, device->index, segment->base);
     if (status != ACRE_OK)
         return status;
-    cache->policy->remove(block->pool, block);
+    for (struct block *block = segment->first, *next; block; block = next) {
+        next = block->next;
+        CHECK(block->state == BLOCK_FREE);
+        cache->policy->remove(block->pool, block);
+        block_destroy(&cache->blocks, block);
+    }
     cache->held_bytes -= segment->bytes;
     cache->stats.num_device_free++;
     stats_down(&cache->stats.segment, is_small, 1);
@@ -28,8 +31,14 @@ static acre_status release(acre_cache *cache, struct block *block)
         stat_down(&cache->stats.oversize_segments, 1);
     list_remove(&segment->link);
     heap_free(segment);
-    block_destroy(&cache->blocks, block);
     return ACRE_OK;
+}
+
+/* The same for a FREE block that is a whole segment. */
+static acre_status release(acre_cache *cache, struct block *block)
+{
+    CHECK(!block_is_split(block));
+    return release_segment(cache, block->segment);
 }
 
 /* One round over a pool: releases whole blocks of at least that age. */
@@ -114,6 +123,23 @@ static void release_pool(acre_cache *cache, struct pool *pool, acre_status *firs
     }
 }
 
+/* Releases segments that are free in several blocks, which only happens when
+ * the blocks belong to different streams. */
+static void release_mixed(acre_cache *cache, acre_status *first)
+{
+    LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
+        struct segment *segment = CONTAINER_OF(link, struct segment, link);
+        const struct block *block = segment->first;
+        while (block && block->state == BLOCK_FREE)
+            block = block->next;
+        if (block || !block_is_split(segment->first))
+            continue;
+        acre_status status = release_segment(cache, segment);
+        if (*first == ACRE_OK)
+            *first = status;
+    }
+}
+
 acre_status reclaim_all_locked(acre_cache *cache)
 {
     cache->stats.num_sync_all_streams++;
@@ -121,5 +147,6 @@ acre_status reclaim_all_locked(acre_cache *cache)
 
     release_pool(cache, &cache->large, &status);
     release_pool(cache, &cache->small, &status);
+    release_mixed(cache, &status);
     return status;
 }
