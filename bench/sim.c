@@ -239,6 +239,54 @@ static void bench_copy(acre_device *device, const char *name, size_t bytes, int 
     munmap(to, bytes);
 }
 
+/* ---- Tasks ---------------------------------------------------------------------------- */
+
+#define STREAMS 64
+
+static void empty_task(void *arg)
+{
+    (void)arg;
+}
+
+static void bench_latency(acre_device *device)
+{
+    int rounds = 4001;
+    void *stream;
+
+    require(acre_stream_native_create(device, 0, 0, &stream), "stream");
+    for (int i = 0; i < rounds; i++) {
+        double begin = now_ns();
+
+        require(acre_launch_host(device, stream, empty_task, NULL), "launch");
+        require(acre_stream_native_synchronize(device, stream), "synchronize");
+        ours_ns[i] = now_ns() - begin;
+    }
+    report("empty task, submit to complete", "us", median(ours_ns, rounds) / 1e3, 0, 0);
+    require(acre_stream_native_destroy(device, stream), "stream");
+}
+
+/* Empty tasks given to so many streams in turn, by one thread. */
+static void bench_rate(acre_device *device, const char *name, int stream_count)
+{
+    void *streams[STREAMS];
+    int rounds = 7, tasks = 200000;
+
+    for (int i = 0; i < stream_count; i++)
+        require(acre_stream_native_create(device, 0, 0, &streams[i]), "stream");
+    for (int round = 0; round < rounds; round++) {
+        double begin = now_ns();
+
+        for (int i = 0; i < tasks; i++)
+            require(acre_launch_host(device, streams[i % stream_count], empty_task, NULL),
+                    "launch");
+        require(acre_device_synchronize(device), "synchronize");
+        ours_ns[round] = (now_ns() - begin) / tasks;
+    }
+    report(name, "k/s", 1e6 / median(ours_ns, rounds), 0, 0);
+    for (int i = 0; i < stream_count; i++)
+        require(acre_stream_native_destroy(device, streams[i]), "stream");
+}
+
 /* ---- All of it ------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -256,6 +304,9 @@ int main(int argc, char **argv)
     require(acre_sim_create(&config, &backend), "reference device");
     require(acre_backend_device(backend, 0, &device), "device");
     printf(is_json ? "[" : "%-44s %12s %12s\n", "", "acre", "plain");
+    bench_latency(device);
+    bench_rate(device, "empty tasks on 1 stream", 1);
+    bench_rate(device, "empty tasks on 64 streams", STREAMS);
     bench_map(device);
     bench_copy(device, "copy of 4 KiB beside memcpy", 4096, 4001, 0);
     bench_copy(device, "copy of 64 MiB beside memcpy", (size_t)64 << 20, 25, 1.1);

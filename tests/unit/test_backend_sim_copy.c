@@ -5,6 +5,8 @@
 #include "tests/support/sim_rig.h"
 
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static void pattern(unsigned char *bytes, size_t count, unsigned seed)
 {
@@ -416,6 +418,37 @@ TEST(host_writes_through_a_window_are_noticed)
     atomic_store((_Atomic uint32_t *)(value + 3), 9);
     EXPECT_OK(OP(stream_synchronize, 0, waiter));
     REQUIRE_OK(OP(access_close, value));
+    rig_close();
+}
+
+/* In a child: the reference device is not usable there, its memory is. */
+static void write_in_child(void *arg)
+{
+    int fd = *(int *)arg;
+    _Atomic uint32_t *value = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    REQUIRE(value != MAP_FAILED);
+    atomic_store(value, 9);
+}
+
+TEST(values_written_by_another_process_are_noticed)
+{
+    enum { PAGE = 2 << 20 };
+    void *handle, *base;
+    int fd;
+
+    rig_open(NULL);
+    void *waiter = rig_stream(0);
+    REQUIRE_OK(OP(create, 0, PAGE, ACRE_HANDLE_POSIX, &handle));
+    REQUIRE_OK(OP(reserve, 0, PAGE, &base));
+    REQUIRE_OK(OP(map, 0, base, PAGE, 0, handle));
+    REQUIRE_OK(OP(set_access, 0, base, PAGE, 0, ACRE_ACCESS_READ_WRITE));
+    REQUIRE_OK(OP(export_fd, 0, handle, &fd));
+    REQUIRE_OK(OP(wait_value32, 0, waiter, base, 9, ACRE_WAIT_EQ));
+    EXPECT_STATUS(OP(stream_query, 0, waiter), ACRE_ERR_NOT_READY);
+    EXPECT_EQ(t_child(write_in_child, &fd), 0);
+    EXPECT_OK(OP(stream_synchronize, 0, waiter));
+    close(fd);
     rig_close();
 }
 
