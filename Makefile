@@ -6,7 +6,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all demo test test-long test-build install docs fuzz clean help
+.PHONY: all demo test test-long test-build install docs fuzz bench bench-instructions clean \
+        help
 .NOTPARALLEL:
 
 all: release
@@ -45,6 +46,14 @@ fuzz:
 	@tools/needs.sh fuzz
 	@JOBS=$(JOBS) tools/fuzz.sh
 
+bench: release
+	@tools/needs.sh bench
+	@bench/run.sh build
+
+bench-instructions: release
+	@tools/needs.sh instructions
+	@bench/instructions.sh build
+
 clean:
 	rm -rf build build-*
 
@@ -58,6 +67,8 @@ help:
 	@echo 'make install             PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make docs                the reference, build/docs/html/index.html'
 	@echo 'make fuzz                the fuzzers with clang, FUZZ_SECONDS=30 each'
+	@echo 'make bench               figures of this machine'
+	@echo 'make bench-instructions  instructions per operation, counted by callgrind'
 	@echo 'make clean               removes build/ and build-*/'
 	@echo
 	@echo 'JOBS=N sets the number of parallel jobs (now $(JOBS)). ACRE_INSTALL=no never installs.'

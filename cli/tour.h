@@ -23,6 +23,7 @@ struct tour {
     X(copies, "Copies")                                                        \
     X(ranges, "Virtual ranges")                                                \
     X(graphs, "Capture and graphs")                                            \
+    X(cache, "The caching allocator")                                          \
     X(faults, "Faults on demand")                                              \
     X(ending, "Nothing is left behind")
 
