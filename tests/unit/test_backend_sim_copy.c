@@ -242,24 +242,6 @@ TEST(fills_set_exactly_their_bytes)
     rig_close();
 }
 
-/* Two copies at a time would not finish if one of them held a lock: the first waits in
- * a host function between its halves. */
-TEST(copies_run_beside_a_blocked_stream)
-{
-    struct rig_gate gate = RIG_GATE_INITIALIZER;
-    unsigned char host[64];
-
-    rig_open(NULL);
-    void *a = rig_stream(0), *memory = rig_alloc(0, 4096);
-    REQUIRE_OK(OP(launch_host, 0, a, rig_gate_task, &gate));
-    rig_gate_await(&gate, 1);
-    pattern(host, 64, 8);
-    rig_put(memory, host, 64);
-    EXPECT(holds(memory, 64, 8));
-    rig_gate_open(&gate);
-    rig_close();
-}
-
 /* ---- Kernels ---------------------------------------------------------------------------- */
 
 struct scale {
@@ -334,6 +316,45 @@ TEST(kernels_do_not_reach_what_they_must_not)
     REQUIRE_OK(OP(launch_kernel, 0, NULL, scale_kernel, &scale, sizeof scale));
     EXPECT_OK(OP(stream_synchronize, 0, NULL));
     EXPECT_EQ(is_null, 1);
+    rig_close();
+}
+
+struct hold {
+    void *memory;
+    struct rig_gate *gate;
+};
+
+/* Has the memory in use for as long as the test wants. */
+static void hold_kernel(acre_kernel_context *context, void *args)
+{
+    struct hold *hold = args;
+    unsigned char *bytes = context->pointer(context, hold->memory, 4096);
+
+    rig_gate_task(hold->gate);
+    if (bytes)
+        bytes[4095] = bytes[0];
+}
+
+TEST(no_lock_is_held_while_memory_is_worked_on)
+{
+    struct rig_gate gate = RIG_GATE_INITIALIZER;
+    unsigned char host[64], last;
+
+    rig_open(NULL);
+    struct hold hold = {rig_alloc(0, 4096), &gate};
+    pattern(host, 64, 8);
+    REQUIRE_OK(OP(launch_kernel, 0, rig_stream(0), hold_kernel, &hold, sizeof hold));
+    rig_gate_await(&gate, 1);
+    rig_put(hold.memory, host, 64); /* the same memory */
+    EXPECT(holds(hold.memory, 64, 8));
+    void *other = rig_alloc(0, 4096);
+    REQUIRE_OK(OP(fill_async, 0, other, 1, 4096, NULL));
+    EXPECT_OK(OP(stream_synchronize, 0, NULL));
+    EXPECT_OK(OP(free, 0, other));
+    rig_gate_open(&gate);
+    EXPECT_OK(OP(device_synchronize, 0));
+    rig_get(&last, (char *)hold.memory + 4095, 1);
+    EXPECT_EQ(last, host[0]);
     rig_close();
 }
 
