@@ -144,6 +144,17 @@ int backend_is_registered(const acre_backend *backend)
     return is_there;
 }
 
+int backend_number_is_live(uint64_t number)
+{
+    int is_there = 0;
+
+    lock_take(&registry_lock);
+    LIST_FOR_EACH(it, &backends)
+        is_there |= CONTAINER_OF(it, acre_backend, link)->number == number;
+    lock_drop(&registry_lock);
+    return is_there;
+}
+
 void backend_show(acre_backend *backend, acre_device_type shown, int form)
 {
     lock_take(&registry_lock);

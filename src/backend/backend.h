@@ -71,6 +71,9 @@ int backend_is_known(acre_device_type type);
 /* Whether backend is registered at this moment. */
 int backend_is_registered(const acre_backend *backend);
 
+/* The same by number; an address may have been reused. */
+int backend_number_is_live(uint64_t number);
+
 /* Changes under which type a backend is shown; form 0 ends a masquerade. */
 void backend_show(acre_backend *backend, acre_device_type shown, int form);
 

@@ -21,10 +21,9 @@
 
 struct record {
     struct record *next;
-    const acre_backend *backend; /* compared only, may be gone       */
-    uint64_t number;             /* of the backend                   */
-    int device;                  /* current one                      */
-    int64_t streams[];           /* current id of each of its devices */
+    uint64_t number;   /* of the backend, which may be gone */
+    int device;        /* current one                       */
+    int64_t streams[]; /* current id of each of its devices */
 };
 
 static _Thread_local struct record *records; /* of this thread, newest first */
@@ -64,7 +63,7 @@ static void sweep(const acre_backend *gone)
     while (*link) {
         struct record *record = *link;
 
-        if (gone ? record->number == gone->number : !backend_is_registered(record->backend)) {
+        if (gone ? record->number == gone->number : !backend_number_is_live(record->number)) {
             *link = record->next;
             heap_free(record);
         } else {
@@ -95,7 +94,6 @@ static acre_status record_make(const acre_backend *backend, struct record **out)
         heap_free(record);
         return status_fail(ACRE_ERR_HOST_MEMORY, "thread-specific data could not be had");
     }
-    record->backend = backend;
     record->number = backend->number;
     for (size_t i = 0; i < count; i++)
         record->streams[i] = stream_default_id(backend);
