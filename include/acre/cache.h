@@ -170,6 +170,30 @@ ACRE_API void acre_cache_enable(acre_cache *cache, bool enabled);
  *  nor PYTORCH_NO_HIP_MEMORY_CACHING was "1" at creation. */
 ACRE_API bool acre_cache_is_enabled(const acre_cache *cache);
 
+/* ---- As an allocator -------------------------------------------------------- */
+
+/** Creates an allocator that serves every device of @p type from a cache of its
+ *  own, on the current device and current stream of the calling thread.
+ *
+ * Its data pointers are simple; their deleter finds the cache of a pointer by
+ * itself, on any thread. @p config is that of each cache. End it with
+ * acre_allocator_destroy(), after what it allocated.
+ * Errors: ACRE_ERR_UNSUPPORTED (no backend of that type), ACRE_ERR_INVALID,
+ *         ACRE_ERR_CONFIG, ACRE_ERR_HOST_MEMORY.
+ */
+ACRE_API acre_status acre_cache_allocator_create(acre_device_type type,
+                                                 const acre_cache_config *config,
+                                                 acre_allocator **out);
+
+/** Makes an allocator of one cache: it serves that device whatever is current,
+ *  on the thread's current stream there. The cache must outlive it.
+ *  Errors: ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY. */
+ACRE_API acre_status acre_cache_allocator(acre_cache *cache, acre_allocator **out);
+
+/** The cache behind a device of an allocator that one of the two calls above
+ *  made; NULL for other allocators and indices. */
+ACRE_API acre_cache *acre_cache_of_allocator(const acre_allocator *allocator, int device);
+
 /* ---- Limits and options ----------------------------------------------------- */
 
 /** Caps the bytes held from the device at a share of its capacity.
