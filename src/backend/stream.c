@@ -305,7 +305,7 @@ acre_status acre_stream_current(acre_device_type type, int index, acre_stream *o
 
 acre_status acre_stream_set_current(acre_stream stream)
 {
-    acre_device *device;
+    acre_device *device = NULL;
     acre_status status = stream_device(stream, &device);
 
     return status != ACRE_OK ? status
@@ -349,7 +349,7 @@ static acre_status take_of_class(acre_device_type type, acre_device *device, int
 acre_status acre_stream_from_pool(acre_device_type type, int index, int priority,
                                   acre_stream *out)
 {
-    acre_device *device;
+    acre_device *device = NULL;
     acre_status status;
 
     if (!out)
@@ -363,7 +363,7 @@ acre_status acre_stream_from_pool(acre_device_type type, int index, int priority
 acre_status acre_stream_from_pool_high(acre_device_type type, int index, bool high,
                                        acre_stream *out)
 {
-    acre_device *device;
+    acre_device *device = NULL;
     acre_status status;
 
     if (!out)
@@ -377,7 +377,7 @@ acre_status acre_stream_from_pool_high(acre_device_type type, int index, bool hi
 acre_status acre_stream_external(acre_device_type type, int index, void *native,
                                  acre_stream *out)
 {
-    acre_device *device;
+    acre_device *device = NULL;
     acre_status status;
 
     if (!out)
@@ -399,7 +399,7 @@ acre_status acre_stream_external(acre_device_type type, int index, void *native,
 
 acre_status acre_stream_native(acre_stream stream, void **out)
 {
-    acre_device *device;
+    acre_device *device = NULL;
     acre_status status;
 
     if (!out)
@@ -410,7 +410,7 @@ acre_status acre_stream_native(acre_stream stream, void **out)
 
 bool acre_stream_query(acre_stream stream)
 {
-    acre_device *device;
+    acre_device *device = NULL;
     void *native;
 
     return stream_device(stream, &device) == ACRE_OK &&
@@ -420,7 +420,7 @@ bool acre_stream_query(acre_stream stream)
 
 acre_status acre_stream_synchronize(acre_stream stream)
 {
-    acre_device *device;
+    acre_device *device = NULL;
     acre_status status = stream_device(stream, &device);
     void *native;
 
@@ -433,7 +433,7 @@ acre_status acre_stream_synchronize(acre_stream stream)
 
 acre_status acre_stream_priority(acre_stream stream, int *out)
 {
-    acre_device *device;
+    acre_device *device = NULL;
     acre_status status;
     void *native;
 
