@@ -264,16 +264,37 @@ static void *kernel_pointer(acre_kernel_context *context, const void *device_poi
     return run->pins[run->count++].address;
 }
 
+/* A kernel may write to its arguments. Those of a graph serve every launch, also
+ * several at once, so a run gets a copy: in room when it fits, else of the heap. */
+static void *kernel_args(const struct op *op, void *room, size_t room_bytes)
+{
+    void *args = op->kernel.args;
+
+    if (!op->kernel.is_shared)
+        return args;
+    args = op->kernel.bytes <= room_bytes ? room : heap_alloc(op->kernel.bytes);
+    if (args)
+        memcpy(args, op->kernel.args, op->kernel.bytes);
+    return args;
+}
+
 static acre_status kernel_run(struct sim *sim, const struct op *op)
 {
+    _Alignas(16) unsigned char room[TASK_ARGS_BYTES];
+    void *args;
     struct kernel_run run = {.context = {op->device, kernel_pointer},
                              .sim = sim,
                              .capacity = KERNEL_PINS};
 
     if (sim_is_dry(sim))
         return ACRE_OK;
+    args = kernel_args(op, room, sizeof room);
+    if (!args && op->kernel.is_shared)
+        return ACRE_ERR_HOST_MEMORY;
     run.pins = run.first;
-    op->kernel.fn(&run.context, op->kernel.args);
+    op->kernel.fn(&run.context, args);
+    if (op->kernel.is_shared && args != room)
+        heap_free(args);
     for (size_t i = 0; i < run.count; i++)
         sim_unpin(sim, &run.pins[i]);
     if (run.pins != run.first)

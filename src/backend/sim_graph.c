@@ -87,6 +87,7 @@ acre_status graph_add(struct sim_graph *graph, const struct op *op, const uint32
             return ACRE_ERR_HOST_MEMORY;
         }
         memcpy(node.op.kernel.args, op->kernel.args, op->kernel.bytes);
+        node.op.kernel.is_shared = true;
     }
     node.id = atomic_fetch_add_explicit(&node_last, 1, memory_order_relaxed) + 1;
     graph->nodes[graph->count++] = node;

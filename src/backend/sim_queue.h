@@ -74,6 +74,7 @@ struct op {
             acre_kernel_fn fn;
             void *args; /* private copy: inside the task, or of the heap */
             size_t bytes;
+            bool is_shared; /* args are a graph's: each run gets a copy of its own */
         } kernel;
         struct {
             void *dst;

@@ -68,6 +68,45 @@ TEST(captured_work_is_recorded_and_not_run)
     rig_close();
 }
 
+/* Counts down its own argument; large is larger than any room inside a task. */
+struct countdown {
+    int64_t left;
+    _Atomic int64_t *seen;
+    char large[4096];
+};
+
+static void count_down(acre_kernel_context *context, void *args)
+{
+    struct countdown *countdown = args;
+
+    (void)context;
+    atomic_fetch_add(countdown->seen, countdown->left--);
+}
+
+TEST(every_launch_has_arguments_of_its_own)
+{
+    static const size_t sizes[] = {offsetof(struct countdown, large), sizeof(struct countdown)};
+
+    rig_open(NULL);
+    void *stream = rig_stream(0), *other = rig_stream(0);
+    for (int i = 0; i < 2; i++) {
+        _Atomic int64_t seen = 0;
+        struct countdown args = {.left = 10, .seen = &seen};
+        void *graph = NULL;
+
+        REQUIRE_OK(OP(capture_begin, 0, stream));
+        REQUIRE_OK(OP(launch_kernel, 0, stream, count_down, &args, sizes[i]));
+        REQUIRE_OK(OP(capture_end, 0, stream, &graph));
+        for (int k = 0; k < 20; k++)
+            REQUIRE_OK(OP(graph_launch, 0, graph, k % 2 ? stream : other));
+        EXPECT_OK(OP(stream_synchronize, 0, stream));
+        EXPECT_OK(OP(stream_synchronize, 0, other));
+        EXPECT_EQ(atomic_load(&seen), 200);
+        EXPECT_OK(OP(graph_destroy, 0, graph));
+    }
+    rig_close();
+}
+
 TEST(every_kind_of_work_can_be_captured)
 {
     unsigned char host[64], back[64] = {0};
