@@ -227,6 +227,34 @@ TEST(D39_a_destroyed_stream_is_refused_everywhere)
     OK(orFree(block));
 }
 
+struct own {
+    orStream_t stream;
+    orError_t destroyed, waited, device_waited;
+};
+
+static void harm_own_stream(void *arg)
+{
+    struct own *own = (struct own *)arg;
+
+    own->destroyed = orStreamDestroy(own->stream);
+    own->waited = orStreamSynchronize(own->stream);
+    own->device_waited = orDeviceSynchronize();
+}
+
+/* OpenReg forbids these to a task; here they are refused instead of hanging. */
+TEST(D39_a_task_may_not_end_or_await_its_own_stream)
+{
+    struct own own = {NULL, orSuccess, orSuccess, orSuccess};
+
+    own.stream = new_stream(0);
+    OK(orLaunchHostFunc(own.stream, harm_own_stream, &own));
+    OK(orStreamSynchronize(own.stream));
+    EXPECT_EQ(own.destroyed, orErrorUnknown);
+    EXPECT_EQ(own.waited, orErrorUnknown);
+    EXPECT_EQ(own.device_waited, orErrorUnknown);
+    OK(orStreamDestroy(own.stream));
+}
+
 TEST(D40_device_synchronise_waits_for_its_own_streams_only)
 {
     struct door mine = DOOR_INITIALIZER, other = DOOR_INITIALIZER;
