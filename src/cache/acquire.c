@@ -76,6 +76,8 @@ static acre_status obtain(acre_cache *cache, struct request *request, struct blo
     void *base;
     acre_status status = check_limits(cache, request);
 
+    if (status == ACRE_OK && cache->policy->prepare)
+        status = cache->policy->prepare(cache, request);
     if (status != ACRE_OK)
         return status;
     status = ACRE_ERR_HOST_MEMORY;

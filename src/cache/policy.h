@@ -41,6 +41,9 @@ struct policy {
      * current block may be removed once the next one is known. */
     struct block *(*first)(const struct pool *pool);
     struct block *(*next)(const struct pool *pool, const struct block *block);
+    /* Called before a segment is obtained for a request, so that inserting blocks
+     * of it cannot fail. NULL: nothing to do. Errors: ACRE_ERR_HOST_MEMORY. */
+    acre_status (*prepare)(acre_cache *cache, const struct request *request);
     /* A block that serves the request, taken out of the index; NULL: none. */
     struct block *(*find)(acre_cache *cache, const struct request *request);
     /* Whether to cut the request off that block, which is larger. */

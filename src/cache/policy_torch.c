@@ -27,13 +27,13 @@ static acre_status torch_pool_init(acre_cache *cache, struct pool *pool)
 static void torch_pool_fini(acre_cache *cache, struct pool *pool)
 {
     (void)cache;
-    (void)pool;
+    pool_fini(pool);
 }
 
-static struct block *torch_next(const struct pool *pool, const struct block *block)
+static acre_status torch_prepare(acre_cache *cache, const struct request *request)
 {
-    (void)pool;
-    return pool_next(block);
+    (void)cache;
+    return pool_prepare(request->pool, request->stream);
 }
 
 static struct block *torch_find(acre_cache *cache, const struct request *request)
@@ -95,7 +95,8 @@ const struct policy policy_torch = {
     .insert = pool_insert,
     .remove = pool_remove,
     .first = pool_first,
-    .next = torch_next,
+    .next = pool_next,
+    .prepare = torch_prepare,
     .find = torch_find,
     .may_split = torch_may_split,
     .admit = torch_admit,

@@ -2,20 +2,25 @@
 /* Free blocks of one pool, ordered by (stream, size, order, address).
  *
  * Policy torch takes the first block that is large enough, so among equal sizes
- * the one of the oldest segment, then the lowest address, is reused first. Every
- * step is logarithmic. Other policies keep their own index behind `index` and
- * leave the tree empty.
+ * the one of the oldest segment, then the lowest address, is reused first. Each
+ * stream has a shelf; shelves are kept in the order of their streams. Other
+ * policies keep their own index behind `index` and have no shelves.
  *
  * Not thread-safe: the owner's lock is held around every call.
- * Blocks are linked through block->node and are not owned.
  */
 #ifndef SRC_CACHE_POOL_H
 #define SRC_CACHE_POOL_H
 
 #include "cache/block.h"
 
+#include <acre/base.h>
+
+struct shelf;
+
 struct pool {
-    struct rbtree free;      /* FREE blocks (policy torch)                          */
+    struct shelf **shelves;  /* one per stream, by increasing handle                 */
+    size_t shelf_count, shelf_capacity;
+    struct shelf *recent;    /* the one last looked up; NULL when there is none      */
     void *index;             /* what another policy keeps instead; owned by it      */
     uint64_t free_count;     /* blocks in the index                                 */
     uint64_t free_bytes;     /* and their bytes                                     */
@@ -25,22 +30,26 @@ struct pool {
 };
 
 void pool_init(struct pool *pool, bool is_small);
+/* Frees the shelves; blocks are not owned. */
+void pool_fini(struct pool *pool);
 
-/* Adds a FREE block and starts its age at 0. */
+/* Makes sure that blocks of a stream can be inserted.
+ * Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status pool_prepare(struct pool *pool, void *stream);
+
+/* Adds a FREE block of a stream that was prepared, and starts its age at 0. */
 void pool_insert(struct pool *pool, struct block *block);
 void pool_remove(struct pool *pool, struct block *block);
 
 /* First block of stream with at least bytes, in order; NULL when none. */
-struct block *pool_find(const struct pool *pool, const void *stream, size_t bytes);
-
+struct block *pool_find(struct pool *pool, const void *stream, size_t bytes);
 /* Last, so largest, block of stream; NULL when there is none. */
-struct block *pool_find_last(const struct pool *pool, const void *stream);
+struct block *pool_find_last(struct pool *pool, const void *stream);
 
-/* Walks in order; NULL at the end. */
+/* Walks in order; NULL at the end. pool_prev stays within the stream. */
 struct block *pool_first(const struct pool *pool);
-struct block *pool_last(const struct pool *pool);
-struct block *pool_next(const struct block *block);
-struct block *pool_prev(const struct block *block);
+struct block *pool_next(const struct pool *pool, const struct block *block);
+struct block *pool_prev(struct pool *pool, const struct block *block);
 
 /* Age of a free block in searches of its pool. */
 static inline uint64_t pool_age(const struct pool *pool, const struct block *block)
@@ -48,7 +57,7 @@ static inline uint64_t pool_age(const struct pool *pool, const struct block *blo
     return pool->find_count - block->gc_base;
 }
 
-/* Whether tree, order and sums hold and every member is FREE. */
+/* Whether shelves, order and sums hold and every member is FREE. */
 bool pool_check(const struct pool *pool, const char **fact);
 
 #endif

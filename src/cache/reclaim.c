@@ -100,9 +100,8 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
     /* None is large enough alone: several, the largest first. */
     if (!block)
         block = pool_find_last(pool, request->stream);
-    while (block && block->stream == request->stream && block->bytes >= max_split &&
-           freed < key) {
-        struct block *smaller = pool_prev(block);
+    while (block && block->bytes >= max_split && freed < key) {
+        struct block *smaller = pool_prev(pool, block);
         size_t bytes = block->bytes;
         if (!block_is_split(block) && release(cache, block) == ACRE_OK)
             freed += bytes;
