@@ -201,16 +201,19 @@ acre_status backend_of_type(acre_device_type type, acre_backend **out)
 {
     const struct builtin *builtin;
     acre_backend *backend;
-    acre_status status;
+    acre_status status = ACRE_OK;
 
     if (!device_type_is_valid((int)type))
         return status_fail(ACRE_ERR_INVALID, "device type %d does not exist; valid are 0 to %d",
                            (int)type, ACRE_DEVICE_TYPE_COUNT - 1);
     backend = atomic_load_explicit(&slots[type], memory_order_acquire);
-    if (!backend && (builtin = builtin_of_type(type)) && !find(builtin->name)) {
-        status = builtin_start(builtin, &backend);
+    if (!backend && (builtin = builtin_of_type(type))) {
+        if (!find(builtin->name))
+            status = builtin_start(builtin, &backend);
         if (status != ACRE_OK)
             return status;
+        /* Another thread may have started it since the slot was read; the slot
+         * stays empty only while the backend shows itself as another type. */
         backend = atomic_load_explicit(&slots[type], memory_order_acquire);
     }
     if (!backend)
