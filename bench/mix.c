@@ -10,56 +10,57 @@ static uint64_t ops = 1000000, live = 1000, largest = 64 << 20, seed = 1;
 static const char *policy;
 static bool as_json, as_peer, is_alone;
 
-/* Sizes are drawn ahead, so that the clock sees allocators only. */
-enum { SIZES = 1 << 16 };
-static size_t sizes[SIZES];
+/* What to do is drawn ahead, so that the clock sees allocators only. */
+enum { STEPS = 1 << 16 };
+static struct step {
+    uint32_t at; /* which block                    */
+    uint32_t bytes;
+} steps[STEPS];
 
-static void draw_sizes(void)
+static void draw_steps(void)
 {
     double span = log((double)largest / 512);
 
-    for (int i = 0; i < SIZES; i++) {
+    for (int i = 0; i < STEPS; i++) {
         double u = (double)(bench_random(&seed) >> 11) / (double)(UINT64_C(1) << 53);
-        sizes[i] = (size_t)(512 * exp(u * span));
+        steps[i].bytes = (uint32_t)(512 * exp(u * span));
+        steps[i].at = (uint32_t)((bench_random(&seed) >> 32) * live >> 32);
     }
-}
-
-/* Random enough to pick blocks, and a few instructions. */
-static inline uint64_t next_random(void)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return seed;
 }
 
 static double run_cache(acre_cache *cache, void **blocks)
 {
-    uint64_t count = live;
+    const struct step *step = steps;
+    uint64_t left = ops;
 
     for (uint64_t i = 0; i < live; i++)
-        bench_require(acre_cache_alloc(cache, sizes[i % SIZES], NULL, &blocks[i]), "live");
+        bench_require(acre_cache_alloc(cache, steps[i % STEPS].bytes, NULL, &blocks[i]), "live");
     double begin = bench_seconds();
-    for (uint64_t i = 0; i < ops; i++) {
-        uint64_t r = next_random(), at = (r >> 32) * count >> 32;
-        if (acre_cache_free(cache, blocks[at]) != ACRE_OK ||
-            acre_cache_alloc(cache, sizes[r >> 8 & (SIZES - 1)], NULL, &blocks[at]) != ACRE_OK)
+    while (left--) {
+        void **block = &blocks[step->at];
+        if (acre_cache_free(cache, *block) != ACRE_OK ||
+            acre_cache_alloc(cache, step->bytes, NULL, block) != ACRE_OK)
             bench_require(ACRE_ERR_INTERNAL, "mix");
+        step = step == &steps[STEPS - 1] ? steps : step + 1;
     }
     return bench_seconds() - begin;
 }
 
 static double run_malloc(void **blocks)
 {
-    uint64_t count = live;
+    const struct step *step = steps;
+    uint64_t left = ops;
 
     for (uint64_t i = 0; i < live; i++)
-        blocks[i] = malloc(sizes[i % SIZES]);
+        blocks[i] = malloc(steps[i % STEPS].bytes);
     double begin = bench_seconds();
-    for (uint64_t i = 0; i < ops; i++) {
-        uint64_t r = next_random(), at = (r >> 32) * count >> 32;
-        free(blocks[at]);
-        blocks[at] = malloc(sizes[r >> 8 & (SIZES - 1)]);
-        if (!blocks[at])
+    while (left--) {
+        void **block = &blocks[step->at];
+        free(*block);
+        *block = malloc(step->bytes);
+        if (!*block)
             abort();
+        step = step == &steps[STEPS - 1] ? steps : step + 1;
     }
     return bench_seconds() - begin;
 }
@@ -103,14 +104,15 @@ int main(int argc, char **argv)
     double peers[3] = {-1, -1, -1};
 
     bench_options(argc, argv, "Times replacing random blocks.", options);
-    if (ops == 0 || live == 0 || live > UINT32_MAX || largest < 512) {
-        fprintf(stderr, "--ops is at least 1, --live 1 to 2^32 - 1, --largest at least 512\n");
+    if (ops == 0 || live == 0 || live > UINT32_MAX || largest < 512 ||
+        largest > UINT32_MAX) {
+        fprintf(stderr, "--ops is at least 1, --live 1 to 2^32 - 1, --largest 512 to 4G\n");
         return 2;
     }
     void **blocks = calloc(live, sizeof *blocks);
     if (!blocks)
         return 1;
-    draw_sizes();
+    draw_steps();
     if (as_peer) {
         printf("%.3f\n", run_malloc(blocks) / (double)ops * 1e9);
         return 0;

@@ -20,10 +20,12 @@
 #include "cache/bins.h"
 #include "cache/map.h"
 #include "cache/pool.h"
+#include "cache/segment.h"
 
 struct arena {
     struct list link;   /* in arenas.list                                       */
     struct pool *pool;  /* whose free blocks these are                          */
+    struct arena *key;  /* one arena for all of the stream: names its lanes     */
     void *stream;       /* native stream that the blocks serve                  */
     void *event;        /* for asking how far the stream is; NULL until needed  */
     struct bins bins;   /* FREE blocks                                          */
@@ -41,8 +43,9 @@ void arenas_fini(struct pool *pool);
 
 /* The arena of a stream, or NULL when there is none yet. */
 struct arena *arena_find(const struct pool *pool, const void *stream);
-/* The arena of a stream, made if need be; NULL: no host memory. */
-struct arena *arena_get(struct pool *pool, void *stream);
+/* The arena of a stream, made if need be; NULL: no host memory. key is that of an
+ * arena of the same stream in another pool, or NULL. */
+struct arena *arena_get(struct pool *pool, void *stream, struct arena *key);
 
 /* Puts a FREE block into the bins of the arena of its stream, which exists, and
  * takes one out. */
@@ -53,19 +56,113 @@ void arena_remove(struct pool *pool, struct block *block);
 struct block *arena_first(const struct pool *pool);
 struct block *arena_next(const struct pool *pool, const struct block *block);
 
+/* Puts a FREE block into the bins of its arena. */
+static inline void arena_index(struct arena *arena, struct block *block)
+{
+    block->gc_base = arena->pool->find_count;
+    bins_insert(&arena->bins, block);
+}
+
+/* Cuts the first bytes off a FREE block that stays in the bins. As block_split,
+ * without the moves in between. */
+static inline struct block *arena_cut(struct arena *arena, struct block_store *store,
+                                struct block *from, size_t bytes)
+{
+    struct block *block = block_spare_take(store), *prev = from->prev;
+
+    block->base = from->base;
+    block->bytes = bytes;
+    block->stream = from->stream;
+    block->order = from->order;
+    block->segment = from->segment;
+    block->pool = from->pool;
+    block->arena = arena;
+    block->prev = prev;
+    block->next = from;
+    if (prev)
+        prev->next = block;
+    else
+        from->segment->first = block;
+    from->prev = block;
+    from->base += bytes;
+    bins_resize(&arena->bins, from, from->bytes - bytes);
+    return block;
+}
+
 /* A LIVE block of exactly bytes, cut off a FREE one if need be, in the map; NULL
  * when none is large enough. A spare block object must be there. */
-struct block *arena_take(struct arena *arena, struct block_store *store, struct map *map,
-                         size_t bytes);
-/* Makes a LIVE or WAITING block FREE again and joins it with its neighbours. */
-void arena_put(struct block_store *store, struct map *map, struct block *block);
+static inline struct block *arena_take(struct arena *arena, struct block_store *store,
+                                       struct map *map, size_t bytes)
+{
+    struct block *block = bins_find(&arena->bins, bytes);
+
+    if (UNLIKELY(!block))
+        return NULL;
+    if (LIKELY(block->bytes > bytes))
+        block = arena_cut(arena, store, block, bytes);
+    else
+        bins_remove(&arena->bins, block);
+    block->state = BLOCK_LIVE;
+    map_set(map, block->base, block);
+    return block;
+}
+
+static inline bool arena_has(const struct block *block, const struct arena *arena)
+{
+    return block && block->state == BLOCK_FREE && block->arena == arena;
+}
+
+/* Joins a block that is in no bin with its free neighbours and puts the whole
+ * into the bins of arena. A neighbour survives, so that it can stay in its bin
+ * when the size class does not change. */
+static inline void arena_join(struct block_store *store, struct arena *arena, struct block *block)
+{
+    struct block *prev = block->prev, *next = block->next;
+    size_t bytes = block->bytes;
+
+    if (arena_has(prev, arena)) {
+        if (arena_has(next, arena)) {
+            bins_remove(&arena->bins, next);
+            bytes += next->bytes;
+            block->next = next->next;
+            block_destroy(store, next);
+        }
+        prev->next = block->next;
+        if (prev->next)
+            prev->next->prev = prev;
+    } else if (arena_has(next, arena)) {
+        next->base = block->base;
+        next->prev = prev;
+        if (prev)
+            prev->next = next;
+        else
+            block->segment->first = next;
+        prev = next;
+    } else {
+        block->state = BLOCK_FREE;
+        arena_index(arena, block);
+        return;
+    }
+    prev->gc_base = arena->pool->find_count;
+    bins_resize(&arena->bins, prev, prev->bytes + bytes);
+    block_destroy(store, block);
+}
+
+/* Makes a LIVE block FREE again and joins it with its neighbours. Its entry in
+ * the map stays: a pointer that leads there finds an object without a tag. */
+static inline void arena_put(struct block_store *store, struct block *block)
+{
+    CHECK(block->state == BLOCK_LIVE);
+    CHECK(!block->uses && !block->event_count);
+    arena_join(store, block->arena, block);
+}
 
 /* Makes a FREE block one of to. The caller has seen to it that work on the
  * stream of to comes after all that was queued for the block. */
 void arena_move(struct block_store *store, struct block *block, struct arena *to);
 
-/* How many FREE blocks a pool has, and their bytes. */
-void arena_sums(const struct pool *pool, uint64_t *count, uint64_t *bytes);
+/* How many FREE blocks a pool has. */
+uint64_t arena_count(const struct pool *pool);
 
 /* Whether the bins of all arenas hold; names the fact that does not. */
 bool arena_check(const struct pool *pool, const char **fact);

@@ -63,7 +63,7 @@ size_t bins_largest(const struct bins *bins)
 
 bool bins_check(const struct bins *bins, const char **fact)
 {
-    uint64_t count = 0, bytes = 0;
+    uint64_t count = 0;
 
     for (unsigned i = 0; i < BINS_COUNT; i++) {
         const struct list *head = &bins->heads[i];
@@ -79,9 +79,8 @@ bool bins_check(const struct bins *bins, const char **fact)
             if (bins_index(block->bytes) != i || block->bin != i)
                 return false;
             count++;
-            bytes += block->bytes;
         }
     }
-    *fact = "bins: the sums are those of the bins";
-    return count == bins->count && bytes == bins->bytes;
+    *fact = "bins: the count is that of the bins";
+    return count == bins->count;
 }

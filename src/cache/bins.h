@@ -38,7 +38,6 @@ struct bins {
     uint64_t summary;           /* words that are not 0     */
     uint64_t words[BINS_WORDS]; /* bins that hold a block   */
     uint64_t count;             /* blocks held              */
-    uint64_t bytes;             /* sum of their sizes       */
     struct list heads[BINS_COUNT];
 };
 
@@ -59,8 +58,10 @@ static inline void bins_link(struct bins *bins, struct block *block, uint32_t in
     struct list *head = &bins->heads[index], *first = head->next;
 
     block->bin = index;
-    bins->words[index / 64] |= (uint64_t)1 << index % 64;
-    bins->summary |= (uint64_t)1 << index / 64;
+    if (first == head) {
+        bins->words[index / 64] |= (uint64_t)1 << index % 64;
+        bins->summary |= (uint64_t)1 << index / 64;
+    }
     block->link.prev = head;
     block->link.next = first;
     first->prev = &block->link;
@@ -85,14 +86,12 @@ static inline void bins_unlink(struct bins *bins, struct block *block)
 static inline void bins_insert(struct bins *bins, struct block *block)
 {
     bins->count++;
-    bins->bytes += block->bytes;
     bins_link(bins, block, bins_index(block->bytes));
 }
 
 static inline void bins_remove(struct bins *bins, struct block *block)
 {
     bins->count--;
-    bins->bytes -= block->bytes;
     bins_unlink(bins, block);
 }
 
@@ -102,7 +101,6 @@ static inline void bins_resize(struct bins *bins, struct block *block, size_t by
 {
     uint32_t index = bins_index(bytes);
 
-    bins->bytes += bytes - block->bytes;
     block->bytes = bytes;
     if (index == block->bin)
         return;

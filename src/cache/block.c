@@ -57,6 +57,7 @@ struct block *block_create(struct block_store *store)
     block->prev = NULL;
     block->requested = 0;
     block->uses = NULL;
+    block->arena = NULL;
     block->event_count = 0;
     block->is_oversize = false;
     block->state = BLOCK_LIVE;
@@ -75,7 +76,7 @@ struct block *block_split(struct block_store *store, struct block *block, size_t
     front->order = block->order;
     front->segment = block->segment;
     front->pool = block->pool;
-    block_arena_set(front, block_arena(block));
+    front->arena = block->arena;
     front->prev = block->prev;
     front->next = block;
     if (front->prev)

@@ -18,7 +18,7 @@
  * it ends, so a stale pointer to one still points at a block object.
  *
  * Not thread-safe: the owner's lock is held around every call, except that tag
- * is moved and arena compared by threads without it (front.c says when).
+ * is moved and key compared by threads without it (front.c says when).
  */
 #ifndef SRC_CACHE_BLOCK_H
 #define SRC_CACHE_BLOCK_H
@@ -53,7 +53,7 @@ struct block {
     size_t bytes;            /* size, a multiple of BLOCK_UNIT                     */
     size_t requested;        /* bytes last asked for; kept when freed, 0 if never  */
     char *base;              /* first byte                                         */
-    _Atomic(struct arena *) arena; /* where it is free (policy acre); else NULL    */
+    _Atomic(struct arena *) key;   /* the lanes it may go to (policy acre); NULL   */
     size_t units;            /* bytes / BLOCK_UNIT; set while not FREE (policy acre) */
     uint32_t bin;            /* place in a lane; the same                          */
     uint32_t wallet;         /* account in a lane; the same                        */
@@ -63,6 +63,7 @@ struct block {
         struct block *cached_next; /* next in a lane (policy acre)                 */
     };
     void *stream;            /* native stream it serves                            */
+    struct arena *arena;     /* where it is free (policy acre); else NULL          */
     uint64_t order;          /* that of its segment: older segments first          */
     struct block *prev;      /* neighbours in the segment; NULL at its ends;       */
     struct block *next;      /* next also links spare objects                      */
@@ -128,15 +129,6 @@ static inline bool block_tag_use(struct block *block)
            expected == ((uintptr_t)block->base | BLOCK_TAG_USED);
 }
 
-static inline struct arena *block_arena(const struct block *block)
-{
-    return atomic_load_explicit(&block->arena, memory_order_relaxed);
-}
-
-static inline void block_arena_set(struct block *block, struct arena *arena)
-{
-    atomic_store_explicit(&block->arena, arena, memory_order_relaxed);
-}
 
 /* Smallest block and unit of all sizes and addresses. */
 #define BLOCK_UNIT ((size_t)512)
@@ -165,8 +157,8 @@ static inline bool block_store_reserve(struct block_store *store, size_t count)
            block_store_reserve_slow(store, count);
 }
 
-/* Gives an object as it is in the store: without tag, arena, uses and events;
- * the caller sets the rest. A spare must be there (block_store_reserve). */
+/* Gives an object as it is in the store: without tag, uses and events; the caller
+ * sets the rest. A spare must be there (block_store_reserve). */
 static inline struct block *block_spare_take(struct block_store *store)
 {
     struct block *block = store->spares;
@@ -184,8 +176,6 @@ static inline void block_destroy(struct block_store *store, struct block *block)
     CHECK(!block->uses && !block->event_count);
     CHECK(atomic_load_explicit(&block->tag, memory_order_relaxed) == 0);
     block->state = BLOCK_SPARE;
-    block->segment = NULL;
-    block_arena_set(block, NULL);
     block->next = store->spares;
     store->spares = block;
     store->spare_count++;

@@ -334,7 +334,7 @@ acre_status cache_free(acre_cache *cache, void *pointer)
         status = fail_pointer(pointer);
     else if (UNLIKELY(block->state == BLOCK_DIRECT))
         status = free_direct_locked(cache, block);
-    else if (block_arena(block))
+    else if (block->arena)
         status = free_tagged_locked(cache, block);
     else
         status = free_locked(cache, block);
@@ -346,7 +346,7 @@ acre_status cache_free(acre_cache *cache, void *pointer)
 /* Notes that stream uses a live block. */
 static acre_status use_locked(acre_cache *cache, struct block *block, void *stream)
 {
-    bool is_tagged = block_arena(block) != NULL;
+    bool is_tagged = block->arena != NULL;
 
     if (is_tagged && !block_tag_use(block))
         return fail_pointer(block->base); /* freed meanwhile */

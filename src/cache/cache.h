@@ -126,6 +126,11 @@ void request_gather_locked(acre_cache *cache, struct request *request);
 acre_status request_failed(acre_cache *cache, const struct request *request,
                            acre_status status);
 /* With ACRE_CHECK 2, walks the whole cache and aborts on a false fact. */
-void cache_check_locked(acre_cache *cache);
+void cache_check_now(acre_cache *cache);
+static inline void cache_check_locked(acre_cache *cache)
+{
+    if (ACRE_CHECK >= 2)
+        cache_check_now(cache);
+}
 
 #endif

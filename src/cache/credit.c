@@ -35,10 +35,9 @@ static void narrow(struct credit *credit)
 
 /* Pools what there is, then halves what is not needed so that neither class
  * comes back soon. */
-bool purse_balance_measure(struct purse *purse, enum credit_class class,
-                           enum credit_measure m, int64_t need)
+static bool balance(struct purse *purse, int class, int m, int64_t need)
 {
-    int other = CREDIT_CLASSES - 1 - (int)class;
+    int other = CREDIT_CLASSES - 1 - class;
     int64_t *credit = &purse->wallets[class].of[m].credit;
     int64_t *credit_other = &purse->wallets[other].of[m].credit;
     int64_t room = purse->reserve[class].of[m] + *credit;
@@ -59,7 +58,7 @@ bool purse_balance(struct purse *purse, enum credit_class class, const struct am
 {
     for (int m = 0; m < CREDIT_MEASURES; m++)
         if (purse->wallets[class].of[m].credit < amounts->of[m] &&
-            !purse_balance_measure(purse, class, m, amounts->of[m]))
+            !balance(purse, class, m, amounts->of[m]))
             return false;
     return true;
 }

@@ -90,13 +90,16 @@ static inline struct amounts credit_amounts(uint64_t units, uint64_t requested)
 /* Spends from a wallet; false, and nothing is spent, when it does not suffice. */
 static inline bool wallet_spend(struct wallet *wallet, const struct amounts *amounts)
 {
-    for (int m = 0; m < CREDIT_MEASURES; m++)
-        if (wallet->of[m].credit < amounts->of[m])
-            return false;
-    for (int m = 0; m < CREDIT_MEASURES; m++) {
-        wallet->of[m].credit -= amounts->of[m];
-        wallet->of[m].spent += amounts->of[m];
-    }
+    if (wallet->of[CREDIT_COUNT].credit < amounts->of[CREDIT_COUNT] ||
+        wallet->of[CREDIT_UNITS].credit < amounts->of[CREDIT_UNITS] ||
+        wallet->of[CREDIT_REQUESTED].credit < amounts->of[CREDIT_REQUESTED])
+        return false;
+    wallet->of[CREDIT_COUNT].credit -= amounts->of[CREDIT_COUNT];
+    wallet->of[CREDIT_UNITS].credit -= amounts->of[CREDIT_UNITS];
+    wallet->of[CREDIT_REQUESTED].credit -= amounts->of[CREDIT_REQUESTED];
+    wallet->of[CREDIT_COUNT].spent += amounts->of[CREDIT_COUNT];
+    wallet->of[CREDIT_UNITS].spent += amounts->of[CREDIT_UNITS];
+    wallet->of[CREDIT_REQUESTED].spent += amounts->of[CREDIT_REQUESTED];
     return true;
 }
 
@@ -104,10 +107,6 @@ static inline bool wallet_spend(struct wallet *wallet, const struct amounts *amo
  * when there is not enough. Needs no lock: the purse's thread calls it. */
 bool purse_balance(struct purse *purse, enum credit_class class,
                    const struct amounts *amounts);
-
-/* The same for one measure. */
-bool purse_balance_measure(struct purse *purse, enum credit_class class,
-                           enum credit_measure m, int64_t need);
 
 /* What a purse holds of a measure for both classes together. */
 static inline int64_t purse_sum(const struct purse *purse, enum credit_measure m)

@@ -209,7 +209,7 @@ struct block *engine_find_locked(const acre_cache *cache, const void *pointer)
 
     if (!block || block->base != pointer)
         return NULL;
-    if (block_arena(block) && !block_tag_is_live(block))
+    if (block->arena && !block_tag_is_live(block))
         return NULL; /* freed, and kept by a thread */
     return block->state == BLOCK_LIVE || block->state == BLOCK_DIRECT ? block : NULL;
 }

@@ -5,7 +5,7 @@
  *
  *   lane_current          thread-local.
  *   lane->stream          constant. lane_none's is that of no call.
- *   lane->cache, ->arena  atomic keys. Looked at after is_busy was set: equal
+ *   lane->cache, ->key    atomic keys. Looked at after is_busy was set: equal
  *                         means that nobody has stopped the lane, and nobody
  *                         will go on to touch it before is_busy is 0 (lane.h).
  *   bins, wallets         touched only inside such a pair, or under the cache's
@@ -27,11 +27,11 @@
  *                         thread, for interior pointers (their address is not
  *                         base) and for objects that meanwhile serve another
  *                         address. Whoever succeeds owns the block.
- *   the rest of a block   bytes, base, bin, wallet and arena are constant from
+ *   the rest of a block   units, base, bin, wallet and key are constant from
  *                         being handed out until the owner of the tag gives it
- *                         back; arena is read before that is known, and only
- *                         compared (a stale one leads to the exchange, which
- *                         then fails). requested and cached_next belong to the
+ *                         back; key is atomic, read before that is known, and
+ *                         only compared (a stale one leads to the exchange,
+ *                         which then fails). requested and cached_next belong to the
  *                         owner.
  *
  * Everything else takes the cache's lock. */
@@ -86,37 +86,33 @@ void front_account_locked(struct front *front, struct lane *lane, const struct b
     }
 }
 
-/* Makes sure of credit for one measure; the usual case is that the other class
- * has given back what this one needs. */
-static inline bool cover(struct purse *purse, enum credit_class class, int m, int64_t need)
+/* Makes sure of credit for one block when the other class has given back what
+ * this one needs, which is usual when blocks are replaced. */
+static inline bool cover_count(struct purse *purse, struct wallet *wallet)
 {
-    int other = CREDIT_CLASSES - 1 - (int)class;
-    int64_t lack = need - purse->wallets[class].of[m].credit;
+    bool is_large = wallet == &purse->wallets[CREDIT_LARGE];
+    struct wallet *other = &purse->wallets[is_large ? CREDIT_SMALL : CREDIT_LARGE];
+    int64_t *reserve = &purse->reserve[is_large ? CREDIT_LARGE : CREDIT_SMALL].of[CREDIT_COUNT];
 
-    if (LIKELY(lack <= 0))
-        return true;
-    if (m != CREDIT_COUNT || purse->wallets[other].of[m].credit < lack ||
-        purse->reserve[class].of[m] < lack)
-        return purse_balance_measure(purse, class, m, need);
-    purse->wallets[class].of[m].credit += lack;
-    purse->reserve[class].of[m] -= lack;
-    purse->wallets[other].of[m].credit -= lack;
-    purse->reserve[other].of[m] += lack;
+    if (other->of[CREDIT_COUNT].credit < 1 || *reserve < 1)
+        return false;
+    wallet->of[CREDIT_COUNT].credit += 1;
+    *reserve -= 1;
+    other->of[CREDIT_COUNT].credit -= 1;
+    purse->reserve[is_large ? CREDIT_SMALL : CREDIT_LARGE].of[CREDIT_COUNT] += 1;
     return true;
 }
 
 /* The same, quickly, for a block that goes through a lane. */
 static inline void account_locked(struct front *front, struct lane *lane,
-                                  const struct block *block)
+                                  struct block *block, int64_t units, int64_t requested)
 {
-    int64_t units = (int64_t)block->units, requested = (int64_t)block->requested;
-    enum credit_class class = credit_class_of(block->units);
-    struct purse *purse = &lane->purse;
-    struct wallet *wallet = &purse->wallets[class];
+    struct wallet *wallet = lane_wallet(lane, block);
 
-    if (UNLIKELY(!cover(purse, class, CREDIT_COUNT, 1) ||
-                 !cover(purse, class, CREDIT_UNITS, units) ||
-                 !cover(purse, class, CREDIT_REQUESTED, requested))) {
+    block->requested = (size_t)requested;
+    if (UNLIKELY((wallet->of[CREDIT_COUNT].credit < 1 && !cover_count(&lane->purse, wallet)) ||
+                 wallet->of[CREDIT_UNITS].credit < units ||
+                 wallet->of[CREDIT_REQUESTED].credit < requested)) {
         front_account_locked(front, lane, block);
         return;
     }
@@ -129,20 +125,33 @@ static inline void account_locked(struct front *front, struct lane *lane,
     lane->units_base -= units;
 }
 
-/* Gives the blocks of a lane back; whether there were any. */
-static bool drain_locked(acre_cache *cache, struct lane *lane)
+/* Gives blocks of a lane back, all or those not in a bin of their own size;
+ * whether there were any. */
+static bool drain_locked(acre_cache *cache, struct lane *lane, bool large_only)
 {
-    struct block *block = lane_empty(lane), *next;
-    bool had_any = block != NULL;
+    int64_t units = lane_units(lane), before = units;
 
-    for (; block; block = next) {
-        next = block->cached_next;
-        arena_put(&cache->blocks, &cache->map, block);
+    for (int i = large_only ? LANE_EXACT_BINS : 0; i < LANE_BINS; i++) {
+        struct block *block = lane->bins[i], *next;
+        if (LIKELY(block == &lane_end))
+            continue;
+        lane->bins[i] = &lane_end;
+        for (; block != &lane_end; block = next) {
+            next = block->cached_next;
+            units -= (int64_t)block->units;
+            arena_put(&cache->blocks, block);
+        }
     }
-    return had_any;
+    lane_units_set(lane, units);
+    return units != before;
 }
 
 bool front_relieve_locked(acre_cache *cache)
+{
+    return front_drain_locked(cache, false);
+}
+
+bool front_drain_locked(acre_cache *cache, bool large_only)
 {
     struct front *front = cache->front;
     bool had_any = false;
@@ -151,7 +160,7 @@ bool front_relieve_locked(acre_cache *cache)
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
         if (lane_units(lane))
-            had_any |= drain_locked(cache, lane);
+            had_any |= drain_locked(cache, lane, large_only);
     }
     front_go_locked(front);
     return had_any;
@@ -159,7 +168,7 @@ bool front_relieve_locked(acre_cache *cache)
 
 void front_detach_locked(acre_cache *cache, struct lane *lane)
 {
-    drain_locked(cache, lane);
+    drain_locked(cache, lane, false);
     credit_collect(&cache->front->credit, &lane->purse);
     list_remove(&lane->cache_link);
     cache->front->lane_count--;
@@ -173,12 +182,14 @@ static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t by
                                  void *stream, void **out)
 {
     struct request request = {.bytes = bytes, .stream = stream,
-                              .rounded = round_up(bytes, BLOCK_UNIT), .pool = &cache->large};
-    struct arena *arena = lane ? lane->home_arena : arena_get(&cache->large, stream);
+                              .rounded = round_up(bytes, BLOCK_UNIT)};
+    enum credit_class class = credit_class_of(lane_units_of(bytes));
+    struct arena *arena =
+        lane ? lane->arenas[class] : acre_arena_locked(cache, class, stream);
     acre_status status = acre_alloc_locked(cache, arena, &request);
 
     if (status == ACRE_OK) {
-        lane_prepare(request.block);
+        lane_prepare(request.block, lane_units_of(bytes), arena->key);
         request.block->requested = bytes;
         front_account_locked(cache->front, lane, request.block);
         block_tag_live(request.block);
@@ -189,15 +200,22 @@ static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t by
     return status == ACRE_OK ? status : request_failed(cache, &request, status);
 }
 
-/* Whether a lane keeps more than its share of what the cache holds. */
-static inline bool is_full(const acre_cache *cache, const struct lane *lane)
+/* Gives back what a lane keeps beyond its share of what the cache holds. */
+static __attribute__((noinline)) void trim_locked(acre_cache *cache, struct lane *lane)
 {
-    return (uint64_t)lane_units(lane) * BLOCK_UNIT > cache->held_bytes / LANE_SHARE;
+    uint64_t share = cache->held_bytes / LANE_SHARE;
+
+    lane->looks_in = LANE_LOOK_EVERY;
+    if ((uint64_t)lane_units(lane) * BLOCK_UNIT <= share)
+        return;
+    drain_locked(cache, lane, true);
+    if ((uint64_t)lane_units(lane) * BLOCK_UNIT > share / 2)
+        drain_locked(cache, lane, false);
 }
 
 /* Under the lock, for the lane's thread: from the lane, after all, or the arena. */
-static acre_status alloc_central(acre_cache *cache, struct lane *lane, size_t bytes,
-                                 void **out)
+static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, size_t bytes,
+                                        void **out)
 {
     size_t units = lane_units_of(bytes);
     struct block *block;
@@ -207,20 +225,20 @@ static acre_status alloc_central(acre_cache *cache, struct lane *lane, size_t by
     if (block) {
         lane->units_base += (int64_t)units;
     } else {
-        if (UNLIKELY(is_full(cache, lane)))
-            drain_locked(cache, lane);
+        if (UNLIKELY(--lane->looks_in == 0))
+            trim_locked(cache, lane);
         if (UNLIKELY(cache->deferred.pending_count ||
                      !block_store_reserve(&cache->blocks, 1)))
             return alloc_further(cache, lane, bytes, lane->stream, out);
-        block = arena_take(lane->home_arena, &cache->blocks, &cache->map, units * BLOCK_UNIT);
+        block = arena_take(lane->arenas[credit_class_of(units)], &cache->blocks, &cache->map,
+                           units * BLOCK_UNIT);
         if (UNLIKELY(!block))
             return alloc_further(cache, lane, bytes, lane->stream, out);
-        lane_prepare(block);
+        lane_prepare(block, units, lane->home_key);
     }
-    block->requested = bytes;
-    account_locked(cache->front, lane, block);
-    block_tag_live(block);
+    account_locked(cache->front, lane, block, (int64_t)units, (int64_t)bytes);
     *out = block->base;
+    block_tag_live(block);
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
     return ACRE_OK;
@@ -233,23 +251,27 @@ static __attribute__((noinline)) acre_status alloc_miss(struct lane *lane, size_
     acre_cache *cache = atomic_load_explicit(&lane->home, memory_order_relaxed);
 
     lane_leave(lane);
-    if (UNLIKELY(bytes - 1 >= SIZE_REQUEST_END - 1))
+    if (UNLIKELY(bytes == 0 || bytes >= SIZE_REQUEST_END))
         return cache_alloc(cache, bytes, lane->stream, out);
     return alloc_central(cache, lane, bytes, out);
 }
 
 /* The hot path in full, inside the lane: hands out a block if there is one and
  * the purse suffices. */
-static bool serve(struct lane *lane, size_t bytes, void **out)
+static inline bool serve(struct lane *lane, size_t bytes, void **out)
 {
     size_t units = lane_units_of(bytes);
-    enum credit_class class = credit_class_of(units);
     struct block **top = &lane->bins[lane_bin(units)], *block = *top;
     struct amounts amounts = credit_amounts(units, bytes);
 
-    if (block->units != units || !purse_balance(&lane->purse, class, &amounts))
+    if (block->units != units)
         return false;
-    wallet_spend(&lane->purse.wallets[class], &amounts);
+    struct wallet *wallet = lane_wallet(lane, block);
+    if (!wallet_spend(wallet, &amounts)) {
+        if (!purse_balance(&lane->purse, credit_class_of(units), &amounts))
+            return false;
+        wallet_spend(wallet, &amounts);
+    }
     *top = block->cached_next;
     block->requested = bytes;
     *out = block->base;
@@ -262,17 +284,17 @@ static bool serve(struct lane *lane, size_t bytes, void **out)
 static __attribute__((noinline)) acre_status alloc_overdrawn(struct lane *lane, size_t bytes,
                                                              void **out)
 {
-    size_t units = lane_units_of(bytes);
-    enum credit_class class = credit_class_of(units);
-    struct wallet *wallet = &lane->purse.wallets[class];
-    bool took_requested = wallet->of[CREDIT_REQUESTED].credit < 0;
-    bool took_units = took_requested || wallet->of[CREDIT_UNITS].credit < 0;
+    int64_t units = (int64_t)lane_units_of(bytes), requested = (int64_t)bytes;
+    struct wallet *wallet = &lane->purse.wallets[credit_class_of((size_t)units)];
 
+    if (wallet->of[CREDIT_COUNT].credit >= 0) {
+        if (wallet->of[CREDIT_UNITS].credit >= 0)
+            wallet->of[CREDIT_REQUESTED].credit += requested;
+        wallet->of[CREDIT_UNITS].credit += units;
+    }
     wallet->of[CREDIT_COUNT].credit += 1;
-    if (took_units)
-        wallet->of[CREDIT_UNITS].credit += (int64_t)units;
-    if (took_requested)
-        wallet->of[CREDIT_REQUESTED].credit += (int64_t)bytes;
+    if (wallet->of[CREDIT_COUNT].credit < 1)
+        cover_count(&lane->purse, wallet);
     if (!serve(lane, bytes, out))
         return alloc_miss(lane, bytes, out);
     lane_leave(lane);
@@ -304,14 +326,14 @@ static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size
  * the block cannot be claimed without the lock. */
 static bool free_other(acre_cache *cache, struct block *block, const void *pointer)
 {
-    struct arena *arena = block_arena(block);
-    struct lane *lane = lane_peek(cache, arena);
+    struct arena *key = atomic_load_explicit(&block->key, memory_order_relaxed);
+    struct lane *lane = key ? lane_peek(cache, key) : NULL;
     bool is_done = false;
 
     if (!lane)
         return false;
     lane_enter(lane);
-    if (atomic_load_explicit(&lane->arena, memory_order_acquire) == arena &&
+    if (atomic_load_explicit(&lane->key, memory_order_acquire) == key &&
         block_tag_claim(block, pointer)) {
         lane_push(lane, block);
         is_done = true;
@@ -328,7 +350,7 @@ static __attribute__((noinline)) acre_status free_slow(acre_cache *cache, void *
 {
     if (LIKELY(cache && cache->front && pointer)) {
         struct block *block = map_find(&cache->map, pointer);
-        if (LIKELY(block && block_arena(block) && free_other(cache, block, pointer)))
+        if (LIKELY(block && free_other(cache, block, pointer)))
             return ACRE_OK;
     }
     return cache_free(cache, pointer);
@@ -381,8 +403,8 @@ acre_status acre_cache_free(acre_cache *cache, void *pointer)
     if (UNLIKELY(!block))
         return free_slow(cache, pointer);
     lane_enter(lane);
-    if (UNLIKELY(atomic_load_explicit(&lane->arena, memory_order_acquire) !=
-                 atomic_load_explicit(&block->arena, memory_order_relaxed)))
+    if (UNLIKELY(atomic_load_explicit(&lane->key, memory_order_acquire) !=
+                 atomic_load_explicit(&block->key, memory_order_relaxed)))
         goto miss;
     if (UNLIKELY(!block_tag_claim(block, pointer)))
         goto miss;

@@ -26,7 +26,10 @@ void front_go_locked(struct front *front);
 /* Lets lanes be used, or not until further notice. */
 void front_enable_locked(struct front *front, bool enabled);
 
-/* Gives the blocks of all lanes back to their arenas; whether there were any. */
+/* Gives the blocks of all lanes, or the large ones, back to their arenas; whether
+ * there were any. */
+bool front_drain_locked(acre_cache *cache, bool large_only);
+/* The same for all blocks. */
 bool front_relieve_locked(acre_cache *cache);
 
 /* Accounts for a block handed out: from the wallets of lane, when not NULL. */

@@ -15,6 +15,7 @@
 
 #include "base/heap.h"
 #include "cache/front.h"
+#include "cache/policy_acre.h"
 
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -30,7 +31,7 @@ struct block lane_end = {.units = SIZE_MAX};
 struct lane lane_none = {
     .stream = (void *)LANE_STOPPED,
     .cache = (acre_cache *)LANE_STOPPED,
-    .arena = (struct arena *)LANE_STOPPED,
+    .key = (struct arena *)LANE_STOPPED,
 };
 _Thread_local struct lane *lane_current = &lane_none;
 
@@ -55,34 +56,12 @@ struct block *lane_pop(struct lane *lane, size_t units)
     return NULL;
 }
 
-struct block *lane_empty(struct lane *lane)
+void lane_count(const struct lane *lane, int64_t count[CREDIT_CLASSES])
 {
-    struct block *all = NULL;
-
-    for (int i = 0; i < LANE_BINS; i++) {
-        struct block *block = lane->bins[i], *next;
-        if (LIKELY(block == &lane_end))
-            continue;
-        for (; block != &lane_end; block = next) {
-            next = block->cached_next;
-            block->cached_next = all;
-            all = block;
-        }
-        lane->bins[i] = &lane_end;
-    }
-    lane_units_set(lane, 0);
-    return all;
-}
-
-uint64_t lane_count(const struct lane *lane)
-{
-    uint64_t count = 0;
-
     for (int i = 0; i < LANE_BINS; i++)
         for (const struct block *block = lane->bins[i]; block != &lane_end;
              block = block->cached_next)
-            count++;
-    return count;
+            count[credit_class_of(block->units)]++;
 }
 
 /* ---- Stopping ------------------------------------------------------------- */
@@ -101,13 +80,13 @@ static void barrier_all(void)
 
 static void lane_open(struct lane *lane)
 {
-    atomic_store_explicit(&lane->arena, lane->home_arena, memory_order_release);
+    atomic_store_explicit(&lane->key, lane->home_key, memory_order_release);
     atomic_store_explicit(&lane->cache, atomic_load(&lane->home), memory_order_release);
 }
 
 static void lane_close(struct lane *lane)
 {
-    atomic_store_explicit(&lane->arena, (struct arena *)LANE_STOPPED, memory_order_relaxed);
+    atomic_store_explicit(&lane->key, (struct arena *)LANE_STOPPED, memory_order_relaxed);
     atomic_store_explicit(&lane->cache, (acre_cache *)LANE_STOPPED, memory_order_relaxed);
 }
 
@@ -232,16 +211,21 @@ static void thread_forget(void)
     self = NULL;
 }
 
-static struct lane *lane_create_locked(acre_cache *cache, struct arena *arena)
+static struct lane *lane_create_locked(acre_cache *cache, void *stream)
 {
-    struct lane *lane = heap_zalloc(sizeof *lane);
+    struct arena *large = acre_arena_locked(cache, CREDIT_LARGE, stream);
+    struct arena *small = acre_arena_locked(cache, CREDIT_SMALL, stream);
+    struct lane *lane = large && small ? heap_zalloc(sizeof *lane) : NULL;
 
     if (!lane)
         return NULL;
     for (int i = 0; i < LANE_BINS; i++)
         lane->bins[i] = &lane_end;
-    lane->stream = arena->stream;
-    lane->home_arena = arena;
+    lane->stream = stream;
+    lane->arenas[CREDIT_SMALL] = small;
+    lane->arenas[CREDIT_LARGE] = large;
+    lane->home_key = large->key;
+    lane->looks_in = LANE_LOOK_EVERY;
     lane->thread = self;
     atomic_init(&lane->home, cache);
     lane_close(lane);
@@ -260,9 +244,7 @@ static struct lane *lane_make(acre_cache *cache, void *stream)
     lock_take(&threads_lock);
     if (thread_begin_locked()) {
         quick_lock_take(&cache->lock);
-        struct arena *arena = arena_get(&cache->large, stream);
-        if (arena)
-            lane = lane_create_locked(cache, arena);
+        lane = lane_create_locked(cache, stream);
         quick_lock_drop(&cache->lock);
         thread_forget();
     }
@@ -285,13 +267,13 @@ struct lane *lane_get(acre_cache *cache, void *stream)
     return lane_make(cache, stream);
 }
 
-struct lane *lane_peek(const acre_cache *cache, const struct arena *arena)
+struct lane *lane_peek(const acre_cache *cache, const struct arena *key)
 {
     if (!self)
         return NULL;
     LIST_FOR_EACH(link, &self->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
-        if (lane->home_arena == arena &&
+        if (lane->home_key == key &&
             atomic_load_explicit(&lane->home, memory_order_acquire) == cache)
             return lane;
     }

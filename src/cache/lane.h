@@ -5,7 +5,8 @@
  *
  * A bin is a stack of blocks linked through cached_next that ends in lane_end, a
  * block of no size, so that looking at the top needs no test for emptiness.
- * Sizes that share a bin simply lie on one stack; the top decides.
+ * Sizes that share a bin simply lie on one stack; the top decides. Small sizes
+ * share none, so that giving back what takes up memory leaves them alone.
  *
  * Who may touch a lane:
  *   its thread, between lane_enter and lane_leave, without any lock;
@@ -15,12 +16,12 @@
  * Entering costs a store and no atomic instruction. Stopping pays for it:
  *
  *   the thread                          the stopper, under the cache's lock
- *     is_busy = 1                         cache = arena = LANE_STOPPED
+ *     is_busy = 1                         cache = key = LANE_STOPPED
  *     (compiler barrier)                  membarrier: every running thread of
- *     cache or arena is mine?             the process passes a full barrier
+ *     cache or key is mine?               the process passes a full barrier
  *       no: is_busy = 0, take the lock    wait until is_busy is 0
  *     ... work ...                        ... work ...
- *     is_busy = 0 (release)               cache = arena = as before (release)
+ *     is_busy = 0 (release)               cache = key = as before (release)
  *
  * Either the thread's store of is_busy comes before the barrier, and the stopper
  * sees and waits; or its look at the key comes after, and it sees LANE_STOPPED.
@@ -33,10 +34,12 @@
 #include "cache/credit.h"
 
 enum {
-    LANE_BIN_SHIFT = 8,  /* bins of a lane (log2)                               */
-    LANE_BINS = 1 << LANE_BIN_SHIFT,
-    LANE_LOOK_COUNT = 8, /* blocks of a bin that the slow path looks at         */
-    LANE_SHARE = 16,     /* a lane keeps at most this part of what is held      */
+    LANE_EXACT_BINS = 256,  /* one per size below so many units                  */
+    LANE_HASH_SHIFT = 6,    /* bins that larger sizes share (log2)               */
+    LANE_BINS = LANE_EXACT_BINS + (1 << LANE_HASH_SHIFT),
+    LANE_LOOK_COUNT = 8,    /* blocks of a bin that the slow path looks at       */
+    LANE_SHARE = 8,         /* a lane keeps at most this part of what is held    */
+    LANE_LOOK_EVERY = 8,    /* misses between looks at how much it keeps         */
 };
 
 /* A key that no call carries. */
@@ -46,12 +49,14 @@ struct lane {
     struct block *bins[LANE_BINS];
     void *stream;                  /* constant                                    */
     _Atomic(acre_cache *) cache;   /* key of allocations, or LANE_STOPPED         */
-    _Atomic(struct arena *) arena; /* key of frees, or LANE_STOPPED               */
+    _Atomic(struct arena *) key;   /* of frees, or LANE_STOPPED                   */
     _Atomic uint32_t is_busy;      /* the thread is inside                        */
     struct purse purse;
     /* Cold. */
     _Atomic(acre_cache *) home;    /* the cache; NULL once it has ended           */
-    struct arena *home_arena;      /* constant                                    */
+    struct arena *arenas[CREDIT_CLASSES]; /* constant: where blocks come from     */
+    struct arena *home_key;        /* constant: theirs                            */
+    uint32_t looks_in;             /* misses until the next look at lane_units    */
     struct thread *thread;         /* constant: who may enter                     */
     int64_t units_base;            /* see lane_units                              */
     struct list cache_link;        /* in front.lanes; guarded by the cache's lock */
@@ -71,21 +76,23 @@ static inline size_t lane_units_of(size_t bytes)
     return (bytes + BLOCK_UNIT - 1) / BLOCK_UNIT;
 }
 
-/* Where blocks of a size lie; a multiplicative hash spreads round sizes. */
+/* Where blocks of a size lie: small sizes have a bin each, a multiplicative hash
+ * spreads the others. */
 static inline uint32_t lane_bin(size_t units)
 {
-    return (uint32_t)units * UINT32_C(0x9E3779B1) >> (32 - LANE_BIN_SHIFT);
+    if (units < LANE_EXACT_BINS)
+        return (uint32_t)units;
+    return LANE_EXACT_BINS + ((uint32_t)units * UINT32_C(0x9E3779B1) >> (32 - LANE_HASH_SHIFT));
 }
 
-/* Prepares a block that leaves its arena for lanes. */
-static inline void lane_prepare(struct block *block)
+/* Prepares a block that leaves its arena for lanes; units is its size. */
+static inline void lane_prepare(struct block *block, size_t units, struct arena *key)
 {
-    size_t units = block->bytes / BLOCK_UNIT;
-
     block->units = units;
     block->bin = lane_bin(units);
     block->wallet = (uint32_t)(offsetof(struct lane, purse.wallets) +
                                (size_t)credit_class_of(units) * sizeof(struct wallet));
+    atomic_store_explicit(&block->key, key, memory_order_relaxed);
 }
 
 /* The wallet that serves blocks of the size of block. */
@@ -138,18 +145,15 @@ static inline void lane_units_set(struct lane *lane, int64_t units)
  * held by the lane's thread, which accounts for the block next. */
 struct block *lane_pop(struct lane *lane, size_t units);
 
-/* Takes all blocks out, linked through cached_next; NULL: there are none. The
- * cache's lock is held, the lane stopped or the caller's own. */
-struct block *lane_empty(struct lane *lane);
-
-/* How many blocks a lane holds; as lane_empty. */
-uint64_t lane_count(const struct lane *lane);
+/* Adds how many blocks of each class a lane holds. The cache's lock is held, the
+ * lane stopped or the caller's own. */
+void lane_count(const struct lane *lane, int64_t count[CREDIT_CLASSES]);
 
 /* The calling thread's lane of a stream; made if need be. NULL: there is no
  * host memory, or the kernel has no membarrier. Takes the cache's lock when it
  * makes one. */
 struct lane *lane_get(acre_cache *cache, void *stream);
-/* The calling thread's lane of an arena of cache, or NULL when it has none. */
-struct lane *lane_peek(const acre_cache *cache, const struct arena *arena);
+/* The calling thread's lane of a key of cache, or NULL when it has none. */
+struct lane *lane_peek(const acre_cache *cache, const struct arena *key);
 
 #endif

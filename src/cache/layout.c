@@ -33,7 +33,7 @@ static void count_locked(const acre_cache *cache, uint64_t *segments, uint64_t *
 /* What a block is doing; free ones that threads keep at hand are free. */
 static acre_block_state state_of(const struct block *block)
 {
-    if (block->state == BLOCK_LIVE && block_arena(block) && !block_tag_is_live(block))
+    if (block->state == BLOCK_LIVE && block->arena && !block_tag_is_live(block))
         return ACRE_BLOCK_FREE;
     return (acre_block_state)block->state;
 }
@@ -254,7 +254,7 @@ static bool check_all(acre_cache *cache, const char **fact)
         sums.reserved[class] += (int64_t)segment->bytes;
         for (struct block *block = segment->first; block; block = block->next) {
             bool is_free = block->state == BLOCK_FREE;
-            FACT(map_find(&cache->map, block->base) == (is_free ? NULL : block));
+            FACT(is_free || map_find(&cache->map, block->base) == block);
             sum_block(&sums, class, is_torch ? class : block->bytes > SIZE_SMALL_MAX ? 2 : 1,
                       block);
         }
@@ -284,14 +284,10 @@ acre_status acre_cache_check(acre_cache *cache)
     return holds ? ACRE_OK : status_fail(ACRE_ERR_INTERNAL, "this does not hold: %s", fact);
 }
 
-void cache_check_locked(acre_cache *cache)
+void cache_check_now(acre_cache *cache)
 {
-#if ACRE_CHECK >= 2
     const char *fact = NULL;
 
     if (!engine_check_locked(cache, &fact))
         check_failed(__FILE__, __LINE__, fact);
-#else
-    (void)cache;
-#endif
 }

@@ -20,6 +20,10 @@
 #include "cache/front.h"
 #include "cache/size.h"
 
+enum {
+    ACRE_GROWTH_SHARE = 16, /* a segment is at least this part of what its pool holds */
+};
+
 /* ---- Memory of other streams -------------------------------------------------- */
 
 /* Sees to it that work on the stream of to comes after all that is queued on
@@ -56,7 +60,7 @@ static struct block *take_across(acre_cache *cache, struct arena *to, size_t byt
             continue;
         struct block *block = arena_take(from, &cache->blocks, &cache->map, bytes);
         CHECK(block);
-        block_arena_set(block, to);
+        block->arena = to;
         block->stream = to->stream;
         return block;
     }
@@ -84,18 +88,27 @@ static void gather(acre_cache *cache, struct arena *to)
 static struct block *take_further(acre_cache *cache, struct arena *arena, size_t bytes)
 {
     struct block *block = NULL;
-    uint64_t count, free_bytes;
 
-    if (front_relieve_locked(cache))
+    if (front_drain_locked(cache, true))
         block = arena_take(arena, &cache->blocks, &cache->map, bytes);
-    arena_sums(arena->pool, &count, &free_bytes);
-    if (block || free_bytes < bytes || count == arena->bins.count)
+    if (!block && arena->pool->is_small && front_drain_locked(cache, false))
+        block = arena_take(arena, &cache->blocks, &cache->map, bytes);
+    if (block || arena_count(arena->pool) == arena->bins.count)
         return block;
     block = take_across(cache, arena, bytes);
     if (block)
         return block;
     gather(cache, arena);
     return arena_take(arena, &cache->blocks, &cache->map, bytes);
+}
+
+struct arena *acre_arena_locked(acre_cache *cache, enum credit_class class, void *stream)
+{
+    struct arena *large = arena_get(&cache->large, stream, NULL);
+
+    if (class == CREDIT_LARGE || !large)
+        return large;
+    return arena_get(&cache->small, stream, large);
 }
 
 acre_status acre_alloc_locked(acre_cache *cache, struct arena *arena, struct request *request)
@@ -115,7 +128,7 @@ acre_status acre_alloc_locked(acre_cache *cache, struct arena *arena, struct req
         return ACRE_OK;
     status = engine_alloc_locked(cache, request);
     if (status == ACRE_OK)
-        block_arena_set(request->block, arena);
+        request->block->arena = arena;
     return status;
 }
 
@@ -125,18 +138,15 @@ static size_t acre_round(const acre_cache *cache, size_t bytes)
     return round_up(bytes, BLOCK_UNIT);
 }
 
-static bool acre_is_small(size_t rounded)
-{
-    (void)rounded;
-    return false;
-}
-
-/* Segments grow with what is held, so that their number stays small and large
- * requests find room in them, and are at most a sixteenth more than needed. */
+/* Segments grow with what their pool holds, so that their number stays small and
+ * later requests find room in them; they are at most a share more than needed. */
 static size_t acre_segment_bytes(const acre_cache *cache, size_t rounded)
 {
+    bool is_small = size_is_small(rounded);
+    const acre_stat_array *reserved = &cache->stats.reserved_bytes;
+    uint64_t held = (uint64_t)(is_small ? reserved->small_pool : reserved->large_pool).current;
     size_t least = round_up(rounded, SIZE_LARGE_UNIT);
-    size_t share = round_down(cache->held_bytes / 16, SIZE_LARGE_UNIT);
+    size_t share = round_down(held / ACRE_GROWTH_SHARE, SIZE_LARGE_UNIT);
 
     return least > share ? least : share;
 }
@@ -162,9 +172,10 @@ static bool acre_may_split(const acre_cache *cache, const struct block *block, s
 
 static void acre_admit(acre_cache *cache, struct block *block)
 {
-    if (!block_arena(block))
-        block_arena_set(block, arena_find(block->pool, block->stream));
-    lane_prepare(block);
+    if (!block->arena)
+        block->arena = arena_find(block->pool, block->stream);
+    CHECK(block->arena);
+    lane_prepare(block, block->bytes / BLOCK_UNIT, block->arena->key);
     front_account_locked(cache->front, NULL, block);
     block_tag_live(block);
 }
@@ -193,26 +204,33 @@ static void acre_retire(acre_cache *cache, struct block *block)
 
 /* Free blocks in segments that are partly used: all but whole segments, those
  * that threads keep included. Levels are exact; peaks and sums are those of the
- * moments at which somebody looked. */
+ * moments at which somebody looked. Lanes are stopped. */
 static void settle_split(acre_cache *cache)
 {
     acre_cache_stats *stats = &cache->stats;
-    int64_t count = (int64_t)(cache->blocks.total_count - cache->blocks.spare_count);
-    int64_t bytes = stats->reserved_bytes.all.current - stats->active_bytes.all.current;
+    int64_t count[2] = {(int64_t)cache->small.free_count, (int64_t)cache->large.free_count};
+    int64_t bytes[2] = {
+        stats->reserved_bytes.small_pool.current - stats->active_bytes.small_pool.current,
+        stats->reserved_bytes.large_pool.current - stats->active_bytes.large_pool.current};
 
-    count -= stats->active.all.current;
-    LIST_FOR_EACH(link, &cache->direct)
-        count--;
+    LIST_FOR_EACH(link, &cache->front->lanes)
+        lane_count(CONTAINER_OF(link, struct lane, cache_link), count);
     LIST_FOR_EACH(link, &cache->segments) {
         const struct block *block = CONTAINER_OF(link, struct segment, link)->first;
+        int class = block->pool->is_small ? CREDIT_SMALL : CREDIT_LARGE;
         if (block_is_split(block) || block->state == BLOCK_WAITING || block_tag_is_live(block))
             continue;
-        count--;
-        bytes -= (int64_t)block->bytes;
+        count[class]--;
+        bytes[class] -= (int64_t)block->bytes;
     }
-    stats_move(&stats->inactive_split, false, count - stats->inactive_split.all.current);
-    stats_move(&stats->inactive_split_bytes, false,
-               bytes - stats->inactive_split_bytes.all.current);
+    for (int class = 0; class < CREDIT_CLASSES; class++) {
+        acre_stat_array *counts = &stats->inactive_split, *sums = &stats->inactive_split_bytes;
+        bool is_small = class == CREDIT_SMALL;
+        stats_move(counts, is_small,
+                   count[class] - (is_small ? counts->small_pool : counts->large_pool).current);
+        stats_move(sums, is_small,
+                   bytes[class] - (is_small ? sums->small_pool : sums->large_pool).current);
+    }
 }
 
 static void acre_settle(acre_cache *cache)
@@ -220,7 +238,8 @@ static void acre_settle(acre_cache *cache)
     front_stop_locked(cache->front);
     front_collect_locked(cache->front);
     credit_store(&cache->front->credit, &cache->stats);
-    arena_sums(&cache->large, &cache->large.free_count, &cache->large.free_bytes);
+    cache->small.free_count = arena_count(&cache->small);
+    cache->large.free_count = arena_count(&cache->large);
     settle_split(cache);
 }
 
@@ -260,7 +279,7 @@ const struct policy policy_acre = {
     .id = ACRE_POLICY_ACRE,
     .name = "acre",
     .round = acre_round,
-    .is_small = acre_is_small,
+    .is_small = size_is_small,
     .segment_bytes = acre_segment_bytes,
     .init = front_init,
     .fini = front_fini,

@@ -5,6 +5,10 @@
 
 #include "cache/arena.h"
 #include "cache/cache.h"
+#include "cache/credit.h"
+
+/* The arena of a class and stream, made if need be; NULL: no host memory. */
+struct arena *acre_arena_locked(acre_cache *cache, enum credit_class class, void *stream);
 
 /* Finds or makes a block for request, whose rounded size, stream and pool are
  * set: LIVE, in the map, without a tag, not in the live statistics. arena is that
