@@ -270,6 +270,15 @@ static acre_status native_of(acre_device *device, int64_t id, void **out)
     return ACRE_OK;
 }
 
+acre_status stream_current_native(acre_device *device, void **out)
+{
+    if (!device_has(device, ACRE_CAP_STREAMS)) {
+        *out = NULL;
+        return ACRE_OK;
+    }
+    return native_of(device, thread_stream(device->backend, device->index), out);
+}
+
 /* ---- Public ---------------------------------------------------------------------- */
 
 static acre_stream stream_value(acre_device_type type, const acre_device *device, int64_t id)

@@ -21,4 +21,9 @@ acre_status stream_check_id(const acre_backend *backend, int64_t id);
  * backend_of_type, ACRE_ERR_RANGE, ACRE_ERR_INVALID. */
 acre_status stream_device(acre_stream stream, acre_device **out);
 
+/* The native form of the calling thread's current stream of a device; NULL when
+ * the device has no streams. Takes no lock once that stream exists. Errors: those
+ * of acre_stream_native. */
+acre_status stream_current_native(acre_device *device, void **out);
+
 #endif

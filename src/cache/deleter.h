@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Deleters that know whose they are.
+ *
+ * A simple data pointer gives its deleter nothing but the address, and one
+ * address may be that of two backends at a time. So each owner, an allocator,
+ * has a function of its own out of a fixed set, which remembers the owner:
+ *
+ *            deleter_bind                    the function is called
+ *   unused ───────────────► bound to owner ───────────────────────► owner->free
+ *      ▲                        │
+ *      └────────────────────────┘ deleter_unbind; calls are then ignored
+ *
+ * Calling one takes no lock. Functions are used in turn, so that a forgotten
+ * pointer of an owner that is gone does not soon reach another one.
+ *
+ * Threads: all calls may come from any thread; an owner is unbound when nobody
+ * calls its deleter any more.
+ */
+#ifndef SRC_CACHE_DELETER_H
+#define SRC_CACHE_DELETER_H
+
+#include <acre/allocator.h>
+
+/* Most owners at a time. */
+enum { DELETER_COUNT = 256 };
+
+struct deleter_owner {
+    void (*free)(struct deleter_owner *owner, void *pointer); /* pointer is not NULL */
+};
+
+/* Gives a deleter that calls owner->free. Errors: ACRE_ERR_LIMIT. */
+acre_status deleter_bind(struct deleter_owner *owner, acre_deleter *out);
+/* Ends that; other functions, and one that is not bound, are left alone. */
+void deleter_unbind(acre_deleter deleter);
+
+/* The owner of a deleter of the set, or NULL. */
+struct deleter_owner *deleter_owner_of(acre_deleter deleter);
+
+#endif
