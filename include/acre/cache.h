@@ -175,23 +175,54 @@ ACRE_API bool acre_cache_is_enabled(const acre_cache *cache);
 /** Creates an allocator that serves every device of @p type from a cache of its
  *  own, on the current device and current stream of the calling thread.
  *
- * Its data pointers are simple; their deleter finds the cache of a pointer by
- * itself, on any thread. @p config is that of each cache. End it with
- * acre_allocator_destroy(), after what it allocated.
+ * Its data pointers are simple, and its raw deleter stays the same whether
+ * caching is on or off. It may be called on any thread whatever device is
+ * current, takes no lock of its own and finds the cache by itself; each pointer
+ * is freed the way it was got. Since a deleter cannot report, a pointer that the
+ * cache refuses (freed already, interior, foreign) is left alone and named in
+ * the log. acre_allocator_record_stream() ignores data pointers with a deleter
+ * that is no cache's; otherwise ACRE_ERR_INVALID tells that the address is not
+ * live, and ACRE_ERR_UNSUPPORTED that the stream is one of another device.
+ *
+ * @p config is that of each cache; NULL for the defaults. End it with
+ * acre_allocator_destroy(), after what it allocated and before its backend.
+ * When another backend comes to answer for the type, allocating says
+ * ACRE_ERR_STATE.
  * Errors: ACRE_ERR_UNSUPPORTED (no backend of that type), ACRE_ERR_INVALID,
- *         ACRE_ERR_CONFIG, ACRE_ERR_HOST_MEMORY.
+ *         ACRE_ERR_CONFIG, ACRE_ERR_LIMIT (256 allocators of caches exist),
+ *         ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_cache_allocator_create(acre_device_type type,
                                                  const acre_cache_config *config,
                                                  acre_allocator **out);
 
 /** Makes an allocator of one cache: it serves that device whatever is current,
- *  on the thread's current stream there. The cache must outlive it.
- *  Errors: ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY. */
+ *  on the thread's current stream there.
+ *
+ * Otherwise as acre_cache_allocator_create(). The cache must outlive it.
+ * Errors: ACRE_ERR_INVALID, ACRE_ERR_LIMIT, ACRE_ERR_HOST_MEMORY. */
 ACRE_API acre_status acre_cache_allocator(acre_cache *cache, acre_allocator **out);
 
-/** The cache behind a device of an allocator that one of the two calls above
- *  made; NULL for other allocators and indices. */
+/** The allocator of caches that the whole process shares for @p type.
+ *
+ * The first call makes it as acre_cache_allocator_create() does, with what the
+ * environment says; later ones, on any thread, give the same. It lasts until
+ * acre_allocator_destroy(), which is called before the backend is unregistered
+ * and while no other thread uses it; the next call then makes a new one.
+ * Errors: as acre_cache_allocator_create().
+ */
+ACRE_API acre_status acre_device_allocator(acre_device_type type, acre_allocator **out);
+
+/** Makes the allocator of acre_device_allocator() serve its type, with priority
+ *  1: what acre_allocator_set() put there with 0 or 1 is replaced.
+ *
+ * @p out_replaced, which may be NULL, tells whether it serves now. Nothing is
+ * installed before this is called. Errors: as acre_device_allocator().
+ */
+ACRE_API acre_status acre_device_allocator_install(acre_device_type type, bool *out_replaced);
+
+/** The cache behind a device of an allocator that one of the calls above gave;
+ *  NULL for other allocators and indices. */
 ACRE_API acre_cache *acre_cache_of_allocator(const acre_allocator *allocator, int device);
 
 /* ---- Limits and options ----------------------------------------------------- */

@@ -1,29 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /* Caches as allocators.
  *
- * Data pointers are simple (data == context), so the deleter has nothing but the
- * address: it asks the address map of every cache that serves an allocator. The
- * list of those is guarded by a lock, so that a cache may go while pointers of
- * others are deleted. */
+ * Data pointers are simple (data == context), so a deleter has nothing but the
+ * address. Each allocator has a deleter of its own (deleter.h), which leads to
+ * the adapter; the address maps of its caches tell which of them holds the
+ * block. Caches and their order never change while the adapter lives, and maps
+ * are read without a lock, so neither allocating nor freeing takes one here.
+ *
+ * An entry in a map means that the cache holds that memory from its device, and
+ * no other cache of this device or of another one of the backend can. What the
+ * entry leads to is left to acre_cache_free, which refuses dead pointers. */
+#include "cache/adapter.h"
+
 #include "alloc/allocator.h"
 #include "backend/backend.h"
+#include "backend/stream.h"
 #include "base/check.h"
 #include "base/heap.h"
-#include "base/lock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/deleter.h"
 
 struct adapter {
-    struct list link;      /* in adapters                                     */
+    struct deleter_owner owner;
+    acre_deleter deleter;
     acre_device_id first;  /* type of the devices; index of caches[0]         */
     bool is_single;        /* one cache, not owned; else one per device       */
+    acre_allocator *allocator;               /* of this adapter; with place only */
+    _Atomic(acre_allocator *) *place;        /* see adapter_set_place, or NULL   */
     int cache_count;
     acre_cache *caches[];  /* by device index less first.index                */
 };
-
-static struct lock adapters_lock = LOCK_INITIALIZER(RANK_ALLOCATOR, "cache allocators");
-static struct list adapters = LIST_INITIALIZER(adapters); /* by adapters_lock */
 
 /* The cache of a device, or NULL. */
 static acre_cache *cache_of(const struct adapter *adapter, int device)
@@ -33,89 +41,85 @@ static acre_cache *cache_of(const struct adapter *adapter, int device)
     return index >= 0 && index < adapter->cache_count ? adapter->caches[index] : NULL;
 }
 
-/* The cache that holds a block for an address, or NULL. */
-static acre_cache *cache_of_pointer(const void *pointer)
+/* The cache that would know a block at an address, or NULL. */
+static inline acre_cache *cache_of_pointer(const struct adapter *adapter, const void *pointer)
 {
-    acre_cache *found = NULL;
-
-    lock_take(&adapters_lock);
-    LIST_FOR_EACH(link, &adapters) {
-        const struct adapter *adapter = CONTAINER_OF(link, struct adapter, link);
-        for (int i = 0; i < adapter->cache_count && !found; i++)
-            if (map_find(&adapter->caches[i]->map, pointer))
-                found = adapter->caches[i];
-    }
-    lock_drop(&adapters_lock);
-    return found;
+    if (adapter->cache_count == 1)
+        return adapter->caches[0];
+    for (int i = 0; i < adapter->cache_count; i++)
+        if (map_find(&adapter->caches[i]->map, pointer))
+            return adapter->caches[i];
+    return NULL;
 }
 
-static void adapter_delete(void *pointer)
+/* Deleters cannot report. The last error, which may be why the caller clears up, is
+ * not put aside: that would cost more than the free, and only a refusal changes it. */
+static void adapter_free(struct deleter_owner *owner, void *pointer)
 {
-    acre_cache *cache = pointer ? cache_of_pointer(pointer) : NULL;
-    struct status_saved before;
+    const struct adapter *adapter = CONTAINER_OF(owner, struct adapter, owner);
+    acre_cache *cache = cache_of_pointer(adapter, pointer);
 
-    if (!pointer)
-        return;
-    status_save(&before);
-    if (!cache)
-        log_line(ACRE_LOG_DEBUG, "free of %p, which no cache gave, was ignored", pointer);
-    else if (acre_cache_free(cache, pointer) != ACRE_OK)
+    if (UNLIKELY(!cache))
+        log_line(ACRE_LOG_ERROR, "free of %p failed: invalid device pointer, no cache of this "
+                                 "allocator gave it", pointer);
+    else if (UNLIKELY(acre_cache_free(cache, pointer) != ACRE_OK))
         log_line(ACRE_LOG_ERROR, "free of %p failed: %s", pointer, acre_last_error());
-    status_restore(&before);
 }
 
-/* The thread's current native stream on the device of a cache; the default one
- * when the device is not the one that answers for its type. */
-static acre_status current_stream(const acre_cache *cache, void **out)
+/* The cache that serves the calling thread now. */
+static acre_status current_cache(const struct adapter *adapter, acre_cache **out)
 {
-    acre_device_id id = acre_device_id_of(cache->device);
-    acre_device *shown;
-    acre_stream stream;
+    acre_device *device;
 
-    *out = NULL;
-    if (!device_has(cache->device, ACRE_CAP_STREAMS) ||
-        acre_device_get(id.type, id.index, &shown) != ACRE_OK || shown != cache->device)
-        return ACRE_OK;
-    acre_status status = acre_stream_current(id.type, id.index, &stream);
-    return status == ACRE_OK ? acre_stream_native(stream, out) : status;
+    if (adapter->is_single) {
+        *out = adapter->caches[0];
+        return backend_check_fork((*out)->device->backend);
+    }
+    acre_status status = acre_device_get(adapter->first.type, -1, &device);
+    if (UNLIKELY(status != ACRE_OK))
+        return status;
+    acre_cache *cache = cache_of(adapter, device->index);
+    if (UNLIKELY(!cache || cache->device != device))
+        return status_fail(ACRE_ERR_STATE,
+                           "backend \"%s\" answers for device type %s since this allocator was "
+                           "made; create one anew for its devices", device->backend->name,
+                           acre_device_type_name(adapter->first.type));
+    *out = cache;
+    return ACRE_OK;
 }
 
 static acre_status adapter_allocate(void *self, size_t bytes, acre_data_ptr *out)
 {
     const struct adapter *adapter = self;
-    acre_cache *cache = adapter->caches[0];
+    acre_cache *cache;
     void *pointer, *stream;
-    int index;
+    acre_status status = current_cache(adapter, &cache);
 
-    if (!adapter->is_single) {
-        acre_status status = acre_device_current(adapter->first.type, &index);
-        if (status != ACRE_OK)
-            return status;
-        cache = cache_of(adapter, index);
-        CHECK(cache);
-    }
-    acre_status status = current_stream(cache, &stream);
-    if (status == ACRE_OK)
+    if (LIKELY(status == ACRE_OK))
+        status = stream_current_native(cache->device, &stream);
+    if (LIKELY(status == ACRE_OK))
         status = acre_cache_alloc(cache, bytes, stream, &pointer);
-    if (status == ACRE_OK)
-        acre_data_ptr_make(out, pointer, pointer, adapter_delete,
+    if (LIKELY(status == ACRE_OK))
+        acre_data_ptr_make(out, pointer, pointer, adapter->deleter,
                            acre_device_id_of(cache->device));
     return status;
 }
 
 static acre_status adapter_copy_data(void *self, void *dst, const void *src, size_t bytes)
 {
-    const struct adapter *adapter = self;
+    acre_cache *cache;
 
     if (bytes == 0)
         return ACRE_OK;
-    return acre_copy(adapter->caches[0]->device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE);
+    acre_status status = current_cache(self, &cache);
+    if (status != ACRE_OK)
+        return status;
+    return acre_copy(cache->device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE);
 }
 
 static acre_deleter adapter_raw_deleter(void *self)
 {
-    (void)self;
-    return adapter_delete;
+    return ((const struct adapter *)self)->deleter;
 }
 
 static bool adapter_is_initialized(void *self)
@@ -137,21 +141,32 @@ static acre_status adapter_empty_cache(void *self)
     return first;
 }
 
+/* A pointer of any adapter will do: two of them may serve one cache. */
 static acre_status adapter_record_stream(void *self, const acre_data_ptr *ptr,
                                          acre_stream stream)
 {
-    acre_cache *cache;
+    struct deleter_owner *owner = deleter_owner_of(ptr->deleter);
+    acre_device *device;
     void *native;
 
     (void)self;
-    if (!ptr->data || ptr->deleter != adapter_delete)
+    if (!ptr->data || !owner)
         return ACRE_OK;
-    cache = cache_of_pointer(ptr->data);
-    if (!cache)
-        return status_fail(ACRE_ERR_INVALID, "invalid device pointer: no cache gave %p",
-                           ptr->data);
-    acre_status status = acre_stream_native(stream, &native);
-    return status == ACRE_OK ? acre_cache_record_stream(cache, ptr->data, native) : status;
+    acre_cache *cache = cache_of_pointer(CONTAINER_OF(owner, struct adapter, owner), ptr->data);
+    if (!cache || !map_find(&cache->map, ptr->data))
+        return status_fail(ACRE_ERR_INVALID, "invalid device pointer: no cache of its allocator "
+                                             "gave %p", ptr->data);
+    acre_status status = stream_device(stream, &device);
+    if (status == ACRE_OK)
+        status = acre_stream_native(stream, &native);
+    if (status != ACRE_OK)
+        return status;
+    if (device != cache->device)
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "memory of device %d cannot follow a stream of device %d: let a "
+                           "stream of its own device wait for an event there",
+                           cache->device->index, device->index);
+    return acre_cache_record_stream(cache, ptr->data, native);
 }
 
 /* The cache of a device, or a failure that names it. */
@@ -206,13 +221,24 @@ static acre_status adapter_reset_peak(void *self, int device)
 static void adapter_destroy(void *self)
 {
     struct adapter *adapter = self;
+    acre_allocator *allocator = adapter->allocator;
 
-    lock_take(&adapters_lock);
-    list_remove(&adapter->link);
-    lock_drop(&adapters_lock);
+    if (adapter->place)
+        atomic_compare_exchange_strong(adapter->place, &allocator, NULL);
+    if (adapter->deleter)
+        deleter_unbind(adapter->deleter);
     for (int i = 0; i < adapter->cache_count && !adapter->is_single; i++)
         acre_cache_destroy(adapter->caches[i]);
     heap_free(adapter);
+}
+
+void adapter_set_place(acre_allocator *allocator, _Atomic(acre_allocator *) *place)
+{
+    struct adapter *adapter = allocator->self;
+
+    CHECK(allocator->ops.allocate == adapter_allocate);
+    adapter->allocator = allocator;
+    adapter->place = place;
 }
 
 static const acre_allocator_ops adapter_ops = {
@@ -229,17 +255,17 @@ static const acre_allocator_ops adapter_ops = {
     .stats_reset_peak = adapter_reset_peak,
 };
 
-/* Publishes an adapter; on failure it is gone. */
+/* Makes an allocator of an adapter; on failure it is gone. */
 static acre_status adapter_finish(struct adapter *adapter, acre_allocator **out)
 {
     acre_allocator_desc desc = {.struct_size = sizeof desc, .name = "cache",
                                 .ops = &adapter_ops, .self = adapter,
                                 .destroy = adapter_destroy};
 
-    lock_take(&adapters_lock);
-    list_push_back(&adapters, &adapter->link);
-    lock_drop(&adapters_lock);
-    acre_status status = acre_allocator_create(&desc, out);
+    adapter->owner.free = adapter_free;
+    acre_status status = deleter_bind(&adapter->owner, &adapter->deleter);
+    if (status == ACRE_OK)
+        status = acre_allocator_create(&desc, out);
     if (status != ACRE_OK)
         adapter_destroy(adapter);
     return status;
@@ -278,7 +304,6 @@ acre_status acre_cache_allocator_create(acre_device_type type, const acre_cache_
     if (!adapter)
         return ACRE_ERR_HOST_MEMORY;
     adapter->first = (acre_device_id){type, 0};
-    list_init(&adapter->link);
     while (status == ACRE_OK && adapter->cache_count < count) {
         status = acre_device_get(type, adapter->cache_count, &device);
         if (status == ACRE_OK)

@@ -80,6 +80,7 @@ TEST(threads_allocate_and_free_for_each_other)
     pthread_t threads[THREADS];
 
     shared = allocator_begin();
+    int devices = acre_device_count(allocator_suite.type);
     damaged = refused = 0;
     for (int i = 0; i < SLOTS; i++) {
         pthread_mutex_init(&offers[i].lock, NULL);
@@ -95,7 +96,7 @@ TEST(threads_allocate_and_free_for_each_other)
     }
     EXPECT_EQ(damaged, 0);
     EXPECT_EQ(refused, 0);
-    for (int i = 0; acre_allocator_is_device(shared) && i < 2; i++) {
+    for (int i = 0; acre_allocator_is_device(shared) && i < devices; i++) {
         acre_allocator_stats stats = {.struct_size = sizeof stats};
         REQUIRE_OK(acre_allocator_stats_get(shared, i, &stats));
         EXPECT_EQ(stats.allocated_bytes.current, 0);
