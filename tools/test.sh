@@ -52,9 +52,9 @@ if [ "${1:-short}" = long ]; then
     export ACRE_TEST_LONG=1
     run dev dev "$every"
     run full full "$inner"
-    run asan asan "$inner"
+    run asan asan "$inner" -DACRE_BENCH=OFF
     wrap=$straight
-    run tsan tsan "$inner"
+    run tsan tsan "$inner" -DACRE_BENCH=OFF
     wrap=
     run clang dev "$inner" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
     run clang-asan asan "$inner" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
@@ -63,9 +63,9 @@ if [ "${1:-short}" = long ]; then
 else
     run dev dev "$every"
     export ACRE_TEST_SHORT=1
-    run asan asan "$inner"
+    run asan asan "$inner" -DACRE_BENCH=OFF
     wrap=$straight
-    run tsan tsan "$inner"
+    run tsan tsan "$inner" -DACRE_BENCH=OFF
     wrap=
     unset ACRE_TEST_SHORT
     run release release "$outer"
