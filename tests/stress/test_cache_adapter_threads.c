@@ -5,14 +5,12 @@
  * sometimes copied from on a second stream, which is recorded. It is then cleared
  * without waiting, at once or by another thread with another current device: memory
  * that is reused too early shows up as a copy with a wrong byte. */
-#include "tests/support/t.h"
-
-#include <acre/acre.h>
+#include "tests/support/sim_pair.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define TYPE ACRE_DEVICE_PRIVATE
+#define TYPE ACRE_DEVICE_OPENCL
 #define THREADS 8
 #define SLOTS 32
 #define STREAMS 4
@@ -124,6 +122,7 @@ static void run(const char *conf)
     pthread_t threads[THREADS];
     acre_data_ptr none = ACRE_DATA_PTR_EMPTY;
 
+    acre_backend *backend = sim_pair("shared", TYPE, ACRE_STREAM_CODEC_REFERENCE);
     setenv("ACRE_CONF", conf, 1);
     REQUIRE_OK(acre_device_allocator(TYPE, &allocator));
     unsetenv("ACRE_CONF");
@@ -159,6 +158,7 @@ static void run(const char *conf)
         EXPECT_EQ(acre_cache_check(acre_cache_of_allocator(allocator, i)), ACRE_OK);
     }
     acre_allocator_destroy(allocator);
+    acre_backend_unregister(backend);
 }
 
 TEST(threads_share_it_under_policy_acre)
