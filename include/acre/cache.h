@@ -14,7 +14,8 @@
  *
  * Threads: every call may come from any thread unless it says otherwise.
  * Observers and callbacks run without any lock of the library held and may call
- * back into it.
+ * back into it. Functions queued on streams must not: before memory goes back to
+ * the device, the cache waits for queued work with its lock held.
  */
 #ifndef ACRE_CACHE_H
 #define ACRE_CACHE_H

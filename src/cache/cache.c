@@ -115,6 +115,8 @@ static void give_back_all(acre_cache *cache)
 {
     struct acre_device *device = cache->device;
 
+    if (reclaim_quiesce(cache) != ACRE_OK)
+        log_line(ACRE_LOG_ERROR, "a cache ends with failed work: %s", acre_last_error());
     LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
         struct segment *segment = CONTAINER_OF(link, struct segment, link);
         if (device->ops->free(device->self, device->index, segment->base) != ACRE_OK)
@@ -225,8 +227,10 @@ drop_lock:
 static acre_status free_direct_locked(acre_cache *cache, struct block *block)
 {
     struct acre_device *device = cache->device;
-    acre_status status = device->ops->free(device->self, device->index, block->base);
+    acre_status status = reclaim_quiesce(cache);
 
+    if (status == ACRE_OK)
+        status = device->ops->free(device->self, device->index, block->base);
     if (status != ACRE_OK)
         return status;
     map_clear(&cache->map, block->base);

@@ -114,6 +114,8 @@ acre_status cache_free(acre_cache *cache, void *pointer);
 acre_status acquire_locked(acre_cache *cache, struct request *request, struct block **out);
 
 /* reclaim.c: what gives memory back to the device. */
+/* Waits for all queued work, which memory must before the device takes it back. */
+acre_status reclaim_quiesce(const acre_cache *cache);
 void reclaim_garbage_locked(acre_cache *cache);
 bool reclaim_available_locked(acre_cache *cache, const struct request *request);
 /* Waits for pending uses, then releases all idle segments. Goes on after an

@@ -1,20 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /* What gives memory back to the device: garbage collection, making room for one
  * request, releasing all that is idle. A block is released only when it is a
- * whole segment. */
+ * whole segment.
+ *
+ * A free block may still be used by work queued on its own stream. That does not
+ * matter as long as it is reused on that stream, but before it goes back to the
+ * device all work has to be done: some drivers wait by themselves when memory is
+ * freed, others do not, so the cache waits. */
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"
 #include "cache/cache.h"
 
-/* Returns a segment whose blocks are all FREE to the device. When the device
- * refuses, everything stays as it is. */
-static acre_status release_segment(acre_cache *cache, struct segment *segment)
+acre_status reclaim_quiesce(const acre_cache *cache)
+{
+    const struct acre_device *device = cache->device;
+
+    if (!device_has(device, ACRE_CAP_STREAMS))
+        return ACRE_OK;
+    return device->ops->device_synchronize(device->self, device->index);
+}
+
+/* Returns a segment whose blocks are all FREE to the device, after waiting once
+ * per run for what is queued. When the device refuses, everything stays as it is. */
+static acre_status release_segment(acre_cache *cache, struct segment *segment,
+                                   bool *is_quiet)
 {
     struct acre_device *device = cache->device;
     bool is_small = segment->pool->is_small;
+    acre_status status = *is_quiet ? ACRE_OK : reclaim_quiesce(cache);
 
-    acre_status status = device->ops->free(device->self, device->index, segment->base);
+    if (status != ACRE_OK)
+        return status;
+    *is_quiet = true;
+    status = device->ops->free(device->self, device->index, segment->base);
     if (status != ACRE_OK)
         return status;
     for (struct block *block = segment->first, *next; block; block = next) {
@@ -35,15 +54,15 @@ static acre_status release_segment(acre_cache *cache, struct segment *segment)
 }
 
 /* The same for a FREE block that is a whole segment. */
-static acre_status release(acre_cache *cache, struct block *block)
+static acre_status release(acre_cache *cache, struct block *block, bool *is_quiet)
 {
     CHECK(!block_is_split(block));
-    return release_segment(cache, block->segment);
+    return release_segment(cache, block->segment, is_quiet);
 }
 
 /* One round over a pool: releases whole blocks of at least that age. */
-static uint64_t garbage_round(acre_cache *cache, struct pool *pool, double age_min,
-                              double *age_sum, uint64_t *count)
+static uint64_t garbage_round(acre_cache *cache, struct pool *pool, bool *is_quiet,
+                              double age_min, double *age_sum, uint64_t *count)
 {
     uint64_t freed = 0;
 
@@ -52,7 +71,7 @@ static uint64_t garbage_round(acre_cache *cache, struct pool *pool, double age_m
         uint64_t age = pool_age(pool, block), bytes = block->bytes;
         if (block_is_split(block) || (double)age < age_min)
             continue;
-        if (release(cache, block) != ACRE_OK)
+        if (release(cache, block, is_quiet) != ACRE_OK)
             continue;
         freed += bytes;
         *age_sum -= (double)age;
@@ -67,6 +86,7 @@ void reclaim_garbage_locked(acre_cache *cache)
     uint64_t threshold = (uint64_t)(cache->conf.gc_threshold * (double)cache->limit_bytes);
     uint64_t freed = 0, count = 0, round;
     double age_sum = 0;
+    bool is_quiet = false;
 
     if (cache->held_bytes <= threshold)
         return;
@@ -81,7 +101,7 @@ void reclaim_garbage_locked(acre_cache *cache)
     do {
         if (!count)
             return;
-        round = garbage_round(cache, pool, age_sum / (double)count, &age_sum, &count);
+        round = garbage_round(cache, pool, &is_quiet, age_sum / (double)count, &age_sum, &count);
         freed += round;
     } while (round && freed < target);
 }
@@ -90,33 +110,35 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
 {
     uint64_t max_split = cache->conf.max_split_bytes, freed = 0;
     struct pool *pool = request->pool;
+    bool is_quiet = false;
 
     if (max_split == UINT64_MAX || cache->policy->id != ACRE_POLICY_TORCH)
         return false;
     size_t key = request->rounded > max_split ? request->rounded : (size_t)max_split;
     struct block *block = pool_find(pool, request->stream, key);
     if (block && !block_is_split(block))
-        return release(cache, block) == ACRE_OK;
+        return release(cache, block, &is_quiet) == ACRE_OK;
     /* None is large enough alone: several, the largest first. */
     if (!block)
         block = pool_find_last(pool, request->stream);
     while (block && block->bytes >= max_split && freed < key) {
         struct block *smaller = pool_prev(pool, block);
         size_t bytes = block->bytes;
-        if (!block_is_split(block) && release(cache, block) == ACRE_OK)
+        if (!block_is_split(block) && release(cache, block, &is_quiet) == ACRE_OK)
             freed += bytes;
         block = smaller;
     }
     return freed >= key;
 }
 
-static void release_pool(acre_cache *cache, struct pool *pool, acre_status *first)
+static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet,
+                         acre_status *first)
 {
     for (struct block *block = cache->policy->first(pool), *next; block; block = next) {
         next = cache->policy->next(pool, block);
         if (block_is_split(block))
             continue;
-        acre_status status = release(cache, block);
+        acre_status status = release(cache, block, is_quiet);
         if (*first == ACRE_OK)
             *first = status;
     }
@@ -124,7 +146,7 @@ static void release_pool(acre_cache *cache, struct pool *pool, acre_status *firs
 
 /* Releases segments that are free in several blocks, which only happens when
  * the blocks belong to different streams. */
-static void release_mixed(acre_cache *cache, acre_status *first)
+static void release_mixed(acre_cache *cache, bool *is_quiet, acre_status *first)
 {
     LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
         struct segment *segment = CONTAINER_OF(link, struct segment, link);
@@ -133,7 +155,7 @@ static void release_mixed(acre_cache *cache, acre_status *first)
             block = block->next;
         if (block || !block_is_split(segment->first))
             continue;
-        acre_status status = release_segment(cache, segment);
+        acre_status status = release_segment(cache, segment, is_quiet);
         if (*first == ACRE_OK)
             *first = status;
     }
@@ -141,11 +163,13 @@ static void release_mixed(acre_cache *cache, acre_status *first)
 
 acre_status reclaim_all_locked(acre_cache *cache)
 {
+    bool is_quiet = false;
+
     cache->stats.num_sync_all_streams++;
     acre_status status = deferred_synchronize(&cache->deferred, engine_done_locked, cache);
 
-    release_pool(cache, &cache->large, &status);
-    release_pool(cache, &cache->small, &status);
-    release_mixed(cache, &status);
+    release_pool(cache, &cache->large, &is_quiet, &status);
+    release_pool(cache, &cache->small, &is_quiet, &status);
+    release_mixed(cache, &is_quiet, &status);
     return status;
 }

@@ -18,6 +18,7 @@ enum fake_call {
     FAKE_EVENT_RECORD,
     FAKE_EVENT_QUERY,
     FAKE_EVENT_SYNC,
+    FAKE_DEVICE_SYNC, /* counted; events still complete on command only */
     FAKE_CALL_COUNT,
     FAKE_ANY = 100,
 };

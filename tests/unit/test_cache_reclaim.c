@@ -162,4 +162,25 @@ TEST(a_failed_return_keeps_the_segment)
     lab_close(&lab);
 }
 
+/* Memory goes back only when nothing queued can use it any more. */
+TEST(the_device_is_waited_for_once)
+{
+    struct lab lab;
+
+    lab_open(&lab, NULL);
+    LAB_CACHE(&lab, 20, 30, 40);
+    EXPECT_EQ(fake_calls(lab.fake, FAKE_DEVICE_SYNC), 0);
+    fake_fail(lab.fake, FAKE_DEVICE_SYNC, 1, ACRE_ERR_DEVICE);
+    EXPECT_EQ(acre_cache_empty(lab.cache), ACRE_ERR_DEVICE);
+    EXPECT(fake_disarm(lab.fake));
+    LAB_CACHE(&lab, 20, 30, 40);
+    uint64_t before = fake_calls(lab.fake, FAKE_DEVICE_SYNC);
+    REQUIRE_OK(acre_cache_empty(lab.cache));
+    EXPECT_EQ(fake_calls(lab.fake, FAKE_DEVICE_SYNC), before + 1);
+    EXPECT_EQ(fake_bytes(lab.fake), 0);
+    REQUIRE_OK(acre_cache_empty(lab.cache));
+    EXPECT_EQ(fake_calls(lab.fake, FAKE_DEVICE_SYNC), before + 1);
+    lab_close(&lab);
+}
+
 T_MAIN()
