@@ -134,6 +134,11 @@ static acre_status release_and_obtain(acre_cache *cache, struct request *request
 {
     acre_status status = ACRE_ERR_DEVICE_MEMORY;
 
+    if (cache->policy->borrow) {
+        *out = cache->policy->borrow(cache, request);
+        if (*out)
+            return ACRE_OK;
+    }
     if (reclaim_available_locked(cache, request)) {
         status = obtain(cache, request, out);
         if (!is_about_memory(status))

@@ -72,10 +72,7 @@ static inline struct block *arena_cut(struct arena *arena, struct block_store *s
 
     block->base = from->base;
     block->bytes = bytes;
-    block->stream = from->stream;
-    block->order = from->order;
-    block->segment = from->segment;
-    block->pool = from->pool;
+    block->origin = from->origin;
     block->arena = arena;
     block->prev = prev;
     block->next = from;

@@ -18,7 +18,7 @@ struct block *bins_take(struct bins *bins, size_t bytes)
 }
 
 /* The first block of the bins from index on; NULL when there is none. */
-static struct block *first_from(const struct bins *bins, uint32_t index)
+static struct block *first_from(const struct bins *bins, size_t index)
 {
     uint64_t word = index < BINS_COUNT ? bins->words[index / 64] >> index % 64 : 0;
 

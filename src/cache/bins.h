@@ -42,22 +42,22 @@ struct bins {
 };
 
 /* The bin of a size. */
-static inline uint32_t bins_index(size_t bytes)
+static inline size_t bins_index(size_t bytes)
 {
     uint64_t units = bytes / BLOCK_UNIT;
     unsigned shift = bit_high(units | (1 << BINS_STEP_SHIFT)) - BINS_STEP_SHIFT;
 
-    return (shift << BINS_STEP_SHIFT) + (uint32_t)(units >> shift);
+    return ((size_t)shift << BINS_STEP_SHIFT) + (units >> shift);
 }
 
 void bins_init(struct bins *bins);
 
 /* Links a block into a bin, whatever its size says; see bins_insert. */
-static inline void bins_link(struct bins *bins, struct block *block, uint32_t index)
+static inline void bins_link(struct bins *bins, struct block *block, size_t index)
 {
     struct list *head = &bins->heads[index], *first = head->next;
 
-    block->bin = index;
+    block->bin = (uint32_t)index;
     if (first == head) {
         bins->words[index / 64] |= (uint64_t)1 << index % 64;
         bins->summary |= (uint64_t)1 << index / 64;
@@ -71,7 +71,7 @@ static inline void bins_link(struct bins *bins, struct block *block, uint32_t in
 static inline void bins_unlink(struct bins *bins, struct block *block)
 {
     struct list *next = block->link.next, *prev = block->link.prev;
-    uint32_t index = block->bin;
+    size_t index = block->bin;
 
     next->prev = prev;
     prev->next = next;
@@ -99,7 +99,7 @@ static inline void bins_remove(struct bins *bins, struct block *block)
  * serves that too. */
 static inline void bins_resize(struct bins *bins, struct block *block, size_t bytes)
 {
-    uint32_t index = bins_index(bytes);
+    size_t index = bins_index(bytes);
 
     block->bytes = bytes;
     if (index == block->bin)
@@ -111,7 +111,7 @@ static inline void bins_resize(struct bins *bins, struct block *block, size_t by
 /* A block of at least bytes, left where it is; NULL when there is none. */
 static inline struct block *bins_find(const struct bins *bins, size_t bytes)
 {
-    uint32_t index = bins_index(bytes);
+    size_t index = bins_index(bytes);
     uint64_t word = bins->words[index / 64] >> index % 64;
 
     if (word & 1) {

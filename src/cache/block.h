@@ -47,6 +47,14 @@ enum block_state {
     BLOCK_SPARE = 5,    /* an unused object in its store                   */
 };
 
+/* What pieces of one block have in common; see struct block. */
+struct block_origin {
+    void *stream;
+    uint64_t order;
+    struct segment *segment;
+    struct pool *pool;
+};
+
 struct block {
     /* First what the hot path of policy acre touches. */
     _Atomic uint64_t tag;    /* base while live, see block_tag_live; 0 otherwise   */
@@ -62,13 +70,18 @@ struct block {
         struct list link;    /* place in a bin (policy acre); list of direct ones  */
         struct block *cached_next; /* next in a lane (policy acre)                 */
     };
-    void *stream;            /* native stream it serves                            */
     struct arena *arena;     /* where it is free (policy acre); else NULL          */
-    uint64_t order;          /* that of its segment: older segments first          */
+    union {
+        struct block_origin origin; /* the next four together, for copying         */
+        struct {
+            void *stream;    /* native stream it serves                            */
+            uint64_t order;  /* that of its segment: older segments first          */
+            struct segment *segment; /* NULL for direct blocks only                */
+            struct pool *pool;       /* that of the segment                        */
+        };
+    };
     struct block *prev;      /* neighbours in the segment; NULL at its ends;       */
     struct block *next;      /* next also links spare objects                      */
-    struct segment *segment; /* NULL for direct blocks only                        */
-    struct pool *pool;       /* that of the segment                                */
     struct use *uses;        /* other streams that use it, newest first; LIVE only */
     uint64_t gc_base;        /* pool->find_count when it became free               */
     uint32_t event_count;    /* events until it is free; WAITING only              */

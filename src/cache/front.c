@@ -75,7 +75,7 @@ static void account_slow(struct front *front, struct lane *lane, enum credit_cla
 
 void front_account_locked(struct front *front, struct lane *lane, const struct block *block)
 {
-    enum credit_class class = credit_class_of(block->units);
+    enum credit_class class = lane_class(block);
     struct amounts amounts = credit_amounts(block->units, block->requested);
 
     if (lane && purse_balance(&lane->purse, class, &amounts)) {
@@ -189,7 +189,7 @@ static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t by
     acre_status status = acre_alloc_locked(cache, arena, &request);
 
     if (status == ACRE_OK) {
-        lane_prepare(request.block, lane_units_of(bytes), arena->key);
+        lane_prepare(request.block, lane_units_of(bytes), lane_class(request.block), arena->key);
         request.block->requested = bytes;
         front_account_locked(cache->front, lane, request.block);
         block_tag_live(request.block);
@@ -230,11 +230,12 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, si
         if (UNLIKELY(cache->deferred.pending_count ||
                      !block_store_reserve(&cache->blocks, 1)))
             return alloc_further(cache, lane, bytes, lane->stream, out);
-        block = arena_take(lane->arenas[credit_class_of(units)], &cache->blocks, &cache->map,
+        enum credit_class class = credit_class_of(units);
+        block = arena_take(lane->arenas[class], &cache->blocks, &cache->map,
                            units * BLOCK_UNIT);
         if (UNLIKELY(!block))
             return alloc_further(cache, lane, bytes, lane->stream, out);
-        lane_prepare(block, units, lane->home_key);
+        lane_prepare(block, units, class, lane->home_key);
     }
     account_locked(cache->front, lane, block, (int64_t)units, (int64_t)bytes);
     *out = block->base;
@@ -251,7 +252,8 @@ static __attribute__((noinline)) acre_status alloc_miss(struct lane *lane, size_
     acre_cache *cache = atomic_load_explicit(&lane->home, memory_order_relaxed);
 
     lane_leave(lane);
-    if (UNLIKELY(bytes == 0 || bytes >= SIZE_REQUEST_END))
+    /* No bytes, or so many that 2^60 and more are as good as 2^60. */
+    if (UNLIKELY((lane_units_of(bytes) - 1) / (SIZE_REQUEST_END / BLOCK_UNIT)))
         return cache_alloc(cache, bytes, lane->stream, out);
     return alloc_central(cache, lane, bytes, out);
 }
@@ -268,7 +270,7 @@ static inline bool serve(struct lane *lane, size_t bytes, void **out)
         return false;
     struct wallet *wallet = lane_wallet(lane, block);
     if (!wallet_spend(wallet, &amounts)) {
-        if (!purse_balance(&lane->purse, credit_class_of(units), &amounts))
+        if (!purse_balance(&lane->purse, lane_class(block), &amounts))
             return false;
         wallet_spend(wallet, &amounts);
     }
@@ -285,7 +287,7 @@ static __attribute__((noinline)) acre_status alloc_overdrawn(struct lane *lane, 
                                                              void **out)
 {
     int64_t units = (int64_t)lane_units_of(bytes), requested = (int64_t)bytes;
-    struct wallet *wallet = &lane->purse.wallets[credit_class_of((size_t)units)];
+    struct wallet *wallet = lane_wallet(lane, lane->bins[lane_bin((size_t)units)]);
 
     if (wallet->of[CREDIT_COUNT].credit >= 0) {
         if (wallet->of[CREDIT_UNITS].credit >= 0)
@@ -398,7 +400,7 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
 acre_status acre_cache_free(acre_cache *cache, void *pointer)
 {
     struct lane *lane = lane_current;
-    struct block *block = map_find_near(&cache->map, pointer);
+    struct block *block = LIKELY(cache) ? map_find_near(&cache->map, pointer) : NULL;
 
     if (UNLIKELY(!block))
         return free_slow(cache, pointer);

@@ -61,7 +61,7 @@ void lane_count(const struct lane *lane, int64_t count[CREDIT_CLASSES])
     for (int i = 0; i < LANE_BINS; i++)
         for (const struct block *block = lane->bins[i]; block != &lane_end;
              block = block->cached_next)
-            count[credit_class_of(block->units)]++;
+            count[lane_class(block)]++;
 }
 
 /* ---- Stopping ------------------------------------------------------------- */

@@ -85,17 +85,25 @@ static inline uint32_t lane_bin(size_t units)
     return LANE_EXACT_BINS + ((uint32_t)units * UINT32_C(0x9E3779B1) >> (32 - LANE_HASH_SHIFT));
 }
 
-/* Prepares a block that leaves its arena for lanes; units is its size. */
-static inline void lane_prepare(struct block *block, size_t units, struct arena *key)
+/* Prepares a block that leaves its arena for lanes. Its class is that of its pool,
+ * which is another than its size would have when memory was borrowed. */
+static inline void lane_prepare(struct block *block, size_t units, enum credit_class class,
+                                struct arena *key)
 {
     block->units = units;
     block->bin = lane_bin(units);
     block->wallet = (uint32_t)(offsetof(struct lane, purse.wallets) +
-                               (size_t)credit_class_of(units) * sizeof(struct wallet));
+                               (size_t)class * sizeof(struct wallet));
     atomic_store_explicit(&block->key, key, memory_order_relaxed);
 }
 
-/* The wallet that serves blocks of the size of block. */
+/* The class under which a block is counted. */
+static inline enum credit_class lane_class(const struct block *block)
+{
+    return block->pool->is_small ? CREDIT_SMALL : CREDIT_LARGE;
+}
+
+/* The wallet that serves a block. */
 static inline struct wallet *lane_wallet(struct lane *lane, const struct block *block)
 {
     return (struct wallet *)(void *)((char *)lane + block->wallet);

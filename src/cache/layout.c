@@ -178,14 +178,13 @@ struct sums {
     uint64_t free_count[3], events, oversize;
 };
 
-/* class is that of the pool, class_live the one that live statistics go to. */
-static void sum_block(struct sums *sums, int class, int class_live, const struct block *block)
+static void sum_block(struct sums *sums, int class, const struct block *block)
 {
-    const int classes[][2] = {{0, 0}, {class, class_live}};
+    const int classes[] = {0, class};
     int64_t bytes = (int64_t)block->bytes;
 
     for (int k = 0; k < 2; k++) {
-        int j = classes[k][0], i = classes[k][1];
+        int i = classes[k];
         acre_block_state state = state_of(block);
         bool is_live = state == ACRE_BLOCK_LIVE;
         bool is_active = is_live || state == ACRE_BLOCK_WAITING;
@@ -195,9 +194,9 @@ static void sum_block(struct sums *sums, int class, int class_live, const struct
         sums->active[i] += is_active;
         sums->active_bytes[i] += is_active ? bytes : 0;
         sums->requested[i] += is_active ? (int64_t)block->requested : 0;
-        sums->split[j] += is_split;
-        sums->split_bytes[j] += is_split ? bytes : 0;
-        sums->free_count[j] += block->state == BLOCK_FREE;
+        sums->split[i] += is_split;
+        sums->split_bytes[i] += is_split ? bytes : 0;
+        sums->free_count[i] += block->state == BLOCK_FREE;
     }
     sums->events += block->event_count;
     sums->oversize += block->is_oversize;
@@ -241,7 +240,6 @@ static bool check_sums(const acre_cache *cache, const struct sums *sums, const c
 static bool check_all(acre_cache *cache, const char **fact)
 {
     struct sums sums = {0};
-    bool is_torch = cache->policy->id == ACRE_POLICY_TORCH;
 
     LIST_FOR_EACH(link, &cache->segments) {
         const struct segment *segment = CONTAINER_OF(link, struct segment, link);
@@ -255,8 +253,7 @@ static bool check_all(acre_cache *cache, const char **fact)
         for (struct block *block = segment->first; block; block = block->next) {
             bool is_free = block->state == BLOCK_FREE;
             FACT(is_free || map_find(&cache->map, block->base) == block);
-            sum_block(&sums, class, is_torch ? class : block->bytes > SIZE_SMALL_MAX ? 2 : 1,
-                      block);
+            sum_block(&sums, class, block);
         }
     }
     return cache->policy->pool_check(&cache->small, fact) &&

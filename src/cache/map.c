@@ -41,9 +41,16 @@ static size_t leaf_index(uintptr_t address)
     return (address >> MAP_LEAF_SHIFT) & (MAP_ROOT_COUNT - 1);
 }
 
-static size_t unit_index(uintptr_t address)
+/* An address as seen by its root. */
+static uintptr_t in_root(uintptr_t address)
 {
-    return (address >> MAP_UNIT_SHIFT) & (MAP_LEAF_COUNT - 1);
+    return address & (((uintptr_t)1 << MAP_ROOT_SHIFT) - 1);
+}
+
+/* What a root holds for a leaf. */
+static uintptr_t shifted(const struct map_leaf *leaf, size_t index)
+{
+    return (uintptr_t)leaf - index * sizeof *leaf;
 }
 
 /* Makes the root of an address if it is missing. */
@@ -82,7 +89,9 @@ static acre_status leaf_make(struct map *map, uintptr_t address)
     if (!leaf)
         return ACRE_ERR_HOST_MEMORY;
     map->owned[map->owned_count++] = leaf;
-    atomic_store_explicit(&root->leaves[index], leaf, memory_order_release);
+    if (shifted(leaf, index) == 0) /* looks like none: keep it, and make another */
+        return leaf_make(map, address);
+    atomic_store_explicit(&root->leaves[index], shifted(leaf, index), memory_order_release);
     return ACRE_OK;
 }
 
@@ -104,31 +113,29 @@ acre_status map_reserve(struct map *map, const void *base, uint64_t bytes)
     return ACRE_OK;
 }
 
-/* The leaf of an address, or NULL when none was made. */
-static struct map_leaf *leaf_of(const struct map *map, uintptr_t address)
+/* The leaf of an address as its root holds it, or 0 when none was made. */
+static uintptr_t leaf_of(const struct map *map, uintptr_t address)
 {
     struct map_root *root = root_of(map, address);
 
     if (!root)
-        return NULL;
+        return 0;
     return atomic_load_explicit(&root->leaves[leaf_index(address)], memory_order_acquire);
 }
 
 struct block *map_find_far(const struct map *map, const void *pointer)
 {
-    uintptr_t address = (uintptr_t)pointer;
-    struct map_leaf *leaf = leaf_of(map, address);
+    uintptr_t address = (uintptr_t)pointer, leaf = leaf_of(map, address);
 
     if (!leaf)
         return NULL;
-    return atomic_load_explicit(&leaf->blocks[unit_index(address)], memory_order_acquire);
+    return atomic_load_explicit(map_slot(leaf, in_root(address)), memory_order_acquire);
 }
 
 _Atomic(struct block *) *map_entry_far(struct map *map, const void *base)
 {
-    uintptr_t address = (uintptr_t)base;
-    struct map_leaf *leaf = leaf_of(map, address);
+    uintptr_t address = (uintptr_t)base, leaf = leaf_of(map, address);
 
     CHECK(leaf && address % (1 << MAP_UNIT_SHIFT) == 0);
-    return &leaf->blocks[unit_index(address)];
+    return map_slot(leaf, in_root(address));
 }

@@ -11,6 +11,9 @@
  *   map->root ──► 2^20 leaf pointers (8 MiB of addresses, pages where touched)
  *   leaf      ──► 2^19 block pointers, one per 512-byte unit of 256 MiB
  *
+ * A root holds for each leaf not its address but where it would begin if it began
+ * with the unit of address 0 (map_slot), so that looking up needs no mask.
+ *
  * Reading takes no lock: a leaf, once published, stays until map_fini, and an
  * entry is one atomic word. What an entry points at must stay readable as long
  * as readers may look; blocks come from slabs that live as long as the cache.
@@ -46,10 +49,17 @@ struct map_leaf {
     _Atomic(struct block *) blocks[MAP_LEAF_COUNT];
 };
 
-/* Leaves of 2^48 bytes of addresses; NULL where nothing was reserved. */
+/* Leaves of 2^48 bytes of addresses, each shifted down by the size of all leaves
+ * before it; 0 where nothing was reserved. */
 struct map_root {
-    _Atomic(struct map_leaf *) leaves[MAP_ROOT_COUNT];
+    _Atomic uintptr_t leaves[MAP_ROOT_COUNT];
 };
+
+/* The entry of an address below 2^48 in a leaf as a root holds it. */
+static inline _Atomic(struct block *) *map_slot(uintptr_t leaf, uintptr_t address)
+{
+    return (_Atomic(struct block *) *)(leaf + (address >> MAP_UNIT_SHIFT) * sizeof(void *));
+}
 
 struct map {
     struct map_root *root; /* of addresses below 2^48; never NULL after init     */
@@ -78,12 +88,10 @@ static inline struct block *map_find_near(const struct map *map, const void *poi
 
     if (UNLIKELY(index >= MAP_ROOT_COUNT))
         return NULL;
-    const struct map_leaf *leaf =
-        atomic_load_explicit(&map->root->leaves[index], memory_order_acquire);
+    uintptr_t leaf = atomic_load_explicit(&map->root->leaves[index], memory_order_acquire);
     if (UNLIKELY(!leaf))
         return NULL;
-    index = (address >> MAP_UNIT_SHIFT) & (MAP_LEAF_COUNT - 1);
-    return atomic_load_explicit(&leaf->blocks[index], memory_order_acquire);
+    return atomic_load_explicit(map_slot(leaf, address), memory_order_acquire);
 }
 
 /* The block entered for the 512-byte unit around pointer, or NULL. The caller
@@ -103,10 +111,10 @@ static inline _Atomic(struct block *) *map_entry(struct map *map, const void *ba
 
     if (UNLIKELY(address >> MAP_ROOT_SHIFT))
         return map_entry_far(map, base);
-    struct map_leaf *leaf = atomic_load_explicit(
-        &map->root->leaves[address >> MAP_LEAF_SHIFT], memory_order_relaxed);
+    uintptr_t leaf = atomic_load_explicit(&map->root->leaves[address >> MAP_LEAF_SHIFT],
+                                          memory_order_relaxed);
     CHECK(leaf && address % (1 << MAP_UNIT_SHIFT) == 0);
-    return &leaf->blocks[(address >> MAP_UNIT_SHIFT) & (MAP_LEAF_COUNT - 1)];
+    return map_slot(leaf, address);
 }
 
 /* Enters a block at its base, inside a reserved range. */

@@ -46,6 +46,8 @@ struct policy {
     acre_status (*prepare)(acre_cache *cache, const struct request *request);
     /* A block that serves the request, taken out of the index; NULL: none. */
     struct block *(*find)(acre_cache *cache, const struct request *request);
+    /* As find, from another pool, when the device has nothing. NULL: never. */
+    struct block *(*borrow)(acre_cache *cache, const struct request *request);
     /* Whether to cut the request off that block, which is larger. */
     bool (*may_split)(const acre_cache *cache, const struct block *block, size_t rounded);
 

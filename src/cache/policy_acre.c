@@ -127,8 +127,8 @@ acre_status acre_alloc_locked(acre_cache *cache, struct arena *arena, struct req
     if (request->block)
         return ACRE_OK;
     status = engine_alloc_locked(cache, request);
-    if (status == ACRE_OK)
-        request->block->arena = arena;
+    if (status == ACRE_OK && !request->block->arena)
+        request->block->arena = arena; /* a segment of its own */
     return status;
 }
 
@@ -160,6 +160,16 @@ static struct block *acre_find(acre_cache *cache, const struct request *request)
     return arena ? bins_take(&arena->bins, request->rounded) : NULL;
 }
 
+/* Rather than fail, a request takes what the pool of the other class has free on
+ * its stream. */
+static struct block *acre_borrow(acre_cache *cache, const struct request *request)
+{
+    const struct pool *pool = request->pool->is_small ? &cache->large : &cache->small;
+    struct arena *arena = arena_find(pool, request->stream);
+
+    return arena ? bins_take(&arena->bins, request->rounded) : NULL;
+}
+
 static bool acre_may_split(const acre_cache *cache, const struct block *block, size_t rounded)
 {
     (void)cache;
@@ -175,7 +185,7 @@ static void acre_admit(acre_cache *cache, struct block *block)
     if (!block->arena)
         block->arena = arena_find(block->pool, block->stream);
     CHECK(block->arena);
-    lane_prepare(block, block->bytes / BLOCK_UNIT, block->arena->key);
+    lane_prepare(block, block->bytes / BLOCK_UNIT, lane_class(block), block->arena->key);
     front_account_locked(cache->front, NULL, block);
     block_tag_live(block);
 }
@@ -185,15 +195,14 @@ static void acre_dismiss(acre_cache *cache, bool is_small, size_t bytes, size_t 
 {
     struct amounts amounts = credit_amounts(bytes / BLOCK_UNIT, requested);
 
-    (void)is_small;
     if (is_waiting)
-        credit_wait(&cache->front->credit, credit_class_of(bytes / BLOCK_UNIT), &amounts);
+        credit_wait(&cache->front->credit, is_small ? CREDIT_SMALL : CREDIT_LARGE, &amounts);
 }
 
 static void acre_retire(acre_cache *cache, struct block *block)
 {
     struct amounts amounts = credit_amounts(block->units, block->requested);
-    enum credit_class class = credit_class_of(block->units);
+    enum credit_class class = lane_class(block);
 
     if (block->state == BLOCK_WAITING)
         credit_retire(&cache->front->credit, class, &amounts);
@@ -290,6 +299,7 @@ const struct policy policy_acre = {
     .first = arena_first,
     .next = arena_next,
     .find = acre_find,
+    .borrow = acre_borrow,
     .may_split = acre_may_split,
     .admit = acre_admit,
     .dismiss = acre_dismiss,
