@@ -348,7 +348,7 @@ static void lockstep(void)
             size_t bytes = 1 + (r >> 20) % spread;
             struct lockstep *step = &held[held_count++];
             step->bytes = bytes;
-            step->pointer = lab_alloc_on(&shared, bytes, (int)(r >> 10) % 3);
+            step->pointer = lab_alloc_on(&shared, bytes, (int)((r >> 10) % 3));
             stats_live_add(&oracle, bytes <= MIB, round_up(bytes, 512), bytes);
         } else {
             int at = (int)((r >> 20) % (uint64_t)held_count);
@@ -464,7 +464,7 @@ TEST(random_work_has_exact_statistics_and_peaks)
         uint64_t r = t_random(&seed);
         if (live_count < 400 && (live_count == 0 || r % 100 < 50)) {
             size_t bytes = 1 + (r >> 24) % (r & 256 ? 3000 : 6 * MIB);
-            void *pointer = lab_alloc_on(&lab, bytes, (int)(r >> 16) % 3);
+            void *pointer = lab_alloc_on(&lab, bytes, (int)((r >> 16) % 3));
             live[live_count++] = (struct piece){pointer, bytes, 0};
             stats_live_add(&oracle, bytes <= MIB, round_up(bytes, 512), bytes);
         } else {
