@@ -175,12 +175,12 @@ void acre_cache_destroy(acre_cache *cache)
 
 acre_policy acre_cache_policy(const acre_cache *cache)
 {
-    return cache->policy->id;
+    return cache ? cache->policy->id : ACRE_POLICY_DEFAULT;
 }
 
 acre_device *acre_cache_device(const acre_cache *cache)
 {
-    return cache->device;
+    return cache ? cache->device : NULL;
 }
 
 /* ---- Allocating --------------------------------------------------------------- */

@@ -364,7 +364,7 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
 {
     struct lane *lane = lane_current;
 
-    if (UNLIKELY(lane->stream != stream))
+    if (UNLIKELY(lane->stream != stream || !out))
         return alloc_other(cache, bytes, stream, out);
     lane_enter(lane);
     if (UNLIKELY(atomic_load_explicit(&lane->cache, memory_order_acquire) != cache)) {

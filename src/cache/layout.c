@@ -275,6 +275,8 @@ acre_status acre_cache_check(acre_cache *cache)
 {
     const char *fact;
 
+    if (!cache)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_check: a cache is needed");
     quick_lock_take(&cache->lock);
     bool holds = engine_check_locked(cache, &fact);
     quick_lock_drop(&cache->lock);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Public calls that set and read limits, options, statistics and observers. */
+/* Public calls that set and read limits, options, statistics and observers.
+ *
+ * A NULL cache is refused where there is a status to say so; elsewhere nothing
+ * happens and what is read is that of no cache. */
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"
@@ -10,8 +13,15 @@
 #include <math.h>
 #include <stdio.h>
 
+static acre_status refuse(const char *call)
+{
+    return status_fail(ACRE_ERR_INVALID, "%s: an argument is NULL", call);
+}
+
 void acre_cache_enable(acre_cache *cache, bool enabled)
 {
+    if (!cache)
+        return;
     quick_lock_take(&cache->lock);
     atomic_store(&cache->is_enabled, enabled);
     if (cache->policy->enable)
@@ -21,7 +31,7 @@ void acre_cache_enable(acre_cache *cache, bool enabled)
 
 bool acre_cache_is_enabled(const acre_cache *cache)
 {
-    return atomic_load_explicit(&cache->is_enabled, memory_order_relaxed) &&
+    return cache && atomic_load_explicit(&cache->is_enabled, memory_order_relaxed) &&
            !cache->is_forbidden;
 }
 
@@ -29,6 +39,8 @@ bool acre_cache_is_enabled(const acre_cache *cache)
 
 void acre_cache_limit_set(acre_cache *cache, uint64_t bytes)
 {
+    if (!cache)
+        return;
     quick_lock_take(&cache->lock);
     cache->limit_bytes = bytes;
     quick_lock_drop(&cache->lock);
@@ -36,6 +48,8 @@ void acre_cache_limit_set(acre_cache *cache, uint64_t bytes)
 
 uint64_t acre_cache_limit_get(acre_cache *cache)
 {
+    if (!cache)
+        return ACRE_CACHE_NO_LIMIT;
     quick_lock_take(&cache->lock);
     uint64_t bytes = cache->limit_bytes;
     quick_lock_drop(&cache->lock);
@@ -44,6 +58,8 @@ uint64_t acre_cache_limit_get(acre_cache *cache)
 
 acre_status acre_cache_memory_fraction_set(acre_cache *cache, double fraction)
 {
+    if (!cache)
+        return refuse("acre_cache_memory_fraction_set");
     if (!(fraction >= 0 && fraction <= 1))
         return status_fail(ACRE_ERR_RANGE,
                            "invalid fraction %g: a share of the device is within [0, 1]",
@@ -69,7 +85,7 @@ acre_status acre_cache_conf_set(acre_cache *cache, const char *text)
     uint64_t given = 0;
 
     if (!cache || !text)
-        return status_fail(ACRE_ERR_INVALID, "acre_cache_conf_set: an argument is NULL");
+        return refuse("acre_cache_conf_set");
     char *copy = heap_strdup(text);
     if (!copy)
         return ACRE_ERR_HOST_MEMORY;
@@ -89,6 +105,8 @@ acre_status acre_cache_conf_set(acre_cache *cache, const char *text)
 
 int acre_cache_conf_get(acre_cache *cache, char *buffer, size_t bytes)
 {
+    if (!cache)
+        return snprintf(buffer, bytes, "%s", "");
     quick_lock_take(&cache->lock);
     int length = snprintf(buffer, bytes, "%s", cache->conf_text);
     quick_lock_drop(&cache->lock);
@@ -100,7 +118,7 @@ int acre_cache_conf_get(acre_cache *cache, char *buffer, size_t bytes)
 acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats)
 {
     if (!cache || !stats)
-        return status_fail(ACRE_ERR_INVALID, "acre_cache_stats_get: an argument is NULL");
+        return refuse("acre_cache_stats_get");
     quick_lock_take(&cache->lock);
     if (cache->policy->settle)
         cache->policy->settle(cache);
@@ -116,6 +134,8 @@ acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats)
 
 static void reset(acre_cache *cache, void (*fn)(acre_cache_stats *))
 {
+    if (!cache)
+        return;
     quick_lock_take(&cache->lock);
     if (cache->policy->settle)
         cache->policy->settle(cache);
@@ -137,10 +157,12 @@ void acre_cache_stats_reset_accumulated(acre_cache *cache)
 
 acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
 {
-    const struct pool *const pools[] = {&cache->small, &cache->large};
-    struct acre_device *device = cache->device;
     uint64_t total;
 
+    if (!cache || !largest)
+        return refuse("acre_cache_info");
+    const struct pool *const pools[] = {&cache->small, &cache->large};
+    struct acre_device *device = cache->device;
     if (*largest == 0) {
         acre_status status =
             device->ops->memory_info(device->self, device->index, largest, &total);
@@ -160,20 +182,32 @@ acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
 
 /* ---- Observers ------------------------------------------------------------------------ */
 
-static acre_status add(acre_cache *cache, struct observers **list, void (*fn)(void), void *arg)
+/* The lists of observers, by where they stand in a cache. */
+enum { OOM = offsetof(acre_cache, oom_observers),
+       REJECTION = offsetof(acre_cache, rejection_observers),
+       RECLAIMER = offsetof(acre_cache, reclaimers) };
+
+static struct observers **list_at(acre_cache *cache, size_t offset)
 {
-    if (!fn)
-        return status_fail(ACRE_ERR_INVALID, "an observer without a function");
+    return (struct observers **)(void *)((char *)cache + offset);
+}
+
+static acre_status add(acre_cache *cache, size_t offset, void (*fn)(void), void *arg)
+{
+    if (!cache || !fn)
+        return status_fail(ACRE_ERR_INVALID, "an observer needs a cache and a function");
     quick_lock_take(&cache->lock);
-    acre_status status = observers_add(list, fn, arg);
+    acre_status status = observers_add(list_at(cache, offset), fn, arg);
     quick_lock_drop(&cache->lock);
     return status;
 }
 
-static void take_out(acre_cache *cache, struct observers **list, void (*fn)(void), void *arg)
+static void take_out(acre_cache *cache, size_t offset, void (*fn)(void), void *arg)
 {
+    if (!cache)
+        return;
     quick_lock_take(&cache->lock);
-    acre_status status = observers_remove(list, fn, arg);
+    acre_status status = observers_remove(list_at(cache, offset), fn, arg);
     quick_lock_drop(&cache->lock);
     if (status != ACRE_OK)
         log_line(ACRE_LOG_ERROR, "an observer could not be removed: no host memory");
@@ -181,32 +215,32 @@ static void take_out(acre_cache *cache, struct observers **list, void (*fn)(void
 
 acre_status acre_cache_oom_observer_add(acre_cache *cache, acre_cache_oom_fn fn, void *arg)
 {
-    return add(cache, &cache->oom_observers, (void (*)(void))fn, arg);
+    return add(cache, OOM, (void (*)(void))fn, arg);
 }
 
 void acre_cache_oom_observer_remove(acre_cache *cache, acre_cache_oom_fn fn, void *arg)
 {
-    take_out(cache, &cache->oom_observers, (void (*)(void))fn, arg);
+    take_out(cache, OOM, (void (*)(void))fn, arg);
 }
 
 acre_status acre_cache_rejection_observer_add(acre_cache *cache, acre_cache_rejection_fn fn,
                                               void *arg)
 {
-    return add(cache, &cache->rejection_observers, (void (*)(void))fn, arg);
+    return add(cache, REJECTION, (void (*)(void))fn, arg);
 }
 
 void acre_cache_rejection_observer_remove(acre_cache *cache, acre_cache_rejection_fn fn,
                                           void *arg)
 {
-    take_out(cache, &cache->rejection_observers, (void (*)(void))fn, arg);
+    take_out(cache, REJECTION, (void (*)(void))fn, arg);
 }
 
 acre_status acre_cache_reclaimer_add(acre_cache *cache, acre_cache_reclaim_fn fn, void *arg)
 {
-    return add(cache, &cache->reclaimers, (void (*)(void))fn, arg);
+    return add(cache, RECLAIMER, (void (*)(void))fn, arg);
 }
 
 void acre_cache_reclaimer_remove(acre_cache *cache, acre_cache_reclaim_fn fn, void *arg)
 {
-    take_out(cache, &cache->reclaimers, (void (*)(void))fn, arg);
+    take_out(cache, RECLAIMER, (void (*)(void))fn, arg);
 }

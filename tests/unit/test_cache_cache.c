@@ -230,6 +230,70 @@ TEST(bad_arguments_of_creation)
     fake_destroy(fake);
 }
 
+static void on_oom(void *arg, int device, uint64_t bytes, uint64_t limit, uint64_t free_bytes)
+{
+    (void)arg, (void)device, (void)bytes, (void)limit, (void)free_bytes;
+}
+
+/* Every call without what it needs, with a warm thread cache. */
+static void call_without_arguments(acre_policy policy)
+{
+    acre_cache_config config = {.struct_size = sizeof config, .policy = policy};
+    struct lab lab;
+    void *pointer;
+    uint64_t bytes;
+    char text[8];
+
+    lab_open_with(&lab, NULL, &config);
+    lab_free(&lab, lab_alloc(&lab, 1000));
+    pointer = lab_alloc(&lab, 1000);
+    EXPECT_EQ(acre_cache_alloc(lab.cache, 1000, fake_stream(0), NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_alloc(NULL, 1000, fake_stream(0), &pointer), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_free(NULL, pointer), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_record_stream(NULL, pointer, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_alloc_at(NULL, 512, NULL, pointer), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_empty(NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_base(NULL, pointer, &pointer, &bytes), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_block_bytes(lab.cache, pointer, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_block_bytes(NULL, pointer, &bytes), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_info(NULL, &bytes), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_info(lab.cache, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_memory_fraction_set(NULL, 0.5), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_conf_set(NULL, ""), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_conf_set(lab.cache, NULL), ACRE_ERR_INVALID);
+    EXPECT_GE(acre_cache_conf_get(lab.cache, NULL, 0), 0);
+    EXPECT_GE(acre_cache_conf_get(lab.cache, text, sizeof text), 0);
+    EXPECT_EQ(acre_cache_stats_get(lab.cache, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_stats_get(NULL, &lab.stats), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_oom_observer_add(lab.cache, NULL, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_rejection_observer_add(lab.cache, NULL, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_reclaimer_add(lab.cache, NULL, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_layout_create(lab.cache, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_dump(lab.cache, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_check(NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_oom_observer_add(NULL, on_oom, NULL), ACRE_ERR_INVALID);
+    acre_cache_oom_observer_remove(NULL, on_oom, NULL);
+    acre_cache_enable(NULL, true);
+    EXPECT(!acre_cache_is_enabled(NULL));
+    EXPECT(!acre_cache_device(NULL));
+    EXPECT_EQ(acre_cache_policy(NULL), ACRE_POLICY_DEFAULT);
+    acre_cache_limit_set(NULL, 1);
+    EXPECT(acre_cache_limit_get(NULL) == ACRE_CACHE_NO_LIMIT);
+    EXPECT(acre_cache_memory_fraction_get(NULL) == 1);
+    EXPECT_EQ(acre_cache_conf_get(NULL, text, sizeof text), 0);
+    acre_cache_stats_reset_peak(NULL);
+    acre_cache_stats_reset_accumulated(NULL);
+    acre_cache_layout_destroy(NULL);
+    lab_free(&lab, pointer);
+    lab_close(&lab);
+}
+
+TEST(calls_without_arguments)
+{
+    call_without_arguments(ACRE_POLICY_TORCH);
+    call_without_arguments(ACRE_POLICY_ACRE);
+}
+
 TEST(fields_of_the_configuration)
 {
     struct fake *fake = fake_create(NULL);
