@@ -19,60 +19,16 @@ struct worker {
     double begin, end;
 };
 
-/* Pairs on memory of the device. */
-static void run_cache(acre_cache *cache, void *stream, uint64_t pairs)
-{
-    for (uint64_t i = 0; i < pairs; i++) {
-        void *pointer;
-        if (acre_cache_alloc(cache, size, stream, &pointer) != ACRE_OK)
-            abort();
-        if (acre_cache_free(cache, pointer) != ACRE_OK)
-            abort();
-    }
-}
-
-/* The same with malloc, of whichever library it is. The pointers go through
- * volatile variables so that the compiler cannot leave the calls out. */
-static void run_malloc(uint64_t pairs)
-{
-    for (uint64_t i = 0; i < pairs; i++) {
-        void *volatile pointer = malloc(size);
-        if (!pointer)
-            abort();
-        free(pointer);
-    }
-}
-
 static void *work(void *arg)
 {
     struct worker *worker = arg;
 
-    if (worker->cache)
-        run_cache(worker->cache, worker->stream, 100);
-    else
-        run_malloc(100);
+    measure_pairs(worker->cache, worker->stream, size, 100);
     pthread_barrier_wait(worker->start);
-    worker->begin = bench_seconds();
-    if (worker->cache)
-        run_cache(worker->cache, worker->stream, count);
-    else
-        run_malloc(count);
-    worker->end = bench_seconds();
+    worker->begin = measure_seconds();
+    measure_pairs(worker->cache, worker->stream, size, count);
+    worker->end = measure_seconds();
     return NULL;
-}
-
-/* Allocates the blocks that stay. */
-static void make_live(acre_cache *cache, void *stream)
-{
-    uint64_t bytes = size <= 1 << 20 ? size : 1 << 20;
-    void *pointer;
-
-    for (uint64_t i = 0; i < live; i++) {
-        if (!cache && !malloc(bytes))
-            abort();
-        if (cache)
-            bench_require(acre_cache_alloc(cache, bytes, stream, &pointer), "live blocks");
-    }
 }
 
 /* Seconds from the first begin to the last end. */
@@ -88,7 +44,8 @@ static double run_threads(acre_cache *cache)
         void *stream = cache && i ? bench_stream(cache) : NULL;
         workers[i] = (struct worker){.cache = cache, .stream = stream, .start = &start};
     }
-    make_live(cache, NULL);
+    if (!measure_live(cache, NULL, size, live))
+        bench_require(ACRE_ERR_DEVICE_MEMORY, "live blocks");
     for (uint64_t i = 1; i < threads; i++)
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
             exit(1);
@@ -115,7 +72,7 @@ static void report(double seconds, const double *peers)
                pairs, (unsigned long long)threads, seconds, ns, pairs / seconds);
         for (int i = 0; i < 3; i++)
             if (peers[i] >= 0)
-                printf(", \"%s_ns_per_pair\": %.3f", bench_peers[i].name, peers[i]);
+                printf(", \"%s_ns_per_pair\": %.3f", measure_peers[i].name, peers[i]);
         printf("}\n");
         return;
     }
@@ -125,7 +82,7 @@ static void report(double seconds, const double *peers)
            (unsigned long long)threads, ns, pairs / seconds / 1e6);
     for (int i = 0; i < 3; i++)
         if (peers[i] >= 0)
-            printf("  %-10s %8.2f ns per malloc and free\n", bench_peers[i].name, peers[i]);
+            printf("  %-10s %8.2f ns per malloc and free\n", measure_peers[i].name, peers[i]);
 }
 
 int main(int argc, char **argv)
@@ -159,7 +116,7 @@ int main(int argc, char **argv)
     acre_cache *cache = bench_cache(policy);
     double seconds = run_threads(cache);
     for (int i = 0; !is_alone && i < 3; i++)
-        peers[i] = bench_peer_run(&bench_peers[i], argc, argv);
+        peers[i] = measure_peer_run(&measure_peers[i], argc, argv);
     report(seconds, peers);
     acre_cache_destroy(cache);
     return 0;

@@ -19,7 +19,8 @@ enum {
 #define CLI_COMMANDS(X)                                                        \
     X(demo, "a tour on the reference device; writes report.html")             \
     X(replay, "recorded allocations through a policy: what they need")         \
-    X(devices, "what this machine offers")
+    X(devices, "what this machine offers")                                     \
+    X(bench, "figures of this machine, beside host allocators")
 
 #define CLI_DECLARE(name, summary) int cmd_##name(int argc, char **argv);
 CLI_COMMANDS(CLI_DECLARE)
