@@ -291,7 +291,7 @@ static void close_sides(void)
 
 static void run_model(acre_policy which, const char *conf, bool is_exact)
 {
-    uint64_t steps = t_count(100000, 5000000);
+    uint64_t steps = t_count(100000, 5000000 / t_slowness());
 
     random_state = t_seed();
     policy = which;

@@ -73,6 +73,24 @@ uint64_t t_count(uint64_t small, uint64_t large)
     return is_short && *is_short == '1' && small >= 80 ? small / 8 : small;
 }
 
+#if defined(__has_feature)
+#define HAS_FEATURE(name) __has_feature(name)
+#else
+#define HAS_FEATURE(name) 0
+#endif
+
+unsigned t_slowness(void)
+{
+#if ACRE_CHECK >= 2
+    return 50;
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                       \
+    HAS_FEATURE(address_sanitizer) || HAS_FEATURE(thread_sanitizer)
+    return 10;
+#else
+    return 1;
+#endif
+}
+
 const char *t_shared(const char *name)
 {
     static char path[4096];

@@ -40,6 +40,10 @@ uint64_t t_random(uint64_t *state);
 /* The count a test runs: the small one, the large one under ACRE_TEST_LONG=1, an eighth
  * of the small one (unless below ten) under ACRE_TEST_SHORT=1, which sanitizers use. */
 uint64_t t_count(uint64_t small, uint64_t large);
+/* How many times longer this build takes for a step that the library checks: 1,
+ * 10 with a sanitizer, 50 where every structure is walked after every call.
+ * Millions of such steps are divided by it; the plain build takes them all. */
+unsigned t_slowness(void);
 /* Path of a file below ../shared (ACRE_SHARED overrides), or NULL when absent. */
 const char *t_shared(const char *name);
 /* Open descriptors, mappings and threads of this process, for leak tests. */
