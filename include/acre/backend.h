@@ -386,6 +386,7 @@ ACRE_API acre_status acre_backend_register(const acre_backend_desc *desc,
 
 /** Unregisters a backend and calls its destroy. NULL is accepted.
  *
+ * One that is not registered, or not any more, is left alone (and a log line).
  * Streams of its pools are destroyed before, a masquerade ends. The caller
  * makes sure that nothing uses its devices any more. A built-in backend starts
  * anew at its next use.

@@ -311,7 +311,8 @@ ACRE_API acre_status acre_stream_synchronize(acre_stream stream);
 ACRE_API acre_status acre_stream_priority(acre_stream stream, int *out);
 /** type<<56 | index<<48 | low 48 bits of the id. */
 ACRE_API uint64_t acre_stream_hash(acre_stream stream);
-/** Writes "stream ID on device NAME:INDEX" and returns the length as snprintf. */
+/** Writes "stream ID on device NAME:INDEX" and returns the length as snprintf; a NULL
+ *  buffer is measured only. */
 ACRE_API int acre_stream_text(acre_stream stream, char *buffer, size_t bytes);
 
 /* ---- Guards ---------------------------------------------------------------- */

@@ -40,7 +40,7 @@ ACRE_BEGIN_DECLS
 
 /** Philox4x32-10 as a stream of 32-bit words. Lives where the user puts it.
  *
- * Threads: one at a time per engine.
+ * Threads: one at a time per engine. Calls with NULL do nothing, draws answer 0.
  */
 typedef struct acre_philox {
     uint32_t key[2];     /**< Low and high half of the seed.                          */
@@ -110,10 +110,10 @@ ACRE_API acre_status acre_generator_default(acre_device_type type, int index,
  *  that count what they leave behind. */
 ACRE_API void acre_generator_default_clear(void);
 
-/** The engine of a generator. */
+/** The engine of a generator; 0 for NULL. */
 ACRE_API acre_generator_kind acre_generator_kind_of(const acre_generator *generator);
 
-/** The device label of a generator. */
+/** The device label of a generator; index -1 for NULL. */
 ACRE_API acre_device_id acre_generator_device(const acre_generator *generator);
 
 /** Sets the seed. Philox: the offset becomes 0. mt19937: uses the low 32 bits
@@ -144,7 +144,7 @@ ACRE_API acre_status acre_generator_set_offset(acre_generator *generator, uint64
 ACRE_API acre_status acre_generator_advance(acre_generator *generator, uint64_t words,
                                             uint64_t *out_offset);
 
-/** Bytes that acre_generator_get_state() writes. */
+/** Bytes that acre_generator_get_state() writes; 0 for NULL. */
 ACRE_API size_t acre_generator_state_bytes(const acre_generator *generator);
 
 /** Writes the state; @p bytes is acre_generator_state_bytes().

@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "base/status.h"
 
 #include <ctype.h>
@@ -133,13 +134,21 @@ static acre_backend *find(const char *name)
     return backend;
 }
 
-int backend_is_registered(const acre_backend *backend)
+static int is_registered_locked(const acre_backend *backend)
 {
     int is_there = 0;
 
-    lock_take(&registry_lock);
     LIST_FOR_EACH(it, &backends)
         is_there |= CONTAINER_OF(it, acre_backend, link) == backend;
+    return is_there;
+}
+
+int backend_is_registered(const acre_backend *backend)
+{
+    int is_there;
+
+    lock_take(&registry_lock);
+    is_there = is_registered_locked(backend);
     lock_drop(&registry_lock);
     return is_there;
 }
@@ -450,8 +459,13 @@ void acre_backend_unregister(acre_backend *backend)
 
     if (!backend)
         return;
-    CHECK(backend_is_registered(backend));
     lock_take(&registry_lock);
+    if (!is_registered_locked(backend)) {
+        lock_drop(&registry_lock);
+        log_line(ACRE_LOG_WARN, "acre_backend_unregister: %p is not a registered backend",
+                 (void *)backend);
+        return;
+    }
     list_remove(&backend->link);
     slots_update_locked();
     lock_drop(&registry_lock);

@@ -115,6 +115,6 @@ int acre_masquerade_text(acre_backend *backend, acre_stream shown, char *buffer,
         return acre_stream_text(shown, buffer, bytes);
     inner.type = (int32_t)inner_type(backend);
     acre_stream_text(inner, inner_text, sizeof inner_text);
-    return snprintf(buffer, bytes, "%s (masquerading as %s)", inner_text,
+    return snprintf(buffer, buffer ? bytes : 0, "%s (masquerading as %s)", inner_text,
                     acre_device_type_name((acre_device_type)backend->shown));
 }

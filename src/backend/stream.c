@@ -464,6 +464,6 @@ uint64_t acre_stream_hash(acre_stream stream)
 
 int acre_stream_text(acre_stream stream, char *buffer, size_t bytes)
 {
-    return snprintf(buffer, bytes, "stream %lld on device %s:%d", (long long)stream.id,
+    return snprintf(buffer, buffer ? bytes : 0, "stream %lld on device %s:%d", (long long)stream.id,
                     acre_device_type_name((acre_device_type)stream.type), stream.index);
 }

@@ -138,12 +138,12 @@ acre_status acre_generator_share(acre_generator *generator, acre_generator **out
 
 acre_generator_kind acre_generator_kind_of(const acre_generator *generator)
 {
-    return generator->state->kind;
+    return generator ? generator->state->kind : (acre_generator_kind)0;
 }
 
 acre_device_id acre_generator_device(const acre_generator *generator)
 {
-    return generator->device;
+    return generator ? generator->device : (acre_device_id){ACRE_DEVICE_CPU, -1};
 }
 
 /* ---- Seed and offset ----------------------------------------------------------- */
@@ -311,6 +311,8 @@ acre_status acre_generator_advance(acre_generator *generator, uint64_t words,
 
 size_t acre_generator_state_bytes(const acre_generator *generator)
 {
+    if (!generator)
+        return 0;
     return generator->state->kind == ACRE_GENERATOR_MT19937 ? ACRE_MT19937_STATE_BYTES
                                                             : ACRE_PHILOX_STATE_BYTES;
 }

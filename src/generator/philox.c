@@ -15,9 +15,12 @@ static const uint32_t key_steps[2] = {0x9E3779B9u, 0xBB67AE85u};
 
 void acre_philox_block(const uint32_t counter[4], const uint32_t key[2], uint32_t out_words[4])
 {
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    uint32_t k0 = key[0], k1 = key[1];
+    uint32_t c0, c1, c2, c3, k0, k1;
 
+    if (!counter || !key || !out_words)
+        return;
+    c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    k0 = key[0], k1 = key[1];
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t low = (uint64_t)multipliers[0] * c0;
         uint64_t high = (uint64_t)multipliers[1] * c2;
@@ -61,6 +64,8 @@ static void counter_add(uint32_t counter[4], uint64_t blocks)
 void acre_philox_init(acre_philox *engine, uint64_t seed, uint64_t subsequence,
                       uint64_t block_offset)
 {
+    if (!engine)
+        return;
     *engine = (acre_philox){.position = 0};
     split(seed, &engine->key[0], &engine->key[1]);
     split(block_offset, &engine->counter[0], &engine->counter[1]);
@@ -71,6 +76,8 @@ uint32_t acre_philox_next(acre_philox *engine)
 {
     uint32_t word;
 
+    if (!engine)
+        return 0;
     if (engine->position == 0)
         acre_philox_block(engine->counter, engine->key, engine->words);
     word = engine->words[engine->position++];
@@ -83,6 +90,8 @@ uint32_t acre_philox_next(acre_philox *engine)
 
 void acre_philox_skip(acre_philox *engine, uint64_t blocks)
 {
+    if (!engine)
+        return;
     counter_add(engine->counter, blocks);
     if (engine->position != 0)
         acre_philox_block(engine->counter, engine->key, engine->words);
