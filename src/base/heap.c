@@ -36,14 +36,21 @@ static void *counted(void *memory, size_t bytes)
     return memory;
 }
 
+/* More than any object may have is refused here: allocators differ in what they make of
+ * it, and those of sanitizers end the process. */
+static int refuses(size_t bytes)
+{
+    return must_fail() || bytes > PTRDIFF_MAX;
+}
+
 void *heap_alloc(size_t bytes)
 {
-    return counted(must_fail() ? NULL : malloc(bytes ? bytes : 1), bytes);
+    return counted(refuses(bytes) ? NULL : malloc(bytes ? bytes : 1), bytes);
 }
 
 void *heap_zalloc(size_t bytes)
 {
-    return counted(must_fail() ? NULL : calloc(1, bytes ? bytes : 1), bytes);
+    return counted(refuses(bytes) ? NULL : calloc(1, bytes ? bytes : 1), bytes);
 }
 
 void *heap_array(size_t count, size_t bytes)
@@ -59,7 +66,7 @@ void *heap_aligned(size_t alignment, size_t bytes)
 {
     void *memory = NULL;
 
-    if (must_fail() || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
+    if (refuses(bytes) || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
         return counted(NULL, bytes);
     memset(memory, 0, bytes);
     return counted(memory, bytes);
@@ -69,7 +76,7 @@ void *heap_realloc(void *old, size_t bytes)
 {
     if (!old)
         return heap_alloc(bytes);
-    void *memory = must_fail() ? NULL : realloc(old, bytes ? bytes : 1);
+    void *memory = refuses(bytes) ? NULL : realloc(old, bytes ? bytes : 1);
     if (!memory)
         return counted(NULL, bytes);
     return memory;

@@ -35,6 +35,17 @@ TEST(refuses_an_overflowing_array)
     EXPECT(!heap_array(SIZE_MAX / 2, 3));
 }
 
+TEST(refuses_more_than_any_object_has)
+{
+    char *piece = heap_alloc(1);
+
+    EXPECT_PTR_EQ(heap_alloc(SIZE_MAX), NULL);
+    EXPECT_PTR_EQ(heap_zalloc(SIZE_MAX), NULL);
+    EXPECT_PTR_EQ(heap_aligned(64, SIZE_MAX), NULL);
+    EXPECT_PTR_EQ(heap_realloc(piece, SIZE_MAX), NULL);
+    heap_free(piece);
+}
+
 TEST(realloc_keeps_the_old_piece_on_failure)
 {
     char *a = heap_strdup("kept");
