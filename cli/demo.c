@@ -4,6 +4,7 @@
 #include "cli/tour.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct stop {
@@ -19,19 +20,39 @@ static int print_help(void)
 {
     fputs("usage: acre demo [-o FOLDER]\n\n"
           "A tour of what the library does, on a device made of host memory: no accelerator\n"
-          "is needed. It checks what it shows and ends by writing report.html.\n\n"
+          "is needed. It checks what it shows and ends by writing report.html.\n"
+          "ACRE_SIM sets up the device, two or more that hold contents: the tour copies.\n\n"
           "  -o FOLDER  where report.html goes; the current folder by default\n\n"
           "Example:\n"
-          "  acre demo -o /var/tmp\n", stdout);
+          "  acre demo -o /var/tmp\n"
+          "  ACRE_SIM=fail:alloc@3 acre demo   what a failing driver looks like\n", stdout);
     return CLI_DONE;
 }
 
-static bool run_tour(struct tour *tour)
+/* The device of the tour, as ACRE_SIM wants it; false when the tour cannot run on that. */
+static bool read_config(acre_sim_config *config)
 {
-    acre_sim_config config = {.struct_size = sizeof config, .name = "demo"};
+    const char *text = getenv("ACRE_SIM");
+
+    *config = (acre_sim_config){.struct_size = sizeof *config, .name = "demo"};
+    if (text && acre_sim_parse(text, config) != ACRE_OK) {
+        fprintf(stderr, "acre demo: %s\n", acre_last_error());
+        return false;
+    }
+    if (config->devices == 1 || config->dry) {
+        fprintf(stderr, "acre demo: ACRE_SIM=%s: the tour needs two devices that hold contents; "
+                "set devices:2,dry:0\n", text);
+        return false;
+    }
+    return true;
+}
+
+static bool run_tour(struct tour *tour, const acre_sim_config *config)
+{
     bool is_fine;
 
-    TRY(acre_sim_create(&config, &tour->backend));
+    tour->limit_bytes = config->limit_bytes;
+    TRY(acre_sim_create(config, &tour->backend));
     is_fine = acre_backend_device(tour->backend, 0, &tour->device[0]) == ACRE_OK
            && acre_backend_device(tour->backend, 1, &tour->device[1]) == ACRE_OK;
     for (size_t i = 0; is_fine && i < sizeof stops / sizeof *stops; i++) {
@@ -49,6 +70,7 @@ static bool run_tour(struct tour *tour)
 int cmd_demo(int argc, char **argv)
 {
     struct tour tour = {0};
+    acre_sim_config config;
     const char *folder = ".";
 
     for (int i = 1; i < argc; i++) {
@@ -62,10 +84,12 @@ int cmd_demo(int argc, char **argv)
                 "see acre demo --help\n", argv[i]);
         return CLI_BAD;
     }
+    if (!read_config(&config))
+        return CLI_BAD;
     tour.report = report_open(folder, "Acre: memory for any accelerator");
     if (!tour.report)
         return CLI_BAD;
-    if (!run_tour(&tour)) {
+    if (!run_tour(&tour, &config)) {
         report_close(tour.report);
         return CLI_NO;
     }

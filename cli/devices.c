@@ -23,6 +23,9 @@ static const char *const capability_names[] = {
 /* Whether a configuration string was refused: then the answer is bad input. */
 static bool config_is_bad;
 
+/* Whether a device did not answer. */
+static bool device_is_silent;
+
 /* Why a backend cannot be used, or NULL when it can. The text is valid until
  * the next failing call. */
 static const char *backend_open(const char *name, acre_backend **out)
@@ -43,9 +46,12 @@ static bool device_read(acre_backend *backend, int index, acre_device **out,
     uint64_t total;
 
     memset(info, 0, sizeof *info);
-    return acre_backend_device(backend, index, out) == ACRE_OK
+    if (acre_backend_device(backend, index, out) == ACRE_OK
         && acre_device_info_get(*out, info) == ACRE_OK
-        && acre_device_memory(*out, bytes_free, &total) == ACRE_OK;
+        && acre_device_memory(*out, bytes_free, &total) == ACRE_OK)
+        return true;
+    device_is_silent = true;
+    return false;
 }
 
 static void print_device(acre_backend *backend, int index)
@@ -163,5 +169,5 @@ int cmd_devices(int argc, char **argv)
         print_json();
     else
         print_text();
-    return config_is_bad ? CLI_BAD : CLI_DONE;
+    return config_is_bad ? CLI_BAD : device_is_silent ? CLI_NO : CLI_DONE;
 }

@@ -13,6 +13,7 @@ struct tour {
     struct report *report;
     acre_backend *backend;  /* a reference device of the demo's own */
     acre_device *device[2];
+    uint64_t limit_bytes;   /* what a device hands out at most; 0: all it has */
 };
 
 /* In the order of the demo: function, title. */
