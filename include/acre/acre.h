@@ -12,6 +12,7 @@
 #include <acre/cache.h>
 #include <acre/device.h>
 #include <acre/generator.h>
+#include <acre/plan.h>
 #include <acre/sim.h>
 #include <acre/trace.h>
 

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* acre plan: offsets for buffers whose lifetimes are known. */
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/plan_svg.h"
+#include "cli/print.h"
+#include "cli/progress.h"
+
+#include <acre/plan.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: acre plan FILE [-o OUT.csv] [OPTION...]\n\n"
+    "Places buffers whose lifetimes are known so that as little memory as possible is\n"
+    "needed. FILE is CSV with a header line: id, lower, upper (exclusive), size in any order,\n"
+    "also alignment and gaps; or a trace, whose lifetimes are numbers of events and whose\n"
+    "sizes are rounded up to 512. The placement is checked before it is written.\n\n"
+    "  -o FILE          the rows of FILE with a column \"offset\"\n"
+    "  --capacity SIZE  place within so many bytes (1048576, 1MiB) instead of the lowest\n"
+    "  --time SECONDS   go on for so long while there is hope for better; without it a fixed\n"
+    "                   amount of work is done, and results are repeatable\n"
+    "  --seed N         other seeds try other orders\n"
+    "  --svg FILE       draw the placement: time to the right, offsets upwards\n"
+    "  --json           {\"buffers\", \"lower_bound\", \"height\", \"capacity\", \"seconds\",\n"
+    "                   \"optimal\"}\n\n"
+    "Exit status: 1 when no placement within the capacity was found.\n\n"
+    "Example: how much memory does one step need, laid out perfectly?\n"
+    "  acre plan step.trace.gz -o step.csv --svg step.svg\n";
+
+struct request {
+    const char *file, *out, *svg;
+    uint64_t capacity, seed;
+    double seconds;
+    bool json, help;
+};
+
+static void read_seconds(struct options *options, const char *text, double *out)
+{
+    char *end = NULL;
+
+    if (options->is_bad)
+        return;
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out > 0 && *out <= 1e9)) {
+        fprintf(stderr, "acre plan: --time %s: write seconds, such as 2.5\n", text);
+        options->is_bad = true;
+    }
+}
+
+static bool read_request(int argc, char **argv, struct request *request)
+{
+    struct options options = {.argc = argc, .argv = argv, .command = "plan"};
+    const char *text = NULL;
+
+    while (options_next(&options)) {
+        if (options_is(&options, "--help") || options_is(&options, "-h"))
+            request->help = true;
+        else if (options_is(&options, "--json"))
+            request->json = true;
+        else if (options_value(&options, "--time", &text))
+            read_seconds(&options, text, &request->seconds);
+        else if (!options_value(&options, "-o", &request->out) &&
+                 !options_value(&options, "--svg", &request->svg) &&
+                 !options_size(&options, "--capacity", &request->capacity) &&
+                 !options_number(&options, "--seed", 0, UINT64_MAX, &request->seed)) {
+            if (!options_operand(&options, &text))
+                options_refuse(&options);
+            else if (request->file) {
+                fprintf(stderr, "acre plan: one file at a time: %s, %s\n", request->file, text);
+                options.is_bad = true;
+            } else
+                request->file = text;
+        }
+    }
+    if (!options.is_bad && !request->help && !request->file) {
+        fputs("acre plan: which file? see acre plan --help\n", stderr);
+        options.is_bad = true;
+    }
+    return !options.is_bad;
+}
+
+/* ---- Telling ------------------------------------------------------------------------- */
+
+static void print_json(const struct request *request, size_t count,
+                       const acre_plan_result *result, bool is_found)
+{
+    printf("{\"buffers\": %zu, \"lower_bound\": %llu, \"height\": ", count,
+           (unsigned long long)result->lower_bound);
+    if (is_found || result->height)
+        printf("%llu", (unsigned long long)result->height);
+    else
+        fputs("null", stdout);
+    fputs(", \"capacity\": ", stdout);
+    if (request->capacity)
+        printf("%llu", (unsigned long long)request->capacity);
+    else
+        fputs("null", stdout);
+    printf(", \"seconds\": %.6f, \"optimal\": %s}\n", result->seconds,
+           result->is_optimal ? "true" : "false");
+}
+
+static void print_text(const struct request *request, size_t count,
+                       const acre_plan_result *result)
+{
+    double above = result->lower_bound
+                       ? 100.0 * ((double)result->height / (double)result->lower_bound - 1)
+                       : 0;
+
+    printf("%zu buffers: height %llu (%s)", count, (unsigned long long)result->height,
+           print_bytes(result->height));
+    if (request->capacity)
+        printf(" within %llu", (unsigned long long)request->capacity);
+    printf("\nlower bound %llu, needed at time %llu; ", (unsigned long long)result->lower_bound,
+           (unsigned long long)result->bound_time);
+    if (result->height == result->lower_bound)
+        puts("reached");
+    else
+        printf("%.3f %% above it%s\n", above,
+               result->is_optimal ? ", and nothing lower exists" : "");
+}
+
+/* ---- Working ------------------------------------------------------------------------- */
+
+static int fail(const struct request *request)
+{
+    const char *text = acre_last_error();
+
+    if (strncmp(text, request->file, strlen(request->file)) == 0)
+        fprintf(stderr, "acre plan: %s\n", text);
+    else
+        fprintf(stderr, "acre plan: %s: %s\n", request->file, text);
+    return CLI_BAD;
+}
+
+static int write_all(const struct request *request, const acre_plan_table *table,
+                     const uint64_t *offsets, const acre_plan_result *result)
+{
+    size_t count;
+    const acre_plan_buffer *buffers = acre_plan_buffers(table, &count);
+
+    if (acre_plan_verify(buffers, count, offsets, request->capacity) != ACRE_OK)
+        return fail(request);
+    if (request->out && acre_plan_write(table, offsets, request->out) != ACRE_OK) {
+        fprintf(stderr, "acre plan: %s\n", acre_last_error());
+        return CLI_BAD;
+    }
+    if (request->svg && !plan_svg(request->svg, buffers, count, offsets, result->height)) {
+        fprintf(stderr, "acre plan: %s: cannot be written\n", request->svg);
+        return CLI_BAD;
+    }
+    return CLI_DONE;
+}
+
+static int run(const struct request *request, const acre_plan_table *table)
+{
+    struct progress progress;
+    acre_plan_config config = {.struct_size = sizeof config,
+                               .capacity = request->capacity,
+                               .seed = request->seed,
+                               .seconds = request->seconds,
+                               .progress = progress_tell,
+                               .progress_arg = &progress};
+    acre_plan_result result = {.struct_size = sizeof result};
+    size_t count;
+    const acre_plan_buffer *buffers = acre_plan_buffers(table, &count);
+    uint64_t *offsets = calloc(count + 1, sizeof *offsets);
+    int exit_status = CLI_DONE;
+
+    if (!offsets) {
+        fputs("acre plan: out of memory\n", stderr);
+        return CLI_BAD;
+    }
+    progress_begin(&progress);
+    acre_status status = acre_plan_place(buffers, count, &config, offsets, &result);
+    progress_end(&progress);
+    if (status == ACRE_OK)
+        exit_status = write_all(request, table, offsets, &result);
+    else if (status == ACRE_ERR_LIMIT) {
+        fail(request);
+        exit_status = CLI_NO;
+    } else
+        exit_status = fail(request);
+    if (exit_status != CLI_BAD && request->json)
+        print_json(request, count, &result, status == ACRE_OK);
+    else if (exit_status == CLI_DONE)
+        print_text(request, count, &result);
+    free(offsets);
+    return exit_status;
+}
+
+int cmd_plan(int argc, char **argv)
+{
+    struct request request = {0};
+    acre_plan_table *table = NULL;
+
+    if (!read_request(argc, argv, &request))
+        return CLI_BAD;
+    if (request.help) {
+        fputs(help, stdout);
+        return CLI_DONE;
+    }
+    if (acre_plan_read(request.file, &table) != ACRE_OK)
+        return fail(&request);
+    int status = run(&request, table);
+    acre_plan_close(table);
+    return status;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables of buffers: the text of a CSV file, kept whole, and what it means.
+ *
+ *   text    header line, then a line a row, as read; rows point into it
+ *   rows    start of each row's line; a line ends with a zero
+ *
+ * A column "offset" that the file has already is dropped when writing.
+ */
+#ifndef SRC_FORMAT_CSV_H
+#define SRC_FORMAT_CSV_H
+
+#include "format/source.h"
+
+#include <acre/plan.h>
+
+enum csv_column {
+    CSV_ID,
+    CSV_LOWER,
+    CSV_UPPER,
+    CSV_END,       /* inclusive, in place of upper */
+    CSV_SIZE,
+    CSV_ALIGNMENT,
+    CSV_HINT,      /* read and kept; placement does not need it */
+    CSV_GAPS,
+    CSV_OFFSET,
+    CSV_COLUMNS
+};
+
+struct acre_plan_table {
+    char *text;                 /* owned                                         */
+    size_t text_bytes;
+    char *header;               /* first line, in text                           */
+    char **rows;                /* by buffer, in text; NULL for traces           */
+    acre_plan_buffer *buffers;  /* by row                                        */
+    size_t count, capacity;
+    acre_plan_gap *gaps;        /* of all rows, in order                         */
+    size_t gap_count, gap_capacity;
+    uint64_t *ids;              /* of a trace, by buffer; NULL for CSV           */
+    int column_at[CSV_COLUMNS]; /* where each stands in a row; -1: nowhere       */
+    int field_count;            /* of every row                                  */
+};
+
+/* Reads CSV text, which the table owns already. path is for messages. */
+acre_status csv_parse(acre_plan_table *table, const char *path);
+
+#endif

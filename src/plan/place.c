@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/* Placing buffers: several ways, the best result wins.
+ *
+ *   skyline   orders one after the other, two at a time, until the lower bound
+ *             (or the capacity) is reached or the work allotted is done; then the
+ *             best order again with what ended highest moved to the front
+ *   search    where few enough buffers overlap: exact, at the bound first, then
+ *             between the bound and the best height by halving
+ *   greedy    where offsets are fixed, in place of the skyline
+ *
+ * Work always comes in pairs, whatever the number of threads, and the winner of
+ * a pair is told by its result alone, so results do not depend on timing; only a
+ * time limit may end the work between pairs or within a search.
+ */
+#include <acre/plan.h>
+
+#include "base/heap.h"
+#include "base/status.h"
+#include "plan/greedy.h"
+#include "plan/order.h"
+#include "plan/search.h"
+#include "plan/section.h"
+#include "plan/skyline.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#define PAIR 2
+#define SKYLINE_WORK 6000000u             /* buffers placed by skylines at most      */
+#define SKYLINE_ROUNDS_MIN 2u
+#define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
+#define LOWEST_NS 250000000.0             /* work of one search for the lowest       */
+#define CAPACITY_NS 1000000000.0          /* work of one search for a capacity       */
+#define SEARCH_STEPS 6u                   /* searches when the bound is not reached  */
+#define CAPACITY_STEPS 20u                /* searches for a given capacity           */
+
+/* One of two workers. */
+struct worker {
+    struct place *place;
+    struct skyline *skyline;              /* NULL until used                         */
+    struct search *search;                /* NULL until used                         */
+    struct order_work order;
+    float *lift;                          /* by buffer; what to prefer               */
+    int64_t *offsets;
+    int64_t height;                       /* of the offsets                          */
+    uint32_t turn;                        /* number of the order or seed             */
+    acre_status status;
+    enum search_result result;
+    uint64_t nodes;
+};
+
+/* Everything one call holds. */
+struct place {
+    const acre_plan_config *config;
+    struct sections *sections;
+    struct order_facts facts;
+    struct worker workers[PAIR];
+    int64_t *best;                        /* offsets                                 */
+    int64_t best_height;                  /* INT64_MAX: nothing yet                  */
+    int64_t target;                       /* good enough                             */
+    int64_t goal;                         /* capacity of the search under way        */
+    _Atomic uint64_t node_limit;          /* of the search under way                 */
+    bool is_proved;                       /* nothing lower than best exists          */
+    bool is_excluded;                     /* nothing within the capacity exists      */
+    double started, deadline;             /* seconds; deadline 0: none               */
+    double told;
+};
+
+static double now_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static bool is_late(const struct place *place)
+{
+    return place->deadline > 0 && now_seconds() >= place->deadline;
+}
+
+static void tell(struct place *place, double share)
+{
+    if (place->deadline > 0)
+        share = (now_seconds() - place->started) / (place->deadline - place->started);
+    if (share > 1)
+        share = 1;
+    if (!place->config->progress || share <= place->told)
+        return;
+    place->told = share;
+    place->config->progress(place->config->progress_arg, share);
+}
+
+/* ---- Pairs -------------------------------------------------------------------------- */
+
+/* Runs work on both workers, on two threads when they may be used. */
+static acre_status run_pair(struct place *place, void *(*work)(void *))
+{
+    pthread_t thread;
+    bool has_thread = place->config->threads != 1 &&
+                      pthread_create(&thread, NULL, work, &place->workers[1]) == 0;
+
+    work(&place->workers[0]);
+    if (has_thread)
+        pthread_join(thread, NULL);
+    else
+        work(&place->workers[1]);
+    for (int w = 0; w < PAIR; w++)
+        if (place->workers[w].status == ACRE_ERR_HOST_MEMORY)
+            return status_fail(ACRE_ERR_HOST_MEMORY, "plan: out of host memory");
+        else if (place->workers[w].status != ACRE_OK)
+            return place->workers[w].status;
+    return ACRE_OK;
+}
+
+/* Keeps the offsets of a worker if they are lower than the best. */
+static bool keep(struct place *place, const struct worker *worker)
+{
+    if (worker->height >= place->best_height)
+        return false;
+    place->best_height = worker->height;
+    memcpy(place->best, worker->offsets, place->sections->buffer_count * sizeof *place->best);
+    return true;
+}
+
+/* ---- Skyline ------------------------------------------------------------------------ */
+
+static void *work_skyline(void *arg)
+{
+    struct worker *worker = arg;
+    struct place *place = worker->place;
+    const float *lift = worker->lift;
+
+    order_make(&place->facts, &worker->order, place->config->seed, worker->turn, lift);
+    if (place->sections->has_fixed) {
+        worker->status = greedy_place(place->sections, worker->order.order, worker->offsets,
+                                      &worker->height);
+        return NULL;
+    }
+    worker->status = ACRE_OK;
+    if (!worker->skyline)
+        worker->status = skyline_create(place->sections, &worker->skyline);
+    if (worker->status == ACRE_OK)
+        worker->height = skyline_place(worker->skyline, worker->order.order, worker->offsets);
+    return NULL;
+}
+
+/* Prefers more what ended above the target; forgets slowly. */
+static void lift_highest(struct place *place, struct worker *worker, float step)
+{
+    for (uint32_t i = 0; i < place->sections->buffer_count; i++) {
+        int64_t top = worker->offsets[i] + place->sections->size[i];
+        worker->lift[i] = worker->lift[i] * 0.95f + (top > place->target ? step : 0);
+    }
+}
+
+static acre_status run_skylines(struct place *place)
+{
+    uint32_t count = place->sections->buffer_count + 1;
+    uint32_t rounds = SKYLINE_WORK / count / PAIR, best_turn = 0;
+    acre_status status = ACRE_OK;
+
+    rounds = rounds < SKYLINE_ROUNDS_MIN ? SKYLINE_ROUNDS_MIN : rounds > 40 ? 40 : rounds;
+    for (uint32_t round = 0; place->best_height > place->target; round++) {
+        bool is_repair = round >= 4 && round % 2; /* every other: what ended highest first */
+        if ((place->deadline == 0 && round >= rounds) || (round && is_late(place)))
+            break;
+        for (int w = 0; w < PAIR; w++) {
+            struct worker *worker = &place->workers[w];
+            if (is_repair)
+                lift_highest(place, worker, w ? 0.5f : 0.2f);
+            else
+                memset(worker->lift, 0, place->sections->buffer_count * sizeof *worker->lift);
+            worker->turn = is_repair ? best_turn : PAIR * round + (uint32_t)w;
+        }
+        status = run_pair(place, work_skyline);
+        if (status != ACRE_OK)
+            return status;
+        for (int w = 0; w < PAIR; w++)
+            if (keep(place, &place->workers[w]))
+                best_turn = place->workers[w].turn;
+        tell(place, 0.5 * (round + 1) / rounds);
+        if (place->sections->buffer_count <= 2000 && round >= 7)
+            break; /* the search does better */
+    }
+    return ACRE_OK;
+}
+
+/* ---- Search ------------------------------------------------------------------------- */
+
+static void *work_search(void *arg)
+{
+    struct worker *worker = arg;
+    struct place *place = worker->place;
+    uint64_t limit = atomic_load(&place->node_limit);
+
+    worker->result = search_run(worker->search, place->goal,
+                                place->config->seed * PAIR + worker->turn, &place->node_limit,
+                                worker->offsets, &worker->nodes);
+    if (worker->result == SEARCH_LIMIT)
+        return NULL;
+    while (worker->nodes < limit &&
+           !atomic_compare_exchange_weak(&place->node_limit, &limit, worker->nodes))
+        ;
+    return NULL;
+}
+
+static void measure(struct place *place, struct worker *worker)
+{
+    worker->height = 0;
+    for (uint32_t i = 0; i < place->sections->buffer_count; i++) {
+        int64_t top = worker->offsets[i] + place->sections->size[i];
+        if (place->sections->size[i] > 0 && top > worker->height)
+            worker->height = top;
+    }
+}
+
+/* Searches once for a height of at most goal. */
+static acre_status search_once(struct place *place, int64_t goal, uint32_t step, uint64_t nodes,
+                               enum search_result *out_result)
+{
+    struct worker *winner = NULL;
+
+    place->goal = goal;
+    atomic_store(&place->node_limit, nodes);
+    for (int w = 0; w < PAIR; w++) {
+        place->workers[w].turn = step * 1000003u * PAIR + (uint32_t)w;
+        place->workers[w].status = ACRE_OK;
+    }
+    acre_status status = run_pair(place, work_search);
+    if (status != ACRE_OK)
+        return status;
+    for (int w = 0; w < PAIR; w++) {
+        struct worker *worker = &place->workers[w];
+        if (worker->result != SEARCH_LIMIT && (!winner || worker->nodes < winner->nodes))
+            winner = worker;
+    }
+    *out_result = winner ? winner->result : SEARCH_LIMIT;
+    if (winner && winner->result == SEARCH_FOUND) {
+        measure(place, winner);
+        keep(place, winner);
+    }
+    return ACRE_OK;
+}
+
+/* Nodes for one step: a fixed amount of work, less when time is short. */
+static uint64_t step_nodes(const struct place *place, uint64_t cost)
+{
+    double ns = place->config->capacity ? CAPACITY_NS : LOWEST_NS;
+
+    if (place->deadline > 0) {
+        double left = (place->deadline - now_seconds()) * 1e9;
+        ns = left < ns ? left : ns;
+    }
+    return ns < 0 ? 1 : 1 + (uint64_t)(ns / (double)cost);
+}
+
+/* Repeats the search for the capacity with other seeds. */
+static acre_status search_capacity(struct place *place, uint64_t cost)
+{
+    for (uint32_t step = 0; place->best_height > place->target; step++) {
+        enum search_result result;
+        if (place->deadline > 0 ? step && is_late(place) : step >= CAPACITY_STEPS)
+            break;
+        acre_status status = search_once(place, place->target, step, step_nodes(place, cost),
+                                         &result);
+        if (status != ACRE_OK)
+            return status;
+        place->is_excluded = result == SEARCH_NONE;
+        if (place->is_excluded)
+            break;
+        tell(place, 0.5 + 0.5 * (step + 1) / CAPACITY_STEPS);
+    }
+    return ACRE_OK;
+}
+
+/* Looks for the lowest height between the bound and the best by halving. */
+static acre_status search_lowest(struct place *place, uint64_t cost)
+{
+    int64_t low = place->target, proved = place->target; /* nothing is below proved */
+
+    for (uint32_t step = 0; place->best_height > proved; step++) {
+        enum search_result result;
+        int64_t goal = step == 0 ? low : low + (place->best_height - 1 - low) / 2;
+        if (place->deadline > 0 ? step && is_late(place) : step >= SEARCH_STEPS)
+            break;
+        acre_status status = search_once(place, goal, step, step_nodes(place, cost), &result);
+        if (status != ACRE_OK)
+            return status;
+        if (result == SEARCH_NONE)
+            proved = low = goal + 1;
+        else if (result == SEARCH_LIMIT)
+            low = goal + 1;
+        if (low >= place->best_height)
+            low = proved; /* time is left: once more, with other seeds */
+        if (low == proved && place->deadline == 0 && result == SEARCH_LIMIT && step > 0)
+            break;
+        tell(place, 0.5 + 0.5 * (step + 1) / SEARCH_STEPS);
+    }
+    place->is_proved = place->best_height <= proved;
+    return ACRE_OK;
+}
+
+static acre_status run_searches(struct place *place)
+{
+    acre_status status = ACRE_OK;
+
+    if (place->best_height <= place->target ||
+        place->sections->buffer_count > SEARCH_BUFFERS_MAX)
+        return ACRE_OK;
+    for (int w = 0; w < PAIR && status == ACRE_OK; w++)
+        status = search_create(place->sections, &place->workers[w].search);
+    if (status == ACRE_ERR_LIMIT)
+        return ACRE_OK; /* too many overlaps: the skyline has to do */
+    if (status != ACRE_OK)
+        return status;
+    uint64_t cost = search_node_cost(place->workers[0].search);
+    return place->config->capacity ? search_capacity(place, cost) : search_lowest(place, cost);
+}
+
+/* ---- The call ------------------------------------------------------------------------ */
+
+static void place_fini(struct place *place)
+{
+    for (int w = 0; w < PAIR; w++) {
+        skyline_destroy(place->workers[w].skyline);
+        search_destroy(place->workers[w].search);
+        order_work_fini(&place->workers[w].order);
+        heap_free(place->workers[w].lift);
+        heap_free(place->workers[w].offsets);
+    }
+    order_facts_fini(&place->facts);
+    heap_free(place->best);
+    sections_destroy(place->sections);
+}
+
+static acre_status place_init(struct place *place, const acre_plan_buffer *buffers, size_t count)
+{
+    acre_status status = sections_create(buffers, count, &place->sections);
+
+    if (status != ACRE_OK)
+        return status;
+    place->best_height = INT64_MAX;
+    place->best = heap_array(count + 1, sizeof *place->best);
+    if (!place->best)
+        return ACRE_ERR_HOST_MEMORY;
+    status = order_facts_init(&place->facts, place->sections);
+    for (int w = 0; w < PAIR && status == ACRE_OK; w++) {
+        struct worker *worker = &place->workers[w];
+        worker->place = place;
+        worker->lift = heap_array(count + 1, sizeof *worker->lift);
+        worker->offsets = heap_array(count + 1, sizeof *worker->offsets);
+        status = order_work_init(&worker->order, place->sections);
+        if (!worker->lift || !worker->offsets)
+            status = ACRE_ERR_HOST_MEMORY;
+    }
+    return status;
+}
+
+/* Says why there is no placement within the capacity. */
+static acre_status refuse(const struct place *place)
+{
+    const struct sections *sections = place->sections;
+    unsigned long long capacity = place->config->capacity;
+
+    if ((uint64_t)sections->lower_bound > capacity)
+        return status_fail(ACRE_ERR_LIMIT,
+                           "plan: %llu bytes are needed at time %llu, the capacity is %llu",
+                           (unsigned long long)sections->lower_bound,
+                           (unsigned long long)sections->bound_time, capacity);
+    if (place->is_excluded)
+        return status_fail(ACRE_ERR_LIMIT, "plan: no placement within %llu bytes exists",
+                           capacity);
+    return status_fail(ACRE_ERR_LIMIT,
+                       "plan: no placement within %llu bytes was found; the lowest needs %lld",
+                       capacity, (long long)place->best_height);
+}
+
+static acre_status place_run(struct place *place)
+{
+    const acre_plan_config *config = place->config;
+    int64_t bound = place->sections->lower_bound;
+    acre_status status = ACRE_OK;
+
+    if (config->capacity && (uint64_t)bound > config->capacity)
+        return refuse(place);
+    place->target = bound;
+    if (config->capacity)
+        place->target = config->capacity < INT64_MAX / 16 ? (int64_t)config->capacity
+                                                          : INT64_MAX / 16;
+    status = run_skylines(place);
+    if (status == ACRE_OK)
+        status = run_searches(place);
+    place->is_proved |= place->best_height == bound;
+    if (status == ACRE_OK && config->capacity && place->best_height > place->target)
+        status = refuse(place);
+    tell(place, 1);
+    return status;
+}
+
+static void fill_result(const struct place *place, acre_plan_result *result)
+{
+    acre_plan_result filled = {
+        .struct_size = sizeof filled,
+        .is_optimal = place->is_proved,
+        .lower_bound = (uint64_t)place->sections->lower_bound,
+        .bound_time = place->sections->bound_time,
+        .height = place->best_height == INT64_MAX ? 0 : (uint64_t)place->best_height,
+        .seconds = now_seconds() - place->started,
+    };
+
+    *result = filled;
+}
+
+acre_status acre_plan_place(const acre_plan_buffer *buffers, size_t count,
+                            const acre_plan_config *config, uint64_t *offsets,
+                            acre_plan_result *result)
+{
+    acre_plan_config defaults = {.struct_size = sizeof defaults};
+    struct place place = {.config = config ? config : &defaults, .started = now_seconds()};
+
+    if (count && (!buffers || !offsets))
+        return status_fail(ACRE_ERR_INVALID, "acre_plan_place: %s is NULL",
+                           buffers ? "offsets" : "buffers");
+    if ((config && config->struct_size < sizeof *config) ||
+        (result && result->struct_size < sizeof *result))
+        return status_fail(ACRE_ERR_INVALID, "acre_plan_place: struct_size of %s is not set",
+                           config && config->struct_size < sizeof *config ? "config" : "result");
+    if (!(place.config->seconds >= 0))
+        return status_fail(ACRE_ERR_INVALID, "acre_plan_place: seconds is negative");
+    place.deadline = place.config->seconds > 0 ? place.started + place.config->seconds : 0;
+    acre_status status = place_init(&place, buffers, count);
+    if (status == ACRE_OK)
+        status = place_run(&place);
+    if (status == ACRE_OK)
+        for (size_t i = 0; i < count; i++)
+            offsets[i] = (uint64_t)place.best[i];
+    if (result && (status == ACRE_OK || status == ACRE_ERR_LIMIT))
+        fill_result(&place, result);
+    place_fini(&place);
+    return status;
+}

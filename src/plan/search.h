@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Exact search for a placement within a capacity. See search.c. */
+#ifndef SRC_PLAN_SEARCH_H
+#define SRC_PLAN_SEARCH_H
+
+#include "plan/section.h"
+
+#include <stdatomic.h>
+
+enum search_result {
+    SEARCH_FOUND = 1,   /* offsets hold a placement                      */
+    SEARCH_NONE = 0,    /* there is none: every possibility was excluded */
+    SEARCH_LIMIT = -1,  /* the nodes were used up, or it was stopped     */
+};
+
+struct search;
+
+/* Prepares a search over these sections, which must outlive it.
+ * Errors: ACRE_ERR_HOST_MEMORY, ACRE_ERR_LIMIT (too many overlaps). */
+acre_status search_create(const struct sections *sections, struct search **out);
+void search_destroy(struct search *search); /* NULL is fine */
+
+/* What a decision costs, roughly in nanoseconds. */
+uint64_t search_node_cost(const struct search *search);
+
+/* Looks for offsets within capacity, restarting with other orders, until *limit
+ * decisions were made. Another thread may lower the limit meanwhile. Gives the
+ * number of decisions made. The same seed gives the same offsets after the same
+ * number of decisions, so the search that needs fewest is a repeatable winner. */
+enum search_result search_run(struct search *search, int64_t capacity, uint64_t seed,
+                              const _Atomic uint64_t *limit, int64_t *offsets,
+                              uint64_t *out_nodes);
+
+#endif

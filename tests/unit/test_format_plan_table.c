@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables of buffers: names of columns, what is kept, what is refused and where. */
+#include "base/heap.h"
+#include "format/csv.h"
+#include "tests/support/t.h"
+
+
+#include <unistd.h>
+
+/* Writes text into a file of this process and gives its path. */
+static const char *file_of(const char *text)
+{
+    static char path[64];
+
+    snprintf(path, sizeof path, "/tmp/acre-csv-%d.csv", (int)getpid());
+    FILE *file = fopen(path, "w");
+    if (file) {
+        fputs(text, file);
+        fclose(file);
+    }
+    return path;
+}
+
+static acre_status read_text(const char *text, acre_plan_table **out)
+{
+    const char *path = file_of(text);
+    acre_status status = acre_plan_read(path, out);
+
+    unlink(path);
+    return status;
+}
+
+static void expect_refused(const char *text, const char *part)
+{
+    acre_plan_table *table = NULL;
+    uint64_t live = heap_live_count();
+
+    EXPECT_EQ(read_text(text, &table), ACRE_ERR_FORMAT);
+    EXPECT_HAS(acre_last_error(), part);
+    EXPECT_EQ(heap_live_count(), live);
+}
+
+static void expect_one(const char *text, uint64_t start, uint64_t end, uint64_t size)
+{
+    acre_plan_table *table;
+    size_t count;
+
+    REQUIRE_OK(read_text(text, &table));
+    const acre_plan_buffer *buffers = acre_plan_buffers(table, &count);
+    REQUIRE_EQ(count, 1);
+    EXPECT_EQ(buffers->start, start);
+    EXPECT_EQ(buffers->end, end);
+    EXPECT_EQ(buffers->size, size);
+    acre_plan_close(table);
+}
+
+TEST(columns_in_any_order_and_by_other_names)
+{
+    expect_one("id,lower,upper,size\nb1,3,9,512\n", 3, 9, 512);
+    expect_one("size,upper,lower,id\n512,9,3,b1\n", 3, 9, 512);
+    expect_one("buffer,begin,end,size\nb1,3,8,512\n", 3, 9, 512);
+    expect_one("buffer_id, start ,upper,size\r\nb1, 3,9 ,512\r\n\r\n", 3, 9, 512);
+    expect_one("note,id,lower,upper,size\n\"x\",1,3,9,512", 3, 9, 512);
+}
+
+TEST(alignments_and_gaps)
+{
+    acre_plan_table *table;
+    size_t count;
+
+    REQUIRE_OK(read_text("id,lower,upper,size,alignment,gaps,hint\n"
+                         "a,0,20,5,64,4-7 9-12,100\nb,0,2,5,,,\n", &table));
+    const acre_plan_buffer *buffers = acre_plan_buffers(table, &count);
+    REQUIRE_EQ(count, 2);
+    EXPECT_EQ(buffers[0].alignment, 64);
+    REQUIRE_EQ(buffers[0].gap_count, 2);
+    EXPECT_EQ(buffers[0].gaps[1].start, 9);
+    EXPECT_EQ(buffers[0].gaps[1].end, 12);
+    EXPECT_EQ(buffers[1].gap_count, 0);
+    acre_plan_close(table);
+}
+
+TEST(rows_are_kept_and_get_an_offset)
+{
+    uint64_t offsets[2] = {7, 8};
+    acre_plan_table *table;
+    char text[256] = "", path[80];
+
+    REQUIRE_OK(read_text("id,offset,lower,upper,size,note\na,9,0,2,5,x y\nb,9,0,2,5,\n", &table));
+    snprintf(path, sizeof path, "/tmp/acre-csv-out-%d.csv", (int)getpid());
+    REQUIRE_OK(acre_plan_write(table, offsets, path));
+    FILE *file = fopen(path, "r");
+    EXPECT_NE(file, NULL);
+    if (file) {
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+    }
+    EXPECT_STR_EQ(text, "id,lower,upper,size,note,offset\na,0,2,5,x y,7\nb,0,2,5,,8\n");
+    unlink(path);
+    EXPECT_EQ(acre_plan_write(table, offsets, "/nonexistent/x.csv"), ACRE_ERR_IO);
+    acre_plan_close(table);
+}
+
+TEST(traces_are_buffers)
+{
+    acre_plan_table *table;
+    size_t count;
+
+    REQUIRE_OK(read_text("# made by hand, twice\na 5 100 0\na 7 513 0\nf 5\ns *\n", &table));
+    const acre_plan_buffer *buffers = acre_plan_buffers(table, &count);
+    REQUIRE_EQ(count, 2);
+    EXPECT_EQ(buffers[0].start, 0);
+    EXPECT_EQ(buffers[0].end, 2);
+    EXPECT_EQ(buffers[0].size, 512);
+    EXPECT_EQ(buffers[1].start, 1);
+    EXPECT_EQ(buffers[1].end, 4);
+    EXPECT_EQ(buffers[1].size, 1024);
+    acre_plan_close(table);
+}
+
+TEST(what_is_wrong_is_named_with_its_line)
+{
+    expect_refused("", "empty");
+    expect_refused("id,lower,upper\n", ":1: there is no column for the size");
+    expect_refused("lower,upper,size\n", ":1: there is no column for the id");
+    expect_refused("id,upper,size\n", ":1: there is no column for the start");
+    expect_refused("id,lower,size\n", ":1: there is no column for the end");
+    expect_refused("id,lower,upper,end,size\n", ":1: both upper and end");
+    expect_refused("id,id,lower,upper,size\n", ":1: a column is given twice");
+    expect_refused("id,lower,upper,size\na,0,1,5\nb,0,x,5\n", ":3: not a number: \"x\"");
+    expect_refused("id,lower,upper,size\na,0,1\n", ":2: the row has another number");
+    expect_refused("id,lower,upper,size\na,0,1,-5\n", ":2: not a number");
+    expect_refused("id,lower,upper,size\na,4,1,5\n", ":2: the buffer ends before it starts");
+    expect_refused("id,lower,upper,size\na,0,1,1152921504606846977\n", ":2: the size is too large");
+    expect_refused("id,lower,upper,size,gaps\na,0,9,1,4-12\n", ":2: not a gap");
+    expect_refused("id,lower,upper,size,gaps\na,0,9,1,5\n", ":2: not a gap");
+}
+
+TEST(every_host_allocation_may_fail)
+{
+    const char *path = file_of("id,lower,upper,size,gaps\na,0,9,1,4-5\nb,0,9,1,\n");
+    uint64_t live = heap_live_count();
+
+    for (uint64_t nth = 1;; nth++) {
+        acre_plan_table *table = NULL;
+        heap_fail_nth(nth);
+        acre_status status = acre_plan_read(path, &table);
+        if (!heap_fail_disarm()) {
+            EXPECT_EQ(status, ACRE_OK);
+            acre_plan_close(table);
+            break;
+        }
+        EXPECT_EQ(status, ACRE_ERR_HOST_MEMORY);
+        EXPECT_EQ(heap_live_count(), live);
+    }
+    unlink(path);
+}
+
+T_MAIN()
