@@ -2,10 +2,21 @@
 # SPDX-License-Identifier: MIT
 # Counts instructions with callgrind: each figure is the difference between a run
 # of N and one of 2N operations, so that setting up cancels. Prints what is asked
-# for and what was reached. Usage: instructions.sh [BUILD-FOLDER]
-set -e
+# for and what was reached, or with a third argument writes it as JSON too.
+#
+#   bench/instructions.sh [BUILD-FOLDER [TRACES-FOLDER [JSON-FILE]]]
+#
+# Traces are read from ACRE_SHARED/traces/public, or ../shared/traces/public.
+set -eu
 build=${1:-build}
-command -v valgrind >/dev/null || { echo "instructions.sh: valgrind is not installed" >&2; exit 1; }
+traces=${2:-${ACRE_SHARED:-$(dirname "$0")/../../shared}/traces/public}
+json=${3:-}
+command -v valgrind >/dev/null || {
+    echo "bench/instructions.sh: valgrind is not installed" >&2
+    exit 1
+}
+lines=$(mktemp)
+trap 'rm -f "$lines"' EXIT
 
 # Instructions of a command.
 count() {
@@ -13,7 +24,7 @@ count() {
         sed -n 's/^==[0-9]*== Collected : //p'
 }
 
-# per N COMMAND... : instructions per operation; the count is appended twice.
+# per N COMMAND... : instructions per operation; N and 2N are appended.
 per() {
     n=$1
     shift
@@ -22,16 +33,52 @@ per() {
     echo "$one $two $n" | awk '{ printf "%.1f", ($2 - $1) / $3 }'
 }
 
+# line WHAT ASKED REACHED
 line() {
-    printf '%-52s %10s %10s\n' "$1" "$2" "$3"
+    printf '%-58s %10s %10s\n' "$1" "$2" "$3"
+    echo "$1|$2|$3" >>"$lines"
 }
 
-line "instructions per operation" "to reach" "reached"
+# Instructions per event of the warm passes of a trace, replay included.
+per_event() {
+    events=$(gzip -dc "$1" | grep -c '^[afu]')
+    two=$(count "$build/acre" replay "$1" --policy "$2" --repeat 2)
+    four=$(count "$build/acre" replay "$1" --policy "$2" --repeat 4)
+    echo "$two $four $events" | awk '{ printf "%.1f", ($2 - $1) / 2 / $3 }'
+}
+
+printf '%-58s %10s %10s\n' "instructions per operation" "to reach" "reached"
 for live in 0 1000; do
     for size in 512 4096 1048576 20971520; do
-        line "hot pair, $size bytes, $live live" "100" \
+        line "hot pair, $size bytes, $live live" 100 \
             "$(per 20000 "$build/bench/hot_pair" --alone --size $size --live $live --count)"
     done
 done
-line "random mix, per replacement, 1000 live" "300" \
-    "$(per 50000 "$build/bench/mix" --alone --live 1000 --ops)"
+line "hot pair, 512 bytes, 1000000 live" 100 \
+    "$(per 20000 "$build/bench/hot_pair" --alone --size 512 --live 1000000 --count)"
+line "random mix, per replacement, 1000 live" 300 \
+    "$(per 100000 "$build/bench/mix" --alone --live 1000 --ops)"
+line "the same up to 16 KiB, 1000 live" - \
+    "$(per 50000 "$build/bench/mix" --alone --live 1000 --largest 16K --ops)"
+line "the same up to 16 KiB, 1000000 live" "1.5x of it" \
+    "$(per 50000 "$build/bench/mix" --alone --live 1000000 --largest 16K --ops)"
+for policy in acre torch; do
+    asked=150
+    [ $policy = acre ] || asked=600
+    sum=0
+    files=0
+    for trace in "$traces"/*.trace.gz; do
+        [ -e "$trace" ] || continue
+        reached=$(per_event "$trace" $policy)
+        line "per event, $policy, $(basename "$trace" .trace.gz)" - "$reached"
+        sum=$(echo "$sum $reached" | awk '{ print $1 + $2 }')
+        files=$((files + 1))
+    done
+    [ $files -eq 0 ] || line "per event, $policy, mean of $files traces, replay included" $asked \
+        "$(echo "$sum $files" | awk '{ printf "%.1f", $1 / $2 }')"
+done
+[ -z "$json" ] || awk -F'|' '
+    BEGIN { print "[" }
+    { printf "%s{\"what\": \"%s\", \"to_reach\": \"%s\", \"reached\": %s}",
+             NR > 1 ? ",\n" : "", $1, $2, $3 }
+    END { print "\n]" }' "$lines" >"$json"

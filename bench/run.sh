@@ -17,3 +17,7 @@ show "$build/bench/hot_pair" --size 512 --count 1000000 --threads 2
 show "$build/bench/hot_pair" --size 512 --count 1000000 --policy torch
 show "$build/bench/mix" --ops 1000000 --live 1000
 show "$build/bench/sim"
+echo "\$ bench/cache.py"
+"$(dirname "$0")/cache.py" --build "$build" --json "$build/bench/cache.json" \
+    --svg "$build/bench/cache.svg"
+echo "also written: $build/bench/cache.json $build/bench/cache.svg"
