@@ -52,11 +52,25 @@ struct arena *arena_get(struct pool *pool, void *stream, struct arena *key)
         return NULL;
     arena->pool = pool;
     arena->key = key ? key : arena;
+    arena->commons = arenas->commons;
     arena->stream = stream;
     arena->event = NULL;
     bins_init(&arena->bins);
     list_push_front(&arenas->list, &arena->link);
     return arena;
+}
+
+struct arena *arena_commons(struct pool *pool)
+{
+    struct arenas *arenas = pool->index;
+
+    if (!arenas->commons) {
+        /* A stream that is none: the address of the list. */
+        arenas->commons = arena_get(pool, arenas, NULL);
+        LIST_FOR_EACH(link, &arenas->list)
+            CONTAINER_OF(link, struct arena, link)->commons = arenas->commons;
+    }
+    return arenas->commons;
 }
 
 void arena_insert(struct pool *pool, struct block *block)

@@ -4,7 +4,9 @@
  * A free block lies in the bins of the arena of its stream. Free neighbours of
  * one arena are joined at once; neighbours of different arenas are not, since
  * work queued on either stream may still use its part. A block may move to
- * another arena once that is settled (see arena_move).
+ * another arena once that is settled (see arena_move). One arena more, the
+ * commons, is that of no stream: what lies there nobody uses any more, and any
+ * stream may have it. It is made when a second stream appears.
  *
  *             arena_take              (front.c)
  *      FREE ─────────────► LIVE ◄──────────────► in a thread's cache
@@ -26,6 +28,7 @@ struct arena {
     struct list link;   /* in arenas.list                                       */
     struct pool *pool;  /* whose free blocks these are                          */
     struct arena *key;  /* one arena for all of the stream: names its lanes     */
+    struct arena *commons; /* that of the pool, or NULL as long as there is none */
     void *stream;       /* native stream that the blocks serve                  */
     void *event;        /* for asking how far the stream is; NULL until needed  */
     struct bins bins;   /* FREE blocks                                          */
@@ -33,7 +36,8 @@ struct arena {
 
 /* All arenas of a pool; pool->index. */
 struct arenas {
-    struct list list; /* most recently made first */
+    struct list list;      /* most recently made first; the commons among them */
+    struct arena *commons; /* NULL until asked for                             */
 };
 
 /* Prepares pool->index. Errors: ACRE_ERR_HOST_MEMORY. */
@@ -46,6 +50,9 @@ struct arena *arena_find(const struct pool *pool, const void *stream);
 /* The arena of a stream, made if need be; NULL: no host memory. key is that of an
  * arena of the same stream in another pool, or NULL. */
 struct arena *arena_get(struct pool *pool, void *stream, struct arena *key);
+
+/* The commons, made if need be; NULL: no host memory. */
+struct arena *arena_commons(struct pool *pool);
 
 /* Puts a FREE block into the bins of the arena of its stream, which exists, and
  * takes one out. */

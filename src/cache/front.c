@@ -203,7 +203,7 @@ static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t by
 /* Gives back what a lane keeps beyond its share of what the cache holds. */
 static __attribute__((noinline)) void trim_locked(acre_cache *cache, struct lane *lane)
 {
-    uint64_t share = cache->held_bytes / LANE_SHARE;
+    uint64_t share = cache->held_bytes / (LANE_SHARE * cache->front->lane_count);
 
     lane->looks_in = LANE_LOOK_EVERY;
     if ((uint64_t)lane_units(lane) * BLOCK_UNIT <= share)
@@ -231,6 +231,8 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, si
                      !block_store_reserve(&cache->blocks, 1)))
             return alloc_further(cache, lane, bytes, lane->stream, out);
         enum credit_class class = credit_class_of(units);
+        if (UNLIKELY(lane->arenas[class]->commons))
+            return alloc_further(cache, lane, bytes, lane->stream, out);
         block = arena_take(lane->arenas[class], &cache->blocks, &cache->map,
                            units * BLOCK_UNIT);
         if (UNLIKELY(!block))

@@ -38,7 +38,7 @@ enum {
     LANE_HASH_SHIFT = 6,    /* bins that larger sizes share (log2)               */
     LANE_BINS = LANE_EXACT_BINS + (1 << LANE_HASH_SHIFT),
     LANE_LOOK_COUNT = 8,    /* blocks of a bin that the slow path looks at       */
-    LANE_SHARE = 8,         /* a lane keeps at most this part of what is held    */
+    LANE_SHARE = 8,         /* lanes keep at most this part of what is held      */
     LANE_LOOK_EVERY = 8,    /* misses between looks at how much it keeps         */
 };
 

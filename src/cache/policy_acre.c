@@ -8,9 +8,9 @@
  *   1. the thread's lane                          (front.c, without the lock)
  *   2. free blocks of the stream's arena
  *   3. the same after all lanes have given back what they keep
- *   4. free blocks of other streams: once the work queued there is done, or
- *      behind a wait for it (option cross_stream_reuse)
- *   5. the same after all that is free has been joined across streams
+ *   4. what nobody uses any more, whichever stream it served: the commons
+ *   5. free blocks of busy streams, behind a wait for them (option
+ *      cross_stream_reuse), all joined
  *   6. the device, and what comes before it on the engine's ladder (acquire.c)
  *
  * So nothing that any thread or stream keeps idle is the reason for growing. */
@@ -26,80 +26,132 @@ enum {
 
 /* ---- Memory of other streams -------------------------------------------------- */
 
-/* Sees to it that work on the stream of to comes after all that is queued on
- * that of from; false when that is not possible or not wanted. */
-static bool order_after(acre_cache *cache, struct arena *from, const struct arena *to)
+/* Marks where the stream of an arena is now; false when that is not possible. */
+static bool mark(acre_cache *cache, struct arena *arena)
 {
     struct acre_device *device = cache->device;
     const acre_backend_ops *ops = device->ops;
 
+    if (!arena->event &&
+        ops->event_create(device->self, device->index, 0, &arena->event) != ACRE_OK) {
+        arena->event = NULL;
+        return false;
+    }
+    return ops->event_record(device->self, device->index, arena->event, arena->stream) ==
+           ACRE_OK;
+}
+
+/* Whether all work queued on the stream of an arena is done. */
+static bool is_idle(acre_cache *cache, struct arena *arena)
+{
+    struct acre_device *device = cache->device;
+
     if (!device_has(device, ACRE_CAP_STREAMS))
         return true;
-    if (!from->event &&
-        ops->event_create(device->self, device->index, 0, &from->event) != ACRE_OK) {
-        from->event = NULL;
-        return false;
-    }
-    if (ops->event_record(device->self, device->index, from->event, from->stream) != ACRE_OK)
-        return false;
-    if (ops->event_query(device->self, device->index, from->event) == ACRE_OK)
-        return true;
-    return cache->conf.reuses_across_streams &&
-           ops->stream_wait_event(device->self, device->index, to->stream, from->event) ==
-               ACRE_OK;
+    return mark(cache, arena) && device->ops->event_query(device->self, device->index,
+                                                          arena->event) == ACRE_OK;
 }
 
-/* A block of exactly bytes for to, cut off the free memory of another stream. */
-static struct block *take_across(acre_cache *cache, struct arena *to, size_t bytes)
+static void move_all(acre_cache *cache, struct arena *from, struct arena *to)
 {
-    struct arenas *arenas = to->pool->index;
-
-    LIST_FOR_EACH(link, &arenas->list) {
-        struct arena *from = CONTAINER_OF(link, struct arena, link);
-        if (from == to || !bins_find(&from->bins, bytes) || !order_after(cache, from, to))
-            continue;
-        struct block *block = arena_take(from, &cache->blocks, &cache->map, bytes);
-        CHECK(block);
-        block->arena = to;
-        block->stream = to->stream;
-        return block;
-    }
-    return NULL;
-}
-
-/* Moves all free memory of other streams to an arena, where neighbours join. */
-static void gather(acre_cache *cache, struct arena *to)
-{
-    struct arenas *arenas = to->pool->index;
     struct block *block;
 
+    while ((block = bins_first(&from->bins)))
+        arena_move(&cache->blocks, block, to);
+}
+
+/* Moves the free memory of all idle streams to the commons, where it joins. */
+static void clean(acre_cache *cache, struct arena *commons)
+{
+    struct arenas *arenas = commons->pool->index;
+
     LIST_FOR_EACH(link, &arenas->list) {
-        struct arena *from = CONTAINER_OF(link, struct arena, link);
-        if (from == to || !from->bins.count || !order_after(cache, from, to))
-            continue;
-        while ((block = bins_first(&from->bins)))
-            arena_move(&cache->blocks, block, to);
+        struct arena *arena = CONTAINER_OF(link, struct arena, link);
+        if (arena != commons && arena->bins.count && is_idle(cache, arena))
+            move_all(cache, arena, commons);
     }
+}
+
+/* Moves all free memory to one arena: that of busy streams behind a wait. */
+static void gather(acre_cache *cache, struct arena *commons, struct arena *to)
+{
+    struct acre_device *device = cache->device;
+    struct arenas *arenas = to->pool->index;
+
+    LIST_FOR_EACH(link, &arenas->list) {
+        struct arena *arena = CONTAINER_OF(link, struct arena, link);
+        if (arena == to || !arena->bins.count)
+            continue;
+        /* Its stream was marked by clean. */
+        if (arena == commons ||
+            (cache->conf.reuses_across_streams && arena->event &&
+             device->ops->stream_wait_event(device->self, device->index, to->stream,
+                                            arena->event) == ACRE_OK))
+            move_all(cache, arena, to);
+    }
+}
+
+/* A block from the commons for the stream of to. */
+static struct block *take_common(acre_cache *cache, struct arena *commons, struct arena *to,
+                                 size_t bytes)
+{
+    struct block *block = arena_take(commons, &cache->blocks, &cache->map, bytes);
+
+    if (block) {
+        block->arena = to;
+        block->stream = to->stream;
+    }
+    return block;
 }
 
 /* ---- Allocating ------------------------------------------------------------------ */
 
-/* Steps 3 to 5. */
-static struct block *take_further(acre_cache *cache, struct arena *arena, size_t bytes)
+/* With several streams: from the commons first, so that memory of one stream is
+ * not cut up while better fitting memory is nobody's; then what threads keep and
+ * what idle streams have goes there; last, all that is free joins in arena. */
+static struct block *take_among(acre_cache *cache, struct arena *commons, struct arena *arena,
+                                size_t bytes)
 {
-    struct block *block = NULL;
+    struct block *block = take_common(cache, commons, arena, bytes);
 
-    if (front_drain_locked(cache, true))
+    for (int step = 0; step < 2 && !block; step++) {
+        bool large_only = step == 0;
+        if (!large_only && !arena->pool->is_small)
+            break;
+        front_drain_locked(cache, large_only);
+        clean(cache, commons);
+        block = take_common(cache, commons, arena, bytes);
+    }
+    if (block)
+        return block;
+    gather(cache, commons, arena);
+    return arena_take(arena, &cache->blocks, &cache->map, bytes);
+}
+
+/* With one stream: from its arena, then after threads gave back what they keep. */
+static struct block *take_alone(acre_cache *cache, struct arena *arena, size_t bytes)
+{
+    struct block *block = arena_take(arena, &cache->blocks, &cache->map, bytes);
+
+    if (!block && front_drain_locked(cache, true))
         block = arena_take(arena, &cache->blocks, &cache->map, bytes);
     if (!block && arena->pool->is_small && front_drain_locked(cache, false))
         block = arena_take(arena, &cache->blocks, &cache->map, bytes);
-    if (block || arena_count(arena->pool) == arena->bins.count)
-        return block;
-    block = take_across(cache, arena, bytes);
-    if (block)
-        return block;
-    gather(cache, arena);
-    return arena_take(arena, &cache->blocks, &cache->map, bytes);
+    return block;
+}
+
+/* Steps 2 to 5. */
+static struct block *take(acre_cache *cache, struct arena *arena, size_t bytes)
+{
+    struct arena *commons = arena->commons;
+
+    if (LIKELY(!commons)) {
+        struct block *block = take_alone(cache, arena, bytes);
+        if (block || arena_count(arena->pool) == arena->bins.count)
+            return block;
+        commons = arena_commons(arena->pool);
+    }
+    return commons ? take_among(cache, commons, arena, bytes) : NULL;
 }
 
 struct arena *acre_arena_locked(acre_cache *cache, enum credit_class class, void *stream)
@@ -120,10 +172,7 @@ acre_status acre_alloc_locked(acre_cache *cache, struct arena *arena, struct req
     request->is_rejected = false;
     if (UNLIKELY(!arena || !block_store_reserve(&cache->blocks, 1)))
         return ACRE_ERR_HOST_MEMORY;
-    request->block = arena_take(arena, &cache->blocks, &cache->map, request->rounded);
-    if (LIKELY(request->block))
-        return ACRE_OK;
-    request->block = take_further(cache, arena, request->rounded);
+    request->block = take(cache, arena, request->rounded);
     if (request->block)
         return ACRE_OK;
     status = engine_alloc_locked(cache, request);
