@@ -156,15 +156,17 @@ bool tour_streams(struct tour *tour)
 {
     acre_device *device = tour->device[0];
     struct add_args add = {.count = MIB, .amount = 41};
-    uint32_t *host = calloc(add.count, sizeof *host);
     void *streams[2], *event, *memory;
-    /* Work may still wait at it after a failed call has ended the tour. */
+    /* Work may still wait at the gate, or write to the host, after a failed call
+     * has ended the tour; both stay until the process ends. */
     static sem_t gate;
+    static uint32_t *host;
 
     report_say(tour->report,
                "Work on one stream runs in order; streams run beside one another. An event "
                "marks a point of one stream that another waits for. The first stream is held "
                "at a gate here, so nothing of what follows may have happened yet.");
+    host = calloc(add.count, sizeof *host);
     EXPECT(host && sem_init(&gate, 0, 0) == 0);
     TRY(acre_device_alloc(device, add.count * sizeof *host, &memory));
     add.values = memory;
@@ -204,7 +206,7 @@ bool tour_streams(struct tour *tour)
 bool tour_copies(struct tour *tour)
 {
     size_t bytes = 64 * (size_t)MIB;
-    unsigned char *source = malloc(bytes), *target = calloc(1, bytes);
+    static unsigned char *source, *target; /* kept when a failed call ends the tour */
     void *first, *second;
     bool reaches;
 
@@ -212,6 +214,8 @@ bool tour_copies(struct tour *tour)
                "To the first device, across to the second, and back. A copy knows which sides "
                "are device memory and refuses a direction that does not fit. Timed the second "
                "time: the first makes the pages.");
+    source = malloc(bytes);
+    target = calloc(1, bytes);
     EXPECT(source && target);
     for (size_t i = 0; i < bytes; i++)
         source[i] = (unsigned char)(i * 31 + (i >> 12));
