@@ -10,7 +10,7 @@
  *
  * Two policies decide where blocks go. ACRE_POLICY_TORCH decides exactly as
  * PyTorch's allocator does, to the byte; ACRE_POLICY_ACRE, the default, is
- * faster and wastes less.
+ * faster, and wastes less where several streams are used.
  *
  * Threads: every call may come from any thread unless it says otherwise.
  * Observers and callbacks run without any lock of the library held and may call
@@ -34,7 +34,7 @@ typedef struct acre_cache acre_cache;
 typedef enum acre_policy {
     ACRE_POLICY_DEFAULT = 0, /**< What the configuration says, else ACRE_POLICY_ACRE. */
     ACRE_POLICY_TORCH = 1,   /**< Decisions of PyTorch's allocator, to the byte.      */
-    ACRE_POLICY_ACRE = 2,    /**< Fast and frugal.                                    */
+    ACRE_POLICY_ACRE = 2,    /**< Fast; streams share memory.                         */
 } acre_policy;
 
 /** Bits of acre_cache_config.flags. */
