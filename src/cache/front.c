@@ -214,14 +214,14 @@ static __attribute__((noinline)) void trim_locked(acre_cache *cache, struct lane
 }
 
 /* Under the lock, for the lane's thread: from the lane, after all, or the arena. */
-static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, size_t bytes,
+static inline acre_status alloc_central(acre_cache *cache, struct lane *lane,
+                                        struct block **top, size_t bytes, size_t units,
                                         void **out)
 {
-    size_t units = lane_units_of(bytes);
     struct block *block;
 
     quick_lock_take(&cache->lock);
-    block = UNLIKELY(lane->bins[lane_bin(units)] != &lane_end) ? lane_pop(lane, units) : NULL;
+    block = UNLIKELY(*top != &lane_end) ? lane_pop(top, units) : NULL;
     if (block) {
         lane->units_base += (int64_t)units;
     } else {
@@ -247,17 +247,19 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, si
     return ACRE_OK;
 }
 
-/* The lane at hand is the right one and has no such block. */
-static __attribute__((noinline)) acre_status alloc_miss(struct lane *lane, size_t bytes,
-                                                        void **out)
+/* The lane at hand is the right one and has no such block. Parameters here and
+ * below stand where acre_cache_alloc has them anyway. */
+static __attribute__((noinline)) acre_status alloc_miss(struct block **top, size_t bytes,
+                                                        size_t units, void **out,
+                                                        struct lane *lane)
 {
     acre_cache *cache = atomic_load_explicit(&lane->home, memory_order_relaxed);
 
     lane_leave(lane);
     /* No bytes, or so many that 2^60 and more are as good as 2^60. */
-    if (UNLIKELY((lane_units_of(bytes) - 1) / (SIZE_REQUEST_END / BLOCK_UNIT)))
+    if (UNLIKELY((units - 1) / (SIZE_REQUEST_END / BLOCK_UNIT)))
         return cache_alloc(cache, bytes, lane->stream, out);
-    return alloc_central(cache, lane, bytes, out);
+    return alloc_central(cache, lane, top, bytes, units, out);
 }
 
 /* The hot path in full, inside the lane: hands out a block if there is one and
@@ -285,22 +287,20 @@ static inline bool serve(struct lane *lane, size_t bytes, void **out)
 
 /* A wallet is overdrawn by what was last taken from it: puts that back and looks
  * for credit. The lane is still entered. */
-static __attribute__((noinline)) acre_status alloc_overdrawn(struct lane *lane, size_t bytes,
-                                                             void **out)
+static __attribute__((noinline)) acre_status alloc_overdrawn(struct wallet *wallet,
+                                                             size_t bytes, size_t units,
+                                                             void **out, struct lane *lane)
 {
-    int64_t units = (int64_t)lane_units_of(bytes), requested = (int64_t)bytes;
-    struct wallet *wallet = lane_wallet(lane, lane->bins[lane_bin((size_t)units)]);
-
     if (wallet->of[CREDIT_COUNT].credit >= 0) {
         if (wallet->of[CREDIT_UNITS].credit >= 0)
-            wallet->of[CREDIT_REQUESTED].credit += requested;
-        wallet->of[CREDIT_UNITS].credit += units;
+            wallet->of[CREDIT_REQUESTED].credit += (int64_t)bytes;
+        wallet->of[CREDIT_UNITS].credit += (int64_t)units;
     }
     wallet->of[CREDIT_COUNT].credit += 1;
     if (wallet->of[CREDIT_COUNT].credit < 1)
         cover_count(&lane->purse, wallet);
     if (!serve(lane, bytes, out))
-        return alloc_miss(lane, bytes, out);
+        return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
     lane_leave(lane);
     return ACRE_OK;
 }
@@ -317,11 +317,12 @@ static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size
         quick_lock_take(&cache->lock);
         return alloc_further(cache, NULL, bytes, stream, out);
     }
+    size_t units = lane_units_of(bytes);
     lane_current = lane;
     lane_enter(lane);
     if (UNLIKELY(atomic_load_explicit(&lane->cache, memory_order_acquire) != cache) ||
         !serve(lane, bytes, out))
-        return alloc_miss(lane, bytes, out);
+        return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
     lane_leave(lane);
     return ACRE_OK;
 }
@@ -378,15 +379,15 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
     struct block **top = &lane->bins[lane_bin(units)];
     struct block *block = *top;
     if (UNLIKELY(block->units != units))
-        return alloc_miss(lane, bytes, out);
+        return alloc_miss(top, bytes, units, out, lane);
 
     struct wallet *wallet = lane_wallet(lane, block);
     if (UNLIKELY((wallet->of[CREDIT_COUNT].credit -= 1) < 0))
-        return alloc_overdrawn(lane, bytes, out);
+        return alloc_overdrawn(wallet, bytes, units, out, lane);
     if (UNLIKELY((wallet->of[CREDIT_UNITS].credit -= (int64_t)units) < 0))
-        return alloc_overdrawn(lane, bytes, out);
+        return alloc_overdrawn(wallet, bytes, units, out, lane);
     if (UNLIKELY((wallet->of[CREDIT_REQUESTED].credit -= (int64_t)bytes) < 0))
-        return alloc_overdrawn(lane, bytes, out);
+        return alloc_overdrawn(wallet, bytes, units, out, lane);
     wallet->of[CREDIT_COUNT].spent += 1;
     wallet->of[CREDIT_UNITS].spent += (int64_t)units;
     wallet->of[CREDIT_REQUESTED].spent += (int64_t)bytes;

@@ -41,9 +41,9 @@ static pthread_key_t thread_key;
 static bool has_key;     /* guarded by threads_lock                              */
 static bool has_barrier; /* set with has_key: the kernel has membarrier          */
 
-struct block *lane_pop(struct lane *lane, size_t units)
+struct block *lane_pop(struct block **top, size_t units)
 {
-    struct block **at = &lane->bins[lane_bin(units)];
+    struct block **at = top;
 
     for (int left = LANE_LOOK_COUNT; left && *at != &lane_end; left--) {
         struct block *block = *at;

@@ -78,11 +78,12 @@ static inline size_t lane_units_of(size_t bytes)
 
 /* Where blocks of a size lie: small sizes have a bin each, a multiplicative hash
  * spreads the others. */
-static inline uint32_t lane_bin(size_t units)
+static inline size_t lane_bin(size_t units)
 {
     if (units < LANE_EXACT_BINS)
-        return (uint32_t)units;
-    return LANE_EXACT_BINS + ((uint32_t)units * UINT32_C(0x9E3779B1) >> (32 - LANE_HASH_SHIFT));
+        return units;
+    return LANE_EXACT_BINS +
+           (size_t)((uint32_t)units * UINT32_C(0x9E3779B1) >> (32 - LANE_HASH_SHIFT));
 }
 
 /* Prepares a block that leaves its arena for lanes. Its class is that of its pool,
@@ -91,7 +92,7 @@ static inline void lane_prepare(struct block *block, size_t units, enum credit_c
                                 struct arena *key)
 {
     block->units = units;
-    block->bin = lane_bin(units);
+    block->bin = (uint32_t)lane_bin(units);
     block->wallet = (uint32_t)(offsetof(struct lane, purse.wallets) +
                                (size_t)class * sizeof(struct wallet));
     atomic_store_explicit(&block->key, key, memory_order_relaxed);
@@ -149,9 +150,9 @@ static inline void lane_units_set(struct lane *lane, int64_t units)
     lane->units_base = purse_sum(&lane->purse, CREDIT_UNITS) - units;
 }
 
-/* A block of exactly so many units from the lane, or NULL. The cache's lock is
- * held by the lane's thread, which accounts for the block next. */
-struct block *lane_pop(struct lane *lane, size_t units);
+/* A block of exactly so many units from a bin of a lane, or NULL. The cache's lock
+ * is held by the lane's thread, which accounts for the block next. */
+struct block *lane_pop(struct block **top, size_t units);
 
 /* Adds how many blocks of each class a lane holds. The cache's lock is held, the
  * lane stopped or the caller's own. */
