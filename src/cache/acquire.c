@@ -5,7 +5,8 @@
  *      keep free blocks outside the pool give them back and look once more
  *   2. garbage collection, when there is a limit and a threshold
  *   3. the device
- *   4. one or a few oversize blocks released, then the device
+ *   4. a private pool that helps; one or a few oversize blocks released, then the
+ *      device
  *   5. everything idle released, after waiting for pending uses, then the device
  *
  * A refusal ahead (throw_on_cudamalloc_oom) at 3 ends it; so does any failure of
@@ -27,6 +28,7 @@ static acre_status check_limits(acre_cache *cache, struct request *request)
 {
     size_t bytes = request->segment_bytes;
 
+    request->is_rejected = false; /* as an earlier attempt may have been */
     if (!bytes || !size_fits(cache->held_bytes, bytes, cache->limit_bytes))
         return ACRE_ERR_LIMIT;
     if (cache->conf.is_rejecting) {
@@ -39,27 +41,56 @@ static acre_status check_limits(acre_cache *cache, struct request *request)
     return ACRE_OK;
 }
 
-/* Asks the device with the lock dropped if so configured. The bytes are already
- * charged, so the limit holds meanwhile. */
-static acre_status ask_device(acre_cache *cache, size_t bytes, void **out)
+/* Asks the device, with the lock dropped if so configured, or where the pool has
+ * its memory from. The bytes are already charged, so the limit holds meanwhile. */
+static acre_status ask_device(acre_cache *cache, const struct request *request, void **out)
 {
     struct acre_device *device = cache->device;
-    bool drops_lock = cache->conf.drops_lock;
+    struct private_pool *owner = request->pool->owner;
+    bool has_source = owner && private_pool_has_source(owner);
+    bool drops_lock = cache->conf.drops_lock || has_source;
+    acre_status status;
 
+    if (owner)
+        owner->busy_count++;
     if (drops_lock)
         quick_lock_drop(&cache->lock);
-    acre_status status = device->ops->alloc(device->self, device->index, bytes, out);
+    if (has_source)
+        status = pool_source_alloc(&owner->source, device, request->segment_bytes,
+                                   request->stream, out);
+    else
+        status = device->ops->alloc(device->self, device->index, request->segment_bytes, out);
     if (drops_lock)
         quick_lock_take(&cache->lock);
+    if (owner)
+        owner->busy_count--;
     return status;
+}
+
+/* Takes that back. */
+static void unask_device(acre_cache *cache, const struct request *request, void *base)
+{
+    struct acre_device *device = cache->device;
+    struct private_pool *owner = request->pool->owner;
+
+    if (!owner || !private_pool_has_source(owner)) {
+        device->ops->free(device->self, device->index, base);
+        return;
+    }
+    owner->busy_count++;
+    quick_lock_drop(&cache->lock);
+    pool_source_free(&owner->source, device, base, request->segment_bytes, request->stream);
+    quick_lock_take(&cache->lock);
+    owner->busy_count--;
 }
 
 static void count_obtained(acre_cache *cache, struct segment *segment)
 {
     bool is_small = segment->pool->is_small;
 
+    segment->pool->segment_count++;
     stats_up(&cache->stats.segment, is_small, 1);
-    stats_up(&cache->stats.reserved_bytes, is_small, segment->bytes);
+    pool_gain(segment->pool, &cache->stats, segment->bytes);
     cache->stats.num_device_alloc++;
     if (segment->bytes >= cache->conf.max_split_bytes) {
         segment->is_oversize = true;
@@ -70,7 +101,6 @@ static void count_obtained(acre_cache *cache, struct segment *segment)
 /* Obtains a segment of request->segment_bytes; its one block is in no index. */
 static acre_status obtain(acre_cache *cache, struct request *request, struct block **out)
 {
-    struct acre_device *device = cache->device;
     struct segment *segment;
     struct block *block;
     void *base;
@@ -87,7 +117,7 @@ static acre_status obtain(acre_cache *cache, struct request *request, struct blo
     if (!segment)
         return status;
     cache->held_bytes += request->segment_bytes;
-    status = ask_device(cache, request->segment_bytes, &base);
+    status = ask_device(cache, request, &base);
     if (status != ACRE_OK)
         goto free_segment;
     status = map_reserve(&cache->map, base, request->segment_bytes);
@@ -105,7 +135,7 @@ static acre_status obtain(acre_cache *cache, struct request *request, struct blo
     return ACRE_OK;
 
 free_base:
-    device->ops->free(device->self, device->index, base);
+    unask_device(cache, request, base);
 free_segment:
     cache->held_bytes -= request->segment_bytes;
     heap_free(segment);
@@ -134,14 +164,14 @@ static acre_status release_and_obtain(acre_cache *cache, struct request *request
 {
     acre_status status = ACRE_ERR_DEVICE_MEMORY;
 
-    if (cache->policy->borrow) {
+    *out = pools_lend_locked(cache, request);
+    if (!*out && cache->policy->borrow)
         *out = cache->policy->borrow(cache, request);
-        if (*out)
-            return ACRE_OK;
-    }
+    if (*out)
+        return ACRE_OK;
     if (reclaim_available_locked(cache, request)) {
         status = obtain(cache, request, out);
-        if (!is_about_memory(status))
+        if (!is_about_memory(status) && status != ACRE_ERR_REJECTED)
             return status;
     }
     status = reclaim_all_locked(cache);
@@ -159,7 +189,7 @@ acre_status acquire_locked(acre_cache *cache, struct request *request, struct bl
 
     status_save(&before);
     request->segment_bytes =
-        request->rounded ? cache->policy->segment_bytes(cache, request->rounded) : 0;
+        request->rounded ? cache->policy->segment_bytes(cache, request) : 0;
     request->segment_bytes = round_up(request->segment_bytes, granularity);
     bool may_help = ask_reclaimers_locked(cache);
     if (cache->policy->relieve)

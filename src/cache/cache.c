@@ -89,6 +89,10 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
         return ACRE_ERR_HOST_MEMORY;
     cache->device = device;
     list_init(&cache->segments);
+    list_init(&cache->returned);
+    list_init(&cache->private_pools);
+    list_init(&cache->accounts);
+    list_init(&cache->scopes);
     list_init(&cache->direct);
     block_store_init(&cache->blocks);
     deferred_init(&cache->deferred, device);
@@ -119,7 +123,11 @@ static void give_back_all(acre_cache *cache)
         log_line(ACRE_LOG_ERROR, "a cache ends with failed work: %s", acre_last_error());
     LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
         struct segment *segment = CONTAINER_OF(link, struct segment, link);
-        if (device->ops->free(device->self, device->index, segment->base) != ACRE_OK)
+        const struct private_pool *owner = segment->pool->owner;
+        if (owner && private_pool_has_source(owner))
+            pool_source_free(&owner->source, device, segment->base, segment->bytes,
+                             segment->stream);
+        else if (device->ops->free(device->self, device->index, segment->base) != ACRE_OK)
             log_line(ACRE_LOG_ERROR, "a segment of %zu bytes could not be returned: %s",
                      segment->bytes, acre_last_error());
         heap_free(segment);
@@ -155,11 +163,12 @@ void acre_cache_destroy(acre_cache *cache)
         log_line(ACRE_LOG_WARN, "a cache ends with %lld allocations of %lld bytes live",
                  (long long)cache->stats.allocation.all.current,
                  (long long)cache->stats.allocated_bytes.all.current);
-    deferred_synchronize(&cache->deferred, engine_done_locked, cache);
+    deferred_synchronize(&cache->deferred, NULL, engine_done_locked, cache);
     forget_all_uses(cache);
     if (cache->policy->fini)
         cache->policy->fini(cache);
     give_back_all(cache);
+    pools_fini(cache);
     cache->policy->pool_fini(cache, &cache->small);
     cache->policy->pool_fini(cache, &cache->large);
     deferred_fini(&cache->deferred);

@@ -23,6 +23,8 @@
 #include "cache/observer.h"
 #include "cache/policy.h"
 #include "cache/pool.h"
+#include "cache/private_pool.h"
+#include "cache/scope.h"
 #include "cache/segment.h"
 #include "cache/stats.h"
 
@@ -42,8 +44,13 @@ struct acre_cache {
     uint64_t held_bytes;         /* bytes obtained from the device, or being obtained */
     uint64_t order_next;         /* of the next segment                              */
     struct pool small, large;    /* the shared pool                                  */
+    struct list private_pools;   /* oldest first                                     */
+    struct list accounts;        /* statistics of private pools, ended ones too      */
+    struct list scopes;          /* open ones, newest first                          */
+    _Atomic uint32_t scope_count; /* how many; read unlocked                         */
     struct block_store blocks;
     struct list segments;        /* oldest first                                     */
+    struct list returned;        /* segments on their way back to a pool's own source */
     struct list direct;          /* DIRECT blocks, obtained while caching was off    */
     struct deferred deferred;
     acre_cache_stats stats;
@@ -77,6 +84,8 @@ struct request {
  * the map, uses empty. Does not move the live statistics (stats.h). May drop and
  * retake the lock. On failure, call request_failed after dropping the lock. */
 acre_status engine_alloc_locked(acre_cache *cache, struct request *request);
+/* The same when rounded and pool are set already. */
+acre_status engine_alloc_in_locked(acre_cache *cache, struct request *request);
 
 /* Takes the block that covers [address, address + rounded) and cuts it out.
  * Errors: ACRE_ERR_NOT_FOUND, ACRE_ERR_HOST_MEMORY. out_prefix is a LIVE block of
@@ -121,6 +130,43 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request);
 /* Waits for pending uses, then releases all idle segments. Goes on after an
  * error and gives the first one. */
 acre_status reclaim_all_locked(acre_cache *cache);
+/* The same for a private pool that is freeable, which may end. Both may drop and
+ * retake the lock. */
+acre_status reclaim_private_locked(acre_cache *cache, struct private_pool *pool);
+
+/* pools.c: the private pools of a cache. */
+/* Uses a pool once more, or creates it; config only for a new one, NULL: the
+ * defaults. Errors: as acre_pool_create. */
+acre_status pools_use_locked(acre_cache *cache, acre_pool_id id, const acre_pool_config *config,
+                             struct private_pool **out);
+/* Takes that back, after a failure; a pool made for it goes. */
+void pools_unuse_locked(acre_cache *cache, struct private_pool *pool);
+/* Opens the scope of a pool, and ends it; the use is the caller's.
+ * Errors: ACRE_ERR_STATE, ACRE_ERR_HOST_MEMORY. */
+acre_status scope_open_locked(acre_cache *cache, struct private_pool *pool,
+                              const acre_pool_filter *filter);
+void scope_close_locked(acre_cache *cache, struct private_pool *pool);
+/* Sets request->pool by size, stream, thread and open scopes. May drop and retake
+ * the lock. Errors: what the device says about captures. */
+acre_status pools_route_locked(acre_cache *cache, struct request *request);
+/* A block for a request of the shared pool that a private pool lends, in no index;
+ * NULL: none. */
+struct block *pools_lend_locked(acre_cache *cache, struct request *request);
+/* Walks all pools, the shared ones first; NULL before the first and at the end. */
+struct pool *pools_next_locked(const acre_cache *cache, const struct pool *pool);
+/* How many blocks are in the indices of all pools of a class. */
+uint64_t pools_free_count_locked(const acre_cache *cache, bool is_small);
+/* Ends pools that are over: one, or all for {0, 0}. */
+void pools_end_locked(acre_cache *cache, acre_pool_id id);
+/* Frees scopes, pools and accounts; segments are gone. */
+void pools_fini(acre_cache *cache);
+
+/* capture.c: whether a stream takes part in a capture. */
+acre_status capture_has_locked(acre_cache *cache, uint64_t capture_id, void *stream,
+                               bool *out_has);
+
+/* layout.c: what a block is doing; free ones that threads keep at hand are free. */
+acre_block_state layout_state_of(const struct block *block);
 
 /* report.c: gathers what the report says, under the lock, and counts the OOM;
  * then, with no lock held, tells observers and records the error. */

@@ -4,6 +4,7 @@
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"
+#include "cache/pool.h"
 
 /* The events waited for on one stream, oldest first. */
 struct queue {
@@ -269,7 +270,8 @@ acre_status deferred_collect_slow(struct deferred *deferred, deferred_done_fn do
     return ACRE_OK;
 }
 
-acre_status deferred_synchronize(struct deferred *deferred, deferred_done_fn done, void *arg)
+acre_status deferred_synchronize(struct deferred *deferred, const struct private_pool *pool,
+                                 deferred_done_fn done, void *arg)
 {
     struct acre_device *device = deferred->device;
     acre_status first = ACRE_OK;
@@ -278,6 +280,8 @@ acre_status deferred_synchronize(struct deferred *deferred, deferred_done_fn don
         struct queue *queue = CONTAINER_OF(link, struct queue, link);
         LIST_FOR_EACH_SAFE(at, behind, &queue->entries) {
             struct entry *entry = CONTAINER_OF(at, struct entry, link);
+            if (pool && entry->block->pool->owner != pool)
+                continue;
             acre_status status =
                 device->ops->event_synchronize(device->self, device->index, entry->event);
             if (status == ACRE_OK)

@@ -19,6 +19,7 @@
 #include <acre/base.h>
 
 struct acre_device;
+struct private_pool;
 
 /* A stream that uses a block besides its own. */
 struct use {
@@ -68,9 +69,10 @@ static inline acre_status deferred_collect(struct deferred *deferred, deferred_d
     return deferred_collect_slow(deferred, done, arg);
 }
 
-/* Waits for every event; done as above. Goes on after an error and gives the
- * first one. */
-acre_status deferred_synchronize(struct deferred *deferred, deferred_done_fn done, void *arg);
+/* Waits for every event, or those of blocks of one private pool; done as above.
+ * Goes on after an error and gives the first one. */
+acre_status deferred_synchronize(struct deferred *deferred, const struct private_pool *pool,
+                                 deferred_done_fn done, void *arg);
 
 /* Destroys idle events. */
 void deferred_trim(struct deferred *deferred);

@@ -56,7 +56,25 @@ static bool may_split(const acre_cache *cache, const struct block *block, size_t
     return block->bytes > rounded && cache->policy->may_split(cache, block, rounded);
 }
 
+/* Which pool serves, now that the size is known. */
+static inline acre_status route(acre_cache *cache, struct request *request)
+{
+    request->rounded = cache->policy->round(cache, request->bytes);
+    if (UNLIKELY(!list_empty(&cache->scopes)))
+        return pools_route_locked(cache, request);
+    request->pool =
+        cache->policy->is_small(request->rounded) ? &cache->small : &cache->large;
+    return ACRE_OK;
+}
+
 acre_status engine_alloc_locked(acre_cache *cache, struct request *request)
+{
+    acre_status status = route(cache, request);
+
+    return LIKELY(status == ACRE_OK) ? engine_alloc_in_locked(cache, request) : status;
+}
+
+acre_status engine_alloc_in_locked(acre_cache *cache, struct request *request)
 {
     const struct policy *policy = cache->policy;
     acre_status status = engine_collect_locked(cache);
@@ -67,8 +85,6 @@ acre_status engine_alloc_locked(acre_cache *cache, struct request *request)
     if (UNLIKELY(!block_store_reserve(&cache->blocks, 1)))
         return ACRE_ERR_HOST_MEMORY;
     request->is_rejected = false;
-    request->rounded = policy->round(cache, request->bytes);
-    request->pool = policy->is_small(request->rounded) ? &cache->small : &cache->large;
     block = request->rounded ? policy->find(cache, request) : NULL;
     if (UNLIKELY(!block)) {
         status = acquire_locked(cache, request, &block);
@@ -107,15 +123,15 @@ acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, c
                                    struct block **out_prefix)
 {
     const struct policy *policy = cache->policy;
-    acre_status status = engine_collect_locked(cache);
+    acre_status status = route(cache, request);
     struct block *block, *prefix = NULL;
 
+    if (status == ACRE_OK)
+        status = engine_collect_locked(cache);
     if (status != ACRE_OK)
         return status;
     if (!block_store_reserve(&cache->blocks, 2))
         return ACRE_ERR_HOST_MEMORY;
-    request->rounded = policy->round(cache, request->bytes);
-    request->pool = policy->is_small(request->rounded) ? &cache->small : &cache->large;
     block = request->rounded ? find_around(cache, request->pool, request->stream, address,
                                            request->rounded)
                              : NULL;

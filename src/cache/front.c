@@ -189,7 +189,9 @@ static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t by
     acre_status status = acre_alloc_locked(cache, arena, &request);
 
     if (status == ACRE_OK) {
-        lane_prepare(request.block, lane_units_of(bytes), lane_class(request.block), arena->key);
+        /* A private pool that helps out may give more, and wants it back. */
+        lane_prepare(request.block, request.block->bytes / BLOCK_UNIT,
+                     lane_class(request.block), request.block->arena->key);
         request.block->requested = bytes;
         front_account_locked(cache->front, lane, request.block);
         block_tag_live(request.block);
@@ -305,6 +307,28 @@ static __attribute__((noinline)) acre_status alloc_overdrawn(struct wallet *wall
     return ACRE_OK;
 }
 
+/* Scopes are open: from the private pool of one, or the shared one. */
+static __attribute__((noinline)) acre_status alloc_scoped(acre_cache *cache, size_t bytes,
+                                                          void *stream, void **out)
+{
+    struct request request = {.bytes = bytes, .stream = stream,
+                              .rounded = round_up(bytes, BLOCK_UNIT)};
+
+    quick_lock_take(&cache->lock);
+    acre_status status = pools_route_locked(cache, &request);
+    if (status == ACRE_OK && !request.pool->owner)
+        return alloc_further(cache, NULL, bytes, stream, out);
+    if (status == ACRE_OK)
+        status = engine_alloc_in_locked(cache, &request);
+    if (status == ACRE_OK) {
+        cache->policy->admit(cache, request.block);
+        *out = request.block->base;
+    }
+    cache_check_locked(cache);
+    quick_lock_drop(&cache->lock);
+    return status == ACRE_OK ? status : request_failed(cache, &request, status);
+}
+
 /* The lane at hand is another's. */
 static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size_t bytes,
                                                          void *stream, void **out)
@@ -312,6 +336,8 @@ static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size
     if (UNLIKELY(!cache || !out || !cache->front || bytes - 1 >= SIZE_REQUEST_END - 1 ||
                  !acre_cache_is_enabled(cache)))
         return cache_alloc(cache, bytes, stream, out);
+    if (UNLIKELY(atomic_load_explicit(&cache->scope_count, memory_order_relaxed)))
+        return alloc_scoped(cache, bytes, stream, out);
     struct lane *lane = lane_get(cache, stream);
     if (UNLIKELY(!lane)) {
         quick_lock_take(&cache->lock);

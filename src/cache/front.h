@@ -26,6 +26,10 @@ void front_go_locked(struct front *front);
 /* Lets lanes be used, or not until further notice. */
 void front_enable_locked(struct front *front, bool enabled);
 
+/* Scopes were opened or closed: lets lanes that they concern serve frees only, so
+ * that allocations take the lock and are routed. */
+void front_divert_locked(acre_cache *cache);
+
 /* Gives the blocks of all lanes, or the large ones, back to their arenas; whether
  * there were any. */
 bool front_drain_locked(acre_cache *cache, bool large_only);

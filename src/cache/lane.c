@@ -78,10 +78,12 @@ static void barrier_all(void)
         CHECK(barrier_register());
 }
 
+/* Lets a lane be used; only for frees while scopes concern it. */
 static void lane_open(struct lane *lane)
 {
     atomic_store_explicit(&lane->key, lane->home_key, memory_order_release);
-    atomic_store_explicit(&lane->cache, atomic_load(&lane->home), memory_order_release);
+    if (!lane->is_diverted)
+        atomic_store_explicit(&lane->cache, atomic_load(&lane->home), memory_order_release);
 }
 
 static void lane_close(struct lane *lane)
@@ -141,6 +143,31 @@ void front_enable_locked(struct front *front, bool enabled)
         else
             lane_close(lane);
     }
+}
+
+void front_divert_locked(acre_cache *cache)
+{
+    struct front *front = cache->front;
+    bool is_other = false;
+
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        is_other |= lane->thread != self &&
+                    lane->is_diverted != scopes_concern(&cache->scopes, lane->thread_number,
+                                                        lane->stream);
+    }
+    if (is_other)
+        front_stop_locked(front);
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        lane->is_diverted = scopes_concern(&cache->scopes, lane->thread_number, lane->stream);
+        if (lane->thread != self || front->is_off)
+            continue;
+        lane_close(lane);
+        lane_open(lane);
+    }
+    if (is_other)
+        front_go_locked(front);
 }
 
 /* ---- Threads --------------------------------------------------------------- */
@@ -227,6 +254,8 @@ static struct lane *lane_create_locked(acre_cache *cache, void *stream)
     lane->home_key = large->key;
     lane->looks_in = LANE_LOOK_EVERY;
     lane->thread = self;
+    lane->thread_number = thread_number();
+    lane->is_diverted = scopes_concern(&cache->scopes, lane->thread_number, stream);
     atomic_init(&lane->home, cache);
     lane_close(lane);
     if (!cache->front->is_off)

@@ -58,6 +58,9 @@ struct lane {
     struct arena *home_key;        /* constant: theirs                            */
     uint32_t looks_in;             /* misses until the next look at lane_units    */
     struct thread *thread;         /* constant: who may enter                     */
+    uint64_t thread_number;        /* constant: the number of that thread         */
+    bool is_diverted;              /* scopes concern it: allocations take the lock;
+                                      guarded by the cache's lock                 */
     int64_t units_base;            /* see lane_units                              */
     struct list cache_link;        /* in front.lanes; guarded by the cache's lock */
     struct list thread_link;       /* in thread.lanes; its thread's alone         */

@@ -30,8 +30,7 @@ static void count_locked(const acre_cache *cache, uint64_t *segments, uint64_t *
     }
 }
 
-/* What a block is doing; free ones that threads keep at hand are free. */
-static acre_block_state state_of(const struct block *block)
+acre_block_state layout_state_of(const struct block *block)
 {
     if (block->state == BLOCK_LIVE && block->arena && !block_tag_is_live(block))
         return ACRE_BLOCK_FREE;
@@ -49,7 +48,7 @@ static void copy_segment(acre_cache_layout *layout, const struct segment *segmen
     for (const struct block *block = segment->first; block; block = block->next) {
         layout->blocks[layout->block_count++] = (acre_block_info){
             .base = block->base, .bytes = block->bytes, .requested_bytes = block->requested,
-            .state = state_of(block)};
+            .state = layout_state_of(block)};
         info->block_count++;
     }
 }
@@ -185,7 +184,7 @@ static void sum_block(struct sums *sums, int class, const struct block *block)
 
     for (int k = 0; k < 2; k++) {
         int i = classes[k];
-        acre_block_state state = state_of(block);
+        acre_block_state state = layout_state_of(block);
         bool is_live = state == ACRE_BLOCK_LIVE;
         bool is_active = is_live || state == ACRE_BLOCK_WAITING;
         bool is_split = state == ACRE_BLOCK_FREE && block_is_split(block);
@@ -227,13 +226,38 @@ static bool check_sums(const acre_cache *cache, const struct sums *sums, const c
     FACT(stats->oversize_allocations.current == (int64_t)sums->oversize);
     FACT(cache->held_bytes >= (uint64_t)sums->reserved[0]);
     FACT(sums->events == cache->deferred.pending_count);
-    FACT(sums->free_count[1] == cache->small.free_count);
-    FACT(sums->free_count[2] == cache->large.free_count);
+    FACT(sums->free_count[1] == pools_free_count_locked(cache, true));
+    FACT(sums->free_count[2] == pools_free_count_locked(cache, false));
     FACT(array_is(&stats->allocation, sums->live));
     FACT(array_is(&stats->allocated_bytes, sums->live_bytes));
     FACT(array_is(&stats->active, sums->active));
     FACT(array_is(&stats->active_bytes, sums->active_bytes));
     FACT(array_is(&stats->requested_bytes, sums->requested));
+    return true;
+}
+
+/* What a pool says that it holds is what its segments have. */
+static bool check_held(const acre_cache *cache, const struct pool *pool, const char **fact)
+{
+    uint64_t segments = 0, bytes = 0;
+
+    LIST_FOR_EACH(link, &cache->segments) {
+        const struct segment *segment = CONTAINER_OF(link, struct segment, link);
+        if (segment->pool != pool)
+            continue;
+        segments++;
+        for (const struct block *block = segment->first; block; block = block->next)
+            bytes += block->state == BLOCK_UNMAPPED ? 0 : block->bytes;
+    }
+    FACT(pool->segment_count == segments);
+    FACT(pool->held_bytes == bytes);
+    if (pool->owner) {
+        const acre_stat_array *reserved = &pool->owner->account->reserved;
+        FACT((pool->is_small ? reserved->small_pool : reserved->large_pool).current ==
+             (int64_t)bytes);
+        FACT(pool->owner->has_scope == (scope_find(&cache->scopes, pool->owner) != NULL));
+        FACT(pool->owner->use_count >= pool->owner->has_scope);
+    }
     return true;
 }
 
@@ -256,9 +280,10 @@ static bool check_all(acre_cache *cache, const char **fact)
             sum_block(&sums, class, block);
         }
     }
-    return cache->policy->pool_check(&cache->small, fact) &&
-           cache->policy->pool_check(&cache->large, fact) &&
-           deferred_check(&cache->deferred, fact) && check_sums(cache, &sums, fact);
+    for (struct pool *pool = NULL; (pool = pools_next_locked(cache, pool));)
+        if (!cache->policy->pool_check(pool, fact) || !check_held(cache, pool, fact))
+            return false;
+    return deferred_check(&cache->deferred, fact) && check_sums(cache, &sums, fact);
 }
 
 bool engine_check_locked(acre_cache *cache, const char **fact)

@@ -24,8 +24,9 @@ struct policy {
     size_t (*round)(const acre_cache *cache, size_t bytes);
     /* Whether the small pool serves a block of that size. */
     bool (*is_small)(size_t rounded);
-    /* What to ask of the device for a block of that size; 0 as above. */
-    size_t (*segment_bytes)(const acre_cache *cache, size_t rounded);
+    /* What to ask of the device for a request whose rounded size and pool are
+     * known; 0 as above. */
+    size_t (*segment_bytes)(const acre_cache *cache, const struct request *request);
 
     /* Prepares what the policy keeps of a cache, and ends it. NULL: nothing.
      * Errors: ACRE_ERR_HOST_MEMORY. */

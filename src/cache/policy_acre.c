@@ -175,7 +175,8 @@ acre_status acre_alloc_locked(acre_cache *cache, struct arena *arena, struct req
     request->block = take(cache, arena, request->rounded);
     if (request->block)
         return ACRE_OK;
-    status = engine_alloc_locked(cache, request);
+    request->pool = arena->pool;
+    status = engine_alloc_in_locked(cache, request);
     if (status == ACRE_OK && !request->block->arena)
         request->block->arena = arena; /* a segment of its own */
     return status;
@@ -189,15 +190,20 @@ static size_t acre_round(const acre_cache *cache, size_t bytes)
 
 /* Segments grow with what their pool holds, so that their number stays small and
  * later requests find room in them; they are at most a share more than needed. */
-static size_t acre_segment_bytes(const acre_cache *cache, size_t rounded)
+static size_t acre_segment_bytes(const acre_cache *cache, const struct request *request)
 {
-    bool is_small = size_is_small(rounded);
-    const acre_stat_array *reserved = &cache->stats.reserved_bytes;
-    uint64_t held = (uint64_t)(is_small ? reserved->small_pool : reserved->large_pool).current;
-    size_t least = round_up(rounded, SIZE_LARGE_UNIT);
-    size_t share = round_down(held / ACRE_GROWTH_SHARE, SIZE_LARGE_UNIT);
+    size_t least = round_up(request->rounded, SIZE_LARGE_UNIT);
+    size_t share = round_down(request->pool->held_bytes / ACRE_GROWTH_SHARE, SIZE_LARGE_UNIT);
 
+    (void)cache;
     return least > share ? least : share;
+}
+
+/* The arena of the request, where blocks of the segment will be free. */
+static acre_status acre_prepare(acre_cache *cache, const struct request *request)
+{
+    (void)cache;
+    return arena_get(request->pool, request->stream, NULL) ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 }
 
 static struct block *acre_find(acre_cache *cache, const struct request *request)
@@ -213,8 +219,11 @@ static struct block *acre_find(acre_cache *cache, const struct request *request)
  * its stream. */
 static struct block *acre_borrow(acre_cache *cache, const struct request *request)
 {
-    const struct pool *pool = request->pool->is_small ? &cache->large : &cache->small;
-    struct arena *arena = arena_find(pool, request->stream);
+    const struct private_pool *owner = request->pool->owner;
+    const struct pool *small = owner ? &owner->small : &cache->small;
+    const struct pool *large = owner ? &owner->large : &cache->large;
+    struct arena *arena =
+        arena_find(request->pool->is_small ? large : small, request->stream);
 
     return arena ? bins_take(&arena->bins, request->rounded) : NULL;
 }
@@ -222,9 +231,8 @@ static struct block *acre_borrow(acre_cache *cache, const struct request *reques
 static bool acre_may_split(const acre_cache *cache, const struct block *block, size_t rounded)
 {
     (void)cache;
-    (void)block;
     (void)rounded;
-    return true;
+    return !block->pool->is_unsplit;
 }
 
 /* ---- Live statistics ---------------------------------------------------------------- */
@@ -266,7 +274,8 @@ static void acre_retire(acre_cache *cache, struct block *block)
 static void settle_split(acre_cache *cache)
 {
     acre_cache_stats *stats = &cache->stats;
-    int64_t count[2] = {(int64_t)cache->small.free_count, (int64_t)cache->large.free_count};
+    int64_t count[2] = {(int64_t)pools_free_count_locked(cache, true),
+                        (int64_t)pools_free_count_locked(cache, false)};
     int64_t bytes[2] = {
         stats->reserved_bytes.small_pool.current - stats->active_bytes.small_pool.current,
         stats->reserved_bytes.large_pool.current - stats->active_bytes.large_pool.current};
@@ -296,8 +305,8 @@ static void acre_settle(acre_cache *cache)
     front_stop_locked(cache->front);
     front_collect_locked(cache->front);
     credit_store(&cache->front->credit, &cache->stats);
-    cache->small.free_count = arena_count(&cache->small);
-    cache->large.free_count = arena_count(&cache->large);
+    for (struct pool *pool = NULL; (pool = pools_next_locked(cache, pool));)
+        pool->free_count = arena_count(pool);
     settle_split(cache);
 }
 
@@ -347,6 +356,7 @@ const struct policy policy_acre = {
     .remove = arena_remove,
     .first = arena_first,
     .next = arena_next,
+    .prepare = acre_prepare,
     .find = acre_find,
     .borrow = acre_borrow,
     .may_split = acre_may_split,

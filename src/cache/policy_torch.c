@@ -12,9 +12,9 @@ static size_t torch_round(const acre_cache *cache, size_t bytes)
     return size_round(&cache->conf, bytes);
 }
 
-static size_t torch_segment_bytes(const acre_cache *cache, size_t rounded)
+static size_t torch_segment_bytes(const acre_cache *cache, const struct request *request)
 {
-    return size_segment(&cache->conf, rounded);
+    return size_segment(&cache->conf, request->rounded);
 }
 
 static acre_status torch_pool_init(acre_cache *cache, struct pool *pool)
@@ -61,6 +61,8 @@ static bool torch_may_split(const acre_cache *cache, const struct block *block, 
 {
     size_t rest = block->bytes - rounded;
 
+    if (UNLIKELY(block->pool->is_unsplit))
+        return false;
     if (block->pool->is_small)
         return rest >= BLOCK_UNIT;
     return rounded < cache->conf.max_split_bytes && rest > SIZE_SMALL_MAX;

@@ -15,6 +15,7 @@
 
 #include <acre/base.h>
 
+struct private_pool;
 struct shelf;
 
 struct pool {
@@ -25,8 +26,12 @@ struct pool {
     uint64_t free_count;     /* blocks in the index                                 */
     uint64_t free_bytes;     /* and their bytes                                     */
     uint64_t find_count;     /* clock of garbage collection: searches while it is on */
+    uint64_t held_bytes;     /* held from the device: segments, or mapped pages     */
+    uint64_t segment_count;  /* segments of it in the cache's list                  */
+    struct private_pool *owner; /* NULL: a shared pool                              */
     uint64_t id[2];          /* 0, 0: the shared pool                               */
     bool is_small;           /* serves requests up to SIZE_SMALL_MAX                */
+    bool is_unsplit;         /* blocks are handed out whole                         */
 };
 
 void pool_init(struct pool *pool, bool is_small);

@@ -21,19 +21,31 @@ acre_status reclaim_quiesce(const acre_cache *cache)
     return device->ops->device_synchronize(device->self, device->index);
 }
 
+/* Gives a segment back to the device; one from elsewhere is only put aside, since
+ * its source is called without the lock (reclaim_return_locked). */
+static acre_status give_back(acre_cache *cache, struct segment *segment)
+{
+    struct acre_device *device = cache->device;
+    struct private_pool *owner = segment->pool->owner;
+
+    if (!owner || !private_pool_has_source(owner))
+        return device->ops->free(device->self, device->index, segment->base);
+    owner->busy_count++;
+    return ACRE_OK;
+}
+
 /* Returns a segment whose blocks are all FREE to the device, after waiting once
  * per run for what is queued. When the device refuses, everything stays as it is. */
 static acre_status release_segment(acre_cache *cache, struct segment *segment,
                                    bool *is_quiet)
 {
-    struct acre_device *device = cache->device;
     bool is_small = segment->pool->is_small;
     acre_status status = *is_quiet ? ACRE_OK : reclaim_quiesce(cache);
 
     if (status != ACRE_OK)
         return status;
     *is_quiet = true;
-    status = device->ops->free(device->self, device->index, segment->base);
+    status = give_back(cache, segment);
     if (status != ACRE_OK)
         return status;
     for (struct block *block = segment->first, *next; block; block = next) {
@@ -45,12 +57,32 @@ static acre_status release_segment(acre_cache *cache, struct segment *segment,
     cache->held_bytes -= segment->bytes;
     cache->stats.num_device_free++;
     stats_down(&cache->stats.segment, is_small, 1);
-    stats_down(&cache->stats.reserved_bytes, is_small, segment->bytes);
+    pool_lose(segment->pool, &cache->stats, segment->bytes);
+    segment->pool->segment_count--;
     if (segment->is_oversize)
         stat_down(&cache->stats.oversize_segments, 1);
     list_remove(&segment->link);
-    heap_free(segment);
+    if (segment->pool->owner && private_pool_has_source(segment->pool->owner))
+        list_push_back(&cache->returned, &segment->link);
+    else
+        heap_free(segment);
     return ACRE_OK;
+}
+
+/* Gives segments that were put aside to their sources, with the lock dropped. */
+static void return_aside_locked(acre_cache *cache)
+{
+    while (!list_empty(&cache->returned)) {
+        struct segment *segment = CONTAINER_OF(cache->returned.next, struct segment, link);
+        struct private_pool *owner = segment->pool->owner;
+        list_remove(&segment->link);
+        quick_lock_drop(&cache->lock);
+        pool_source_free(&owner->source, cache->device, segment->base, segment->bytes,
+                         segment->stream);
+        quick_lock_take(&cache->lock);
+        owner->busy_count--;
+        heap_free(segment);
+    }
 }
 
 /* The same for a FREE block that is a whole segment. */
@@ -131,6 +163,26 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
     return freed >= key;
 }
 
+/* Releases segments that are free in several blocks, which only happens when
+ * the blocks belong to different streams. */
+static void release_mixed(acre_cache *cache, const struct pool *pool, bool *is_quiet,
+                          acre_status *first)
+{
+    LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
+        struct segment *segment = CONTAINER_OF(link, struct segment, link);
+        const struct block *block = segment->first;
+        if (segment->pool != pool)
+            continue;
+        while (block && block->state == BLOCK_FREE)
+            block = block->next;
+        if (block || !block_is_split(segment->first))
+            continue;
+        acre_status status = release_segment(cache, segment, is_quiet);
+        if (*first == ACRE_OK)
+            *first = status;
+    }
+}
+
 static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet,
                          acre_status *first)
 {
@@ -142,23 +194,15 @@ static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet,
         if (*first == ACRE_OK)
             *first = status;
     }
+    release_mixed(cache, pool, is_quiet, first);
 }
 
-/* Releases segments that are free in several blocks, which only happens when
- * the blocks belong to different streams. */
-static void release_mixed(acre_cache *cache, bool *is_quiet, acre_status *first)
+/* Releases what a freeable pool has idle. */
+static void release_private(acre_cache *cache, struct private_pool *pool, bool *is_quiet,
+                            acre_status *first)
 {
-    LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
-        struct segment *segment = CONTAINER_OF(link, struct segment, link);
-        const struct block *block = segment->first;
-        while (block && block->state == BLOCK_FREE)
-            block = block->next;
-        if (block || !block_is_split(segment->first))
-            continue;
-        acre_status status = release_segment(cache, segment, is_quiet);
-        if (*first == ACRE_OK)
-            *first = status;
-    }
+    release_pool(cache, &pool->small, is_quiet, first);
+    release_pool(cache, &pool->large, is_quiet, first);
 }
 
 acre_status reclaim_all_locked(acre_cache *cache)
@@ -166,10 +210,29 @@ acre_status reclaim_all_locked(acre_cache *cache)
     bool is_quiet = false;
 
     cache->stats.num_sync_all_streams++;
-    acre_status status = deferred_synchronize(&cache->deferred, engine_done_locked, cache);
+    acre_status status = deferred_synchronize(&cache->deferred, NULL, engine_done_locked, cache);
 
     release_pool(cache, &cache->large, &is_quiet, &status);
     release_pool(cache, &cache->small, &is_quiet, &status);
-    release_mixed(cache, &is_quiet, &status);
+    LIST_FOR_EACH(link, &cache->private_pools) {
+        struct private_pool *pool = CONTAINER_OF(link, struct private_pool, link);
+        if (!pool->use_count)
+            release_private(cache, pool, &is_quiet, &status);
+    }
+    return_aside_locked(cache);
+    pools_end_locked(cache, (acre_pool_id){0});
+    return status;
+}
+
+acre_status reclaim_private_locked(acre_cache *cache, struct private_pool *pool)
+{
+    acre_pool_id id = pool->id;
+    bool is_quiet = false;
+
+    cache->stats.num_sync_all_streams++;
+    acre_status status = deferred_synchronize(&cache->deferred, pool, engine_done_locked, cache);
+    release_private(cache, pool, &is_quiet, &status);
+    return_aside_locked(cache);
+    pools_end_locked(cache, id);
     return status;
 }

@@ -27,6 +27,22 @@ static uint64_t largest_free(const acre_cache *cache)
     return largest;
 }
 
+/* Bytes that are free in private pools. */
+static uint64_t free_private(const acre_cache *cache)
+{
+    uint64_t bytes = 0;
+
+    LIST_FOR_EACH(link, &cache->private_pools) {
+        struct private_pool *owner = CONTAINER_OF(link, struct private_pool, link);
+        const struct pool *const pools[] = {&owner->small, &owner->large};
+        for (int i = 0; i < 2; i++)
+            for (struct block *block = cache->policy->first(pools[i]); block;
+                 block = cache->policy->next(pools[i], block))
+                bytes += block->bytes;
+    }
+    return bytes;
+}
+
 void request_gather_locked(acre_cache *cache, struct request *request)
 {
     struct acre_device *device = cache->device;
@@ -48,7 +64,7 @@ void request_gather_locked(acre_cache *cache, struct request *request)
     request->bytes_waiting =
         (uint64_t)cache->stats.active_bytes.all.current - request->bytes_allocated;
     request->largest_free = largest_free(cache);
-    request->free_private = 0;
+    request->free_private = free_private(cache);
     if (request->is_rejected)
         cache->stats.num_oom_rejections++;
     else

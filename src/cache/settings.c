@@ -132,7 +132,8 @@ acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats)
                                    stats->struct_size);
 }
 
-static void reset(acre_cache *cache, void (*fn)(acre_cache_stats *))
+static void reset(acre_cache *cache, void (*fn)(acre_cache_stats *),
+                  void (*fn_array)(acre_stat_array *))
 {
     if (!cache)
         return;
@@ -140,6 +141,8 @@ static void reset(acre_cache *cache, void (*fn)(acre_cache_stats *))
     if (cache->policy->settle)
         cache->policy->settle(cache);
     fn(&cache->stats);
+    LIST_FOR_EACH(link, &cache->accounts)
+        fn_array(&CONTAINER_OF(link, struct pool_account, link)->reserved);
     if (cache->policy->resume)
         cache->policy->resume(cache);
     quick_lock_drop(&cache->lock);
@@ -147,12 +150,12 @@ static void reset(acre_cache *cache, void (*fn)(acre_cache_stats *))
 
 void acre_cache_stats_reset_peak(acre_cache *cache)
 {
-    reset(cache, stats_reset_peak);
+    reset(cache, stats_reset_peak, stats_array_reset_peak);
 }
 
 void acre_cache_stats_reset_accumulated(acre_cache *cache)
 {
-    reset(cache, stats_reset_accumulated);
+    reset(cache, stats_reset_accumulated, stats_array_reset_accumulated);
 }
 
 acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
@@ -161,7 +164,6 @@ acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
 
     if (!cache || !largest)
         return refuse("acre_cache_info");
-    const struct pool *const pools[] = {&cache->small, &cache->large};
     struct acre_device *device = cache->device;
     if (*largest == 0) {
         acre_status status =
@@ -172,9 +174,9 @@ acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
     quick_lock_take(&cache->lock);
     if (cache->policy->relieve)
         cache->policy->relieve(cache);
-    for (int i = 0; i < 2; i++)
-        for (struct block *block = cache->policy->first(pools[i]); block;
-             block = cache->policy->next(pools[i], block))
+    for (struct pool *pool = NULL; (pool = pools_next_locked(cache, pool));)
+        for (struct block *block = cache->policy->first(pool); block;
+             block = cache->policy->next(pool, block))
             *largest = block->bytes > *largest ? block->bytes : *largest;
     quick_lock_drop(&cache->lock);
     return ACRE_OK;

@@ -19,6 +19,20 @@ static void reset_accumulated(acre_stat *stat)
     stat->allocated = stat->freed = 0;
 }
 
+void stats_array_reset_peak(acre_stat_array *array)
+{
+    reset_peak(&array->all);
+    reset_peak(&array->small_pool);
+    reset_peak(&array->large_pool);
+}
+
+void stats_array_reset_accumulated(acre_stat_array *array)
+{
+    reset_accumulated(&array->all);
+    reset_accumulated(&array->small_pool);
+    reset_accumulated(&array->large_pool);
+}
+
 static void for_each(acre_cache_stats *stats, void (*fn)(acre_stat *))
 {
 #define FOR_ARRAY(name, text)                                                  \

@@ -7,7 +7,7 @@
  * cannot be read. Files that need what the library cannot do yet are skipped. */
 #include "tests/support/fake.h"
 
-#include <acre/cache.h>
+#include <acre/pool.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -145,6 +145,24 @@ static void run_alloc(struct replay *replay, const char *line)
         (long long)((char *)replay->pointers[id] - (char *)base));
 }
 
+/* An operation on user pool (0, number). */
+static acre_status run_pool(struct replay *replay, const char *line)
+{
+    static const acre_pool_filter any = {.kind = ACRE_POOL_ANY};
+    acre_pool_id id = {.user = strtoull(line + 2, NULL, 10)};
+
+    switch (line[1]) {
+    case 'c':
+        return acre_pool_create(replay->cache, id, NULL);
+    case 'b':
+        return acre_pool_begin(replay->cache, id, &any);
+    case 'e':
+        return acre_pool_end(replay->cache, id);
+    default:
+        return acre_pool_release(replay->cache, id);
+    }
+}
+
 /* Runs one operation and writes its result. */
 static void run(struct replay *replay, const char *line)
 {
@@ -176,6 +194,8 @@ static void run(struct replay *replay, const char *line)
         fake_finish(replay->fake, fake_stream(stream));
     } else if (line[0] == 'e') {
         status = acre_cache_empty(replay->cache);
+    } else if (line[0] == 'p') {
+        status = run_pool(replay, line);
     }
     put(&replay->got, "%s", status == ACRE_OK ? "-" : acre_status_name(status));
 }
@@ -216,9 +236,7 @@ static char *read_file(const char *name)
 /* What a script needs that is not there, or NULL. */
 static const char *missing(const char *text)
 {
-    if (strstr(text, "expandable_segments:True"))
-        return "expandable segments";
-    return strncmp(text, "pc ", 3) == 0 || strstr(text, "\npc ") ? "private pools" : NULL;
+    return strstr(text, "expandable_segments:True") ? "expandable segments" : NULL;
 }
 
 static void print_difference(const char *name, int number, const char *expected,

@@ -108,7 +108,7 @@ TEST(adding_all_or_nothing)
                 REQUIRE_OK(deferred_add(&deferred, &block));
             }
             EXPECT_EQ(block.event_count, 3);
-            REQUIRE_OK(deferred_synchronize(&deferred, note_done, &done_count));
+            REQUIRE_OK(deferred_synchronize(&deferred, NULL, note_done, &done_count));
             deferred_fini(&deferred);
             EXPECT_EQ(fake_event_count(fake), 0);
             fake_destroy(fake);
@@ -133,7 +133,7 @@ TEST(a_failed_query_is_met_again)
     EXPECT_EQ(done_count, 0);
     EXPECT(is_sound(&deferred));
     fake_fail(fake, FAKE_EVENT_SYNC, 1, ACRE_ERR_DEVICE);
-    EXPECT_EQ(deferred_synchronize(&deferred, note_done, &done_count), ACRE_ERR_DEVICE);
+    EXPECT_EQ(deferred_synchronize(&deferred, NULL, note_done, &done_count), ACRE_ERR_DEVICE);
     fake_disarm(fake);
     REQUIRE_OK(deferred_collect(&deferred, note_done, &done_count));
     EXPECT_EQ(done_count, 1);
