@@ -48,8 +48,8 @@ static acre_status refuse(const struct builder *builder, unsigned char code)
                                 refused[i].name);
         else if (refused[i].code == code)
             return BUILDER_FAIL(builder, "the pickle has the instruction %s, which memory "
-                                "snapshots do not have; save it with torch.cuda.memory._dump_snapshot",
-                                refused[i].name);
+                                "snapshots do not have; save it with "
+                                "torch.cuda.memory._dump_snapshot", refused[i].name);
     return BUILDER_FAIL(builder, "0x%02x is no pickle instruction; the file is damaged or no "
                         "memory snapshot", code);
 }
