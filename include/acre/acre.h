@@ -15,6 +15,7 @@
 #include <acre/plan.h>
 #include <acre/pool.h>
 #include <acre/sim.h>
+#include <acre/store.h>
 #include <acre/trace.h>
 
 #endif
