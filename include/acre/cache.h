@@ -144,6 +144,15 @@ ACRE_API acre_status acre_cache_free(acre_cache *cache, void *pointer);
  */
 ACRE_API acre_status acre_cache_record_stream(acre_cache *cache, void *pointer, void *stream);
 
+/** Gives another device of the same backend access to the memory of a cache: to
+ *  what it holds already and what it will.
+ *
+ * Calling it again changes nothing; it cannot be undone.
+ * Errors: ACRE_ERR_UNSUPPORTED (the devices are not linked), ACRE_ERR_INVALID
+ * (another backend), those of the device; nothing has changed then.
+ */
+ACRE_API acre_status acre_cache_peer_enable(acre_cache *cache, acre_device *peer);
+
 /** Waits for pending uses and returns all idle segments to the device.
  *  Errors: ACRE_ERR_DEVICE; the rest is released all the same. */
 ACRE_API acre_status acre_cache_empty(acre_cache *cache);
@@ -380,7 +389,8 @@ typedef struct acre_block_info {
     uint32_t reserved;        /**< 0.                                              */
 } acre_block_info;
 
-/** A segment of a layout. */
+/** A segment of a layout. Of an expandable segment each run of blocks with memory
+ *  is one. */
 typedef struct acre_segment_info {
     void *base;           /**< First byte.                                          */
     uint64_t bytes;       /**< Sum of its blocks.                                   */
@@ -407,6 +417,28 @@ ACRE_API acre_status acre_cache_layout_create(acre_cache *cache, acre_cache_layo
 
 /** Frees a layout. NULL is accepted. */
 ACRE_API void acre_cache_layout_destroy(acre_cache_layout *layout);
+
+/** How much of the addresses of an expandable segment has memory. */
+typedef struct acre_stream_segment_size {
+    void *stream;         /**< The native stream it serves.                         */
+    uint64_t pool[2];     /**< Id of its pool; 0, 0 for the shared one.             */
+    uint64_t bytes;       /**< Bytes mapped.                                        */
+    uint64_t span_bytes;  /**< Addresses reserved.                                  */
+    uint64_t page_bytes;  /**< Unit in which it grows and shrinks.                  */
+    uint32_t is_small;    /**< 1: serves requests up to 1 MiB.                      */
+    acre_handle_type handle_type; /**< How its pages can be shared.                 */
+} acre_stream_segment_size;
+
+/** Sizes of the expandable segments, in the order they were made; those of the
+ *  default stream too.
+ *
+ * Writes at most @p capacity of them and the number there are. @p sizes may be
+ * NULL when capacity is 0.
+ * Errors: ACRE_ERR_INVALID.
+ */
+ACRE_API acre_status acre_cache_stream_segment_sizes(acre_cache *cache,
+                                                     acre_stream_segment_size *sizes,
+                                                     uint64_t capacity, uint64_t *out_count);
 
 /** Prints statistics, options, segments and blocks for people to read.
  *  Errors: ACRE_ERR_IO, ACRE_ERR_HOST_MEMORY. */

@@ -107,6 +107,7 @@ typedef struct acre_sim_usage {
     uint64_t reserved_bytes;    /**< Addresses reserved.                          */
     uint64_t thread_count;      /**< Worker threads at this moment.               */
     uint64_t calls[64];         /**< Calls so far, by acre_sim_call.              */
+    uint64_t unused_count;      /**< Handles released so far that never were mapped. */
 } acre_sim_usage;
 
 /** Fills config from a string in the grammar of ACRE_SIM, on top of what is in

@@ -128,10 +128,12 @@ typedef struct acre_replay_pass {
     uint64_t bytes_allocated_peak; /**< Highest sum of live block sizes.                 */
     uint64_t bytes_reserved_peak;  /**< Highest number of bytes held from the device.    */
     uint64_t segments_peak;        /**< Highest number of segments held.                 */
-    uint64_t segments;             /**< Segments held at the end of the pass.            */
+    uint64_t segments;             /**< Segments held at the end of the pass; of expandable
+                                        ones, runs of pages.                             */
     uint64_t device_allocs;        /**< Segments obtained from the device in this pass.  */
     uint64_t device_frees;         /**< Segments returned to it in this pass.            */
-    uint64_t maps;                 /**< Pages mapped in this pass.                       */
+    uint64_t maps;                 /**< Pages mapped in this pass, and pages obtained for a
+                                        mapping that was given up.                       */
     uint64_t unmaps;               /**< Pages unmapped in this pass.                     */
     uint64_t retries;              /**< Attempts after all idle memory was released.     */
     uint64_t ooms;                 /**< Allocations that failed.                         */

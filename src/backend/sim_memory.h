@@ -77,6 +77,7 @@ struct sim_physical {
     acre_handle_type type;
     bool is_imported;   /* memory of somebody else: takes no capacity */
     bool is_released;   /* the user's name is gone                    */
+    bool was_mapped;    /* at some time                               */
     unsigned map_count;
     struct sim_physical *next_gone; /* chain of handles about to be destroyed */
 };

@@ -218,6 +218,7 @@ acre_status sim_release(void *self, int device, void *token)
     if (status == ACRE_OK) {
         token_give_locked(sim->memory, token);
         handle->is_released = true;
+        sim->memory->usage.unused_count += !handle->was_mapped;
         is_gone = physical_forget_locked(sim, handle);
     }
     lock_drop(&sim->memory->lock);

@@ -170,6 +170,7 @@ static acre_status map_locked(struct sim *sim, int device, void *base, const voi
     mapping->node.base = (uintptr_t)base;
     mapping->handle = handle;
     handle->map_count++;
+    handle->was_mapped = true;
     index_insert(&range->mappings, &mapping->node);
     sim->memory->usage.map_count++;
     return ACRE_OK;

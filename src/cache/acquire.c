@@ -98,7 +98,8 @@ static void count_obtained(acre_cache *cache, struct segment *segment)
     }
 }
 
-/* Obtains a segment of request->segment_bytes; its one block is in no index. */
+/* Obtains a segment of request->segment_bytes, or room in an expandable one; the
+ * block is in no index. */
 static acre_status obtain(acre_cache *cache, struct request *request, struct block **out)
 {
     struct segment *segment;
@@ -110,6 +111,8 @@ static acre_status obtain(acre_cache *cache, struct request *request, struct blo
         status = cache->policy->prepare(cache, request);
     if (status != ACRE_OK)
         return status;
+    if (request->expands)
+        return grow_locked(cache, request, out);
     status = ACRE_ERR_HOST_MEMORY;
     if (!block_store_reserve(&cache->blocks, 2))
         return status;

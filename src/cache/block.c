@@ -60,6 +60,7 @@ struct block *block_create(struct block_store *store)
     block->arena = NULL;
     block->event_count = 0;
     block->is_oversize = false;
+    block->is_expandable = false;
     block->state = BLOCK_LIVE;
     return block;
 }
@@ -77,6 +78,7 @@ struct block *block_split(struct block_store *store, struct block *block, size_t
     front->segment = block->segment;
     front->pool = block->pool;
     front->arena = block->arena;
+    front->is_expandable = block->is_expandable;
     front->prev = block->prev;
     front->next = block;
     if (front->prev)
@@ -134,7 +136,10 @@ bool block_check(const struct block *block, const char **fact)
         FACT(block->base + block->bytes == block->next->base);
         FACT(block->state != BLOCK_FREE || block->next->state != BLOCK_FREE ||
              block->stream != block->next->stream);
+        FACT(block->state != BLOCK_UNMAPPED || block->next->state != BLOCK_UNMAPPED);
     }
+    FACT(block->is_expandable == (block->segment->expand != NULL));
+    FACT(block->state != BLOCK_UNMAPPED || block->is_expandable);
     FACT(block->state <= BLOCK_UNMAPPED);
     FACT((block->state == BLOCK_WAITING) == (block->event_count > 0));
     FACT(block->state == BLOCK_LIVE || !block->uses);

@@ -7,9 +7,12 @@
  *        └───────────────────────────┴──────────────────────────────────────┘
  *          engine_put_locked: at once, or when deferred_collect sees the last event
  *
+ *   UNMAPPED ◄──► FREE   pages taken out and put in (grow.c, expandable segments)
+ *
  * Always: the blocks of a segment tile it, linked through prev and next in
- *         address order; two neighbours of one stream are never both FREE;
- *         a FREE block is in the index of its pool, no other is;
+ *         address order; two neighbours of one stream are never both FREE, and
+ *         never both UNMAPPED; a FREE block is in the index of its pool, an
+ *         UNMAPPED one among the unmapped of its pool, no other is in either;
  *         a LIVE block has no events (policy acre: it may be one that a thread
  *         keeps at hand, free, which its tag tells); a WAITING one has event_count of them in
  *         the deferred queues and no uses; a FREE one has neither.
@@ -66,7 +69,7 @@ struct block {
     uint32_t bin;            /* place in a lane; the same                          */
     uint32_t wallet;         /* account in a lane; the same                        */
     union {
-        struct rbnode node;  /* place in the size order of the pool (policy torch) */
+        struct rbnode node;  /* place in the pool: by size, or unmapped (torch)    */
         struct list link;    /* place in a bin (policy acre); list of direct ones  */
         struct block *cached_next; /* next in a lane (policy acre)                 */
     };
@@ -87,6 +90,7 @@ struct block {
     uint32_t event_count;    /* events until it is free; WAITING only              */
     uint8_t state;           /* enum block_state                                   */
     bool is_oversize;        /* counted in oversize_allocations                    */
+    bool is_expandable;      /* of an expandable segment (policy torch)            */
 };
 
 /* Marks, in the tag of a live block, that other streams use it. Addresses end

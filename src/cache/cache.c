@@ -104,6 +104,8 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
     atomic_init(&cache->is_enabled, true);
     acre_cache_enable(cache, !(copy.flags & ACRE_CACHE_DISABLED));
     cache_conf_report_unused(cache->policy->id, given);
+    grow_configure_locked(cache);
+    grow_announce(cache);
     *out = cache;
     return ACRE_OK;
 
@@ -124,7 +126,9 @@ static void give_back_all(acre_cache *cache)
     LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
         struct segment *segment = CONTAINER_OF(link, struct segment, link);
         const struct private_pool *owner = segment->pool->owner;
-        if (owner && private_pool_has_source(owner))
+        if (segment->expand)
+            expand_abandon(segment->expand);
+        else if (owner && private_pool_has_source(owner))
             pool_source_free(&owner->source, device, segment->base, segment->bytes,
                              segment->stream);
         else if (device->ops->free(device->self, device->index, segment->base) != ACRE_OK)
@@ -416,6 +420,10 @@ acre_status acre_cache_base(acre_cache *cache, void *pointer, void **out_base,
     } else if (!block->segment) {
         *out_base = block->base;
         *out_bytes = block->bytes;
+    } else if (block->segment->expand) {
+        status = status_fail(ACRE_ERR_UNSUPPORTED,
+                             "acre_cache_base: %p lies in an expandable segment, which has no "
+                             "one base allocation; switch expandable_segments off", pointer);
     } else {
         *out_base = block->segment->base;
         *out_bytes = block->segment->bytes;

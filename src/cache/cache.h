@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The whole cache of one device: parts embedded, one lock around them.
  *
- * Files that compose parts (cache, engine, acquire, reclaim, report, layout,
+ * Files that compose parts (cache, engine, acquire, grow, reclaim, report, layout,
  * policy_*, front) include this header; parts never do.
  *
  * Life of an allocation (policy torch):
@@ -19,6 +19,7 @@
 #include "cache/block.h"
 #include "cache/conf.h"
 #include "cache/deferred.h"
+#include "cache/expand.h"
 #include "cache/map.h"
 #include "cache/observer.h"
 #include "cache/policy.h"
@@ -59,6 +60,10 @@ struct acre_cache {
     _Atomic bool is_enabled;     /* the user's switch; read unlocked                 */
     bool is_forbidden;           /* by the environment; constant                     */
     struct front *front;         /* thread caches of policy acre; else NULL          */
+    bool expands;                /* new memory comes by expandable segments          */
+    bool is_expanding_said;      /* in the log: what became of expandable_segments   */
+    acre_handle_type handle_type; /* to try first for new pages                      */
+    struct expand_peers peers;   /* devices that reach mapped memory, own one aside  */
 };
 
 /* A request on its way through the engine, and what became of it. */
@@ -69,6 +74,7 @@ struct request {
     size_t rounded;       /* size of the block                                      */
     size_t segment_bytes; /* what the device would be asked for                     */
     struct pool *pool;
+    bool expands;         /* expandable segments may serve it, and grow for it      */
     struct block *block;  /* the result                                             */
     /* Set on failure, for request_failed. */
     bool is_rejected;     /* refused ahead                                          */
@@ -121,6 +127,23 @@ acre_status cache_free(acre_cache *cache, void *pointer);
 
 /* acquire.c: the ladder from a miss to a block, which is in no index. */
 acre_status acquire_locked(acre_cache *cache, struct request *request, struct block **out);
+
+/* grow.c: expandable segments, of policy torch. */
+/* Whether requests served by a pool grow expandable segments. */
+static inline bool cache_expands(const acre_cache *cache, const struct pool *pool)
+{
+    return cache->expands && !(pool->owner && private_pool_has_source(pool->owner));
+}
+/* Makes room for a request by mapping pages; the block is in no index. What was
+ * mapped before a failure stays, free. */
+acre_status grow_locked(acre_cache *cache, const struct request *request, struct block **out);
+/* Unmaps all whole pages that are free in a pool, after waiting once per run for
+ * what is queued. Goes on after an error and gives the first one. */
+acre_status grow_shrink_locked(acre_cache *cache, const struct pool *pool, bool *is_quiet);
+/* Follows the options; then, without the lock, finds out what the device can do
+ * and says so in the log. */
+void grow_configure_locked(acre_cache *cache);
+void grow_announce(acre_cache *cache);
 
 /* reclaim.c: what gives memory back to the device. */
 /* Waits for all queued work, which memory must before the device takes it back. */

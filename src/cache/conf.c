@@ -16,6 +16,9 @@
 /* Words of option policy; the index is an acre_policy. */
 static const char *const policy_words[] = {"default", "torch", "acre", NULL};
 static const char *const backend_words[] = {"native", "cudaMallocAsync", NULL};
+/* The order is known to grow.c. */
+static const char *const handle_words[] = {"unspecified", "posix_fd", "fabric", "none", NULL};
+#define HANDLE_WORD_NONE 3
 
 static acre_status parse_divisions(const struct conf_value *value, void *target);
 static acre_status validate(void *target, uint64_t given);
@@ -43,8 +46,12 @@ enum {
     X("roundup_power2_divisions", NULL, divisions, USED_BY_TORCH, .kind = CONF_CUSTOM,     \
       .parse = parse_divisions,                                                            \
       .help = "steps between powers of two, or [MiB:steps,...,>:steps]; default off")      \
-    X("expandable_segments", NULL, is_expandable, USED_BY_BOTH, .kind = CONF_BOOL,         \
+    X("expandable_segments", NULL, is_expandable, USED_BY_TORCH, .kind = CONF_BOOL,        \
       .help = "map pages into reserved addresses; default False")                          \
+    X("expandable_segments_handle_type", NULL, handle_choice, USED_BY_TORCH,               \
+      .kind = CONF_WORD, .words = handle_words,                                            \
+      .help = "how pages can be shared: unspecified (the best there is), posix_fd, "       \
+              "fabric, none; default unspecified")                                         \
     X("pinned_use_background_threads", NULL, pinned_uses_background_threads, USED_BY_HOST, \
       .kind = CONF_BOOL, .help = "poll events of host memory in a thread; default False")  \
     X("pinned_max_round_threshold_mb", NULL, pinned_max_round_threshold_bytes,             \
@@ -283,6 +290,14 @@ static acre_status apply_text(struct cache_conf *conf, const char *source, const
     return status;
 }
 
+/* Whether PyTorch's switch says that pages need not be shareable. */
+static bool ipc_is_off(void)
+{
+    const char *text = getenv("TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC");
+
+    return text && strcmp(text, "0") == 0;
+}
+
 acre_status cache_conf_load(struct cache_conf *conf, const acre_cache_config *config,
                             const char **out_text, uint64_t *out_given)
 {
@@ -294,6 +309,8 @@ acre_status cache_conf_load(struct cache_conf *conf, const acre_cache_config *co
     cache_conf_init(conf);
     *out_text = "";
     *out_given = 0;
+    if (reads_environment && !own && ipc_is_off())
+        conf->handle_choice = HANDLE_WORD_NONE;
     status = apply_text(conf, variable, variable ? torch : NULL, out_given, out_text);
     if (status == ACRE_OK && config)
         status = apply_fields(conf, config);

@@ -13,7 +13,7 @@ static inline void count_taken(acre_cache *cache, bool is_small, bool was_split,
 {
     acre_cache_stats *stats = &cache->stats;
 
-    if (cache->policy->settle)
+    if (cache->policy->settle || block->is_expandable)
         return;
     if (tail && !was_split) {
         stats_up(&stats->inactive_split, is_small, 1);
@@ -85,6 +85,7 @@ acre_status engine_alloc_in_locked(acre_cache *cache, struct request *request)
     if (UNLIKELY(!block_store_reserve(&cache->blocks, 1)))
         return ACRE_ERR_HOST_MEMORY;
     request->is_rejected = false;
+    request->expands = cache_expands(cache, request->pool);
     block = request->rounded ? policy->find(cache, request) : NULL;
     if (UNLIKELY(!block)) {
         status = acquire_locked(cache, request, &block);
@@ -183,7 +184,7 @@ void engine_put_locked(acre_cache *cache, struct block *block)
         count++;
         bytes += (int64_t)block->bytes;
     }
-    if (policy->settle)
+    if (policy->settle || block->is_expandable)
         return;
     stats_move(&cache->stats.inactive_split, pool->is_small, count);
     stats_move(&cache->stats.inactive_split_bytes, pool->is_small, bytes);

@@ -18,15 +18,26 @@ static int by_address(const void *a, const void *b)
     return first->base < second->base ? -1 : first->base > second->base;
 }
 
-/* Counts segments and blocks. */
-static void count_locked(const acre_cache *cache, uint64_t *segments, uint64_t *blocks)
+/* Whether a run of blocks with memory, as a user sees it a segment, begins here:
+ * a plain segment is one, an expandable one may be several. */
+static bool begins_run(const struct block *block)
 {
-    *segments = *blocks = 0;
+    return block->state != BLOCK_UNMAPPED &&
+           (!block->prev || block->prev->state == BLOCK_UNMAPPED);
+}
+
+/* Counts segments, runs of blocks with memory and blocks. */
+static void count_locked(const acre_cache *cache, uint64_t *segments, uint64_t *runs,
+                         uint64_t *blocks)
+{
+    *segments = *runs = *blocks = 0;
     LIST_FOR_EACH(link, &cache->segments) {
         const struct block *block = CONTAINER_OF(link, struct segment, link)->first;
         ++*segments;
-        for (; block; block = block->next)
-            ++*blocks;
+        for (; block; block = block->next) {
+            *runs += begins_run(block);
+            *blocks += block->state != BLOCK_UNMAPPED;
+        }
     }
 }
 
@@ -39,31 +50,38 @@ acre_block_state layout_state_of(const struct block *block)
 
 static void copy_segment(acre_cache_layout *layout, const struct segment *segment)
 {
-    acre_segment_info *info = &layout->segments[layout->segment_count++];
+    acre_segment_info *info = NULL;
 
-    *info = (acre_segment_info){
-        .base = segment->base, .bytes = segment->bytes, .stream = segment->stream,
-        .order = segment->order, .pool = {segment->pool->id[0], segment->pool->id[1]},
-        .first_block = layout->block_count, .is_small = segment->pool->is_small};
     for (const struct block *block = segment->first; block; block = block->next) {
+        if (block->state == BLOCK_UNMAPPED)
+            continue;
+        if (begins_run(block)) {
+            info = &layout->segments[layout->segment_count++];
+            *info = (acre_segment_info){
+                .base = block->base, .stream = segment->stream, .order = segment->order,
+                .pool = {segment->pool->id[0], segment->pool->id[1]},
+                .first_block = layout->block_count, .is_small = segment->pool->is_small,
+                .is_expandable = segment->expand != NULL};
+        }
         layout->blocks[layout->block_count++] = (acre_block_info){
             .base = block->base, .bytes = block->bytes, .requested_bytes = block->requested,
             .state = layout_state_of(block)};
         info->block_count++;
+        info->bytes += block->bytes;
     }
 }
 
 static acre_cache_layout *layout_copy_locked(acre_cache *cache)
 {
-    uint64_t segment_count, block_count, i = 0;
+    uint64_t segment_count, run_count, block_count, i = 0;
     acre_cache_layout *layout;
     struct segment **sorted;
 
-    count_locked(cache, &segment_count, &block_count);
+    count_locked(cache, &segment_count, &run_count, &block_count);
     layout = heap_zalloc(sizeof *layout);
     if (!layout)
         return NULL;
-    layout->segments = heap_array(segment_count, sizeof *layout->segments);
+    layout->segments = heap_array(run_count, sizeof *layout->segments);
     layout->blocks = heap_array(block_count, sizeof *layout->blocks);
     sorted = heap_array(segment_count, sizeof *sorted);
     if (!layout->segments || !layout->blocks || !sorted) {
@@ -100,6 +118,40 @@ void acre_cache_layout_destroy(acre_cache_layout *layout)
     heap_free(layout->segments);
     heap_free(layout->blocks);
     heap_free(layout);
+}
+
+static acre_stream_segment_size size_of_segment(const struct segment *segment)
+{
+    const struct expand *expand = segment->expand;
+
+    return (acre_stream_segment_size){
+        .stream = segment->stream, .pool = {segment->pool->id[0], segment->pool->id[1]},
+        .bytes = expand->mapped_bytes, .span_bytes = expand->bytes,
+        .page_bytes = expand->page_bytes, .is_small = segment->pool->is_small,
+        .handle_type = expand->type};
+}
+
+acre_status acre_cache_stream_segment_sizes(acre_cache *cache,
+                                            acre_stream_segment_size *sizes,
+                                            uint64_t capacity, uint64_t *out_count)
+{
+    uint64_t count = 0;
+
+    if (!cache || !out_count || (capacity && !sizes))
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_cache_stream_segment_sizes: an argument is NULL");
+    quick_lock_take(&cache->lock);
+    LIST_FOR_EACH(link, &cache->segments) {
+        const struct segment *segment = CONTAINER_OF(link, struct segment, link);
+        if (!segment->expand)
+            continue;
+        if (count < capacity)
+            sizes[count] = size_of_segment(segment);
+        count++;
+    }
+    quick_lock_drop(&cache->lock);
+    *out_count = count;
+    return ACRE_OK;
 }
 
 /* ---- For people --------------------------------------------------------------- */
@@ -187,7 +239,8 @@ static void sum_block(struct sums *sums, int class, const struct block *block)
         acre_block_state state = layout_state_of(block);
         bool is_live = state == ACRE_BLOCK_LIVE;
         bool is_active = is_live || state == ACRE_BLOCK_WAITING;
-        bool is_split = state == ACRE_BLOCK_FREE && block_is_split(block);
+        bool is_split = state == ACRE_BLOCK_FREE && block_is_split(block) &&
+                        !block->is_expandable;
         sums->live[i] += is_live;
         sums->live_bytes[i] += is_live ? bytes : 0;
         sums->active[i] += is_active;
@@ -270,13 +323,15 @@ static bool check_all(acre_cache *cache, const char **fact)
         int class = segment->pool->is_small ? 1 : 2;
         if (!segment_check(segment, fact))
             return false;
-        sums.segments[0]++;
-        sums.segments[class]++;
-        sums.reserved[0] += (int64_t)segment->bytes;
-        sums.reserved[class] += (int64_t)segment->bytes;
+        sums.segments[0] += !segment->expand;
+        sums.segments[class] += !segment->expand;
         for (struct block *block = segment->first; block; block = block->next) {
+            if (block->state == BLOCK_UNMAPPED)
+                continue;
             bool is_free = block->state == BLOCK_FREE;
             FACT(is_free || map_find(&cache->map, block->base) == block);
+            sums.reserved[0] += (int64_t)block->bytes;
+            sums.reserved[class] += (int64_t)block->bytes;
             sum_block(&sums, class, block);
         }
     }

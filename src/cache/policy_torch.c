@@ -3,7 +3,8 @@
  *
  * Best fit by (stream, size, age of the segment, address); the small pool cuts
  * whenever 512 bytes remain, the large one only when more than 1 MiB does and
- * the request is below max_split_size. */
+ * the request is below max_split_size. With expandable segments both cut whenever
+ * 512 bytes remain, and a hole is preferred to an end that can grow. */
 #include "cache/cache.h"
 #include "cache/size.h"
 
@@ -36,6 +37,34 @@ static acre_status torch_prepare(acre_cache *cache, const struct request *reques
     return pool_prepare(request->pool, request->stream);
 }
 
+/* Bytes a block could have without moving: a free end that can grow counts as
+ * large as it can get. */
+static size_t reach(const struct block *block)
+{
+    const struct block *next = block->next;
+
+    return block->bytes + (next && next->state == BLOCK_UNMAPPED ? next->bytes : 0);
+}
+
+/* From the best fit, which is expandable, to the block to take: one that cannot
+ * grow is better than one that can. While the option is off expandable memory is
+ * left alone. */
+static struct block *choose(struct pool *pool, struct block *block, bool expands)
+{
+    if (!expands) {
+        while (block && block->is_expandable)
+            block = pool_following(pool, block);
+        return block;
+    }
+    while (block->is_expandable && reach(block) > block->bytes) {
+        struct block *next = pool_following(pool, block);
+        if (!next || reach(next) >= reach(block))
+            break;
+        block = next;
+    }
+    return block;
+}
+
 static struct block *torch_find(acre_cache *cache, const struct request *request)
 {
     const struct cache_conf *conf = &cache->conf;
@@ -46,6 +75,8 @@ static struct block *torch_find(acre_cache *cache, const struct request *request
     if (conf->gc_threshold > 0 && cache->limit_bytes != ACRE_CACHE_NO_LIMIT)
         pool->find_count++;
     struct block *block = pool_find(pool, request->stream, rounded);
+    if (block && block->is_expandable)
+        block = choose(pool, block, request->expands);
     if (!block)
         return NULL;
     if (rounded < conf->max_split_bytes && block->bytes >= conf->max_split_bytes)
@@ -63,7 +94,7 @@ static bool torch_may_split(const acre_cache *cache, const struct block *block, 
 
     if (UNLIKELY(block->pool->is_unsplit))
         return false;
-    if (block->pool->is_small)
+    if (block->pool->is_small || cache_expands(cache, block->pool))
         return rest >= BLOCK_UNIT;
     return rounded < cache->conf.max_split_bytes && rest > SIZE_SMALL_MAX;
 }

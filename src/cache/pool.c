@@ -145,6 +145,19 @@ struct block *pool_prev(struct pool *pool, const struct block *block)
     return shelf_prev(shelf_of(pool, block->stream), block);
 }
 
+struct block *pool_following(struct pool *pool, const struct block *block)
+{
+    return shelf_next(shelf_of(pool, block->stream), block);
+}
+
+struct shelf *pool_shelf(struct pool *pool, const void *stream)
+{
+    struct shelf *shelf = shelf_of(pool, stream);
+
+    CHECK(shelf);
+    return shelf;
+}
+
 bool pool_check(const struct pool *pool, const char **fact)
 {
     uint64_t count = 0, bytes = 0;

@@ -56,6 +56,12 @@ struct block *pool_first(const struct pool *pool);
 struct block *pool_next(const struct pool *pool, const struct block *block);
 struct block *pool_prev(struct pool *pool, const struct block *block);
 
+/* Next in order on the stream of block; NULL at its end. */
+struct block *pool_following(struct pool *pool, const struct block *block);
+
+/* The shelf of a stream that was prepared. */
+struct shelf *pool_shelf(struct pool *pool, const void *stream);
+
 /* Age of a free block in searches of its pool. */
 static inline uint64_t pool_age(const struct pool *pool, const struct block *block)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What gives memory back to the device: garbage collection, making room for one
  * request, releasing all that is idle. A block is released only when it is a
- * whole segment.
+ * whole segment; of expandable segments, free pages go (grow.c).
  *
  * A free block may still be used by work queued on its own stream. That does not
  * matter as long as it is reused on that stream, but before it goes back to the
@@ -85,10 +85,16 @@ static void return_aside_locked(acre_cache *cache)
     }
 }
 
+/* Whether a block is a segment that can be released. */
+static bool is_whole(const struct block *block)
+{
+    return !block_is_split(block) && !block->is_expandable;
+}
+
 /* The same for a FREE block that is a whole segment. */
 static acre_status release(acre_cache *cache, struct block *block, bool *is_quiet)
 {
-    CHECK(!block_is_split(block));
+    CHECK(is_whole(block));
     return release_segment(cache, block->segment, is_quiet);
 }
 
@@ -101,7 +107,7 @@ static uint64_t garbage_round(acre_cache *cache, struct pool *pool, bool *is_qui
     for (struct block *block = cache->policy->first(pool), *next; block; block = next) {
         next = cache->policy->next(pool, block);
         uint64_t age = pool_age(pool, block), bytes = block->bytes;
-        if (block_is_split(block) || (double)age < age_min)
+        if (block_is_split(block) || block->is_expandable || (double)age < age_min)
             continue;
         if (release(cache, block, is_quiet) != ACRE_OK)
             continue;
@@ -148,7 +154,7 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
         return false;
     size_t key = request->rounded > max_split ? request->rounded : (size_t)max_split;
     struct block *block = pool_find(pool, request->stream, key);
-    if (block && !block_is_split(block))
+    if (block && is_whole(block))
         return release(cache, block, &is_quiet) == ACRE_OK;
     /* None is large enough alone: several, the largest first. */
     if (!block)
@@ -156,7 +162,7 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
     while (block && block->bytes >= max_split && freed < key) {
         struct block *smaller = pool_prev(pool, block);
         size_t bytes = block->bytes;
-        if (!block_is_split(block) && release(cache, block, &is_quiet) == ACRE_OK)
+        if (is_whole(block) && release(cache, block, &is_quiet) == ACRE_OK)
             freed += bytes;
         block = smaller;
     }
@@ -171,7 +177,7 @@ static void release_mixed(acre_cache *cache, const struct pool *pool, bool *is_q
     LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
         struct segment *segment = CONTAINER_OF(link, struct segment, link);
         const struct block *block = segment->first;
-        if (segment->pool != pool)
+        if (segment->pool != pool || segment->expand)
             continue;
         while (block && block->state == BLOCK_FREE)
             block = block->next;
@@ -188,13 +194,16 @@ static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet,
 {
     for (struct block *block = cache->policy->first(pool), *next; block; block = next) {
         next = cache->policy->next(pool, block);
-        if (block_is_split(block))
+        if (!is_whole(block))
             continue;
         acre_status status = release(cache, block, is_quiet);
         if (*first == ACRE_OK)
             *first = status;
     }
     release_mixed(cache, pool, is_quiet, first);
+    acre_status status = grow_shrink_locked(cache, pool, is_quiet);
+    if (*first == ACRE_OK)
+        *first = status;
 }
 
 /* Releases what a freeable pool has idle. */

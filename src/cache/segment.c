@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "cache/block.h"
+#include "cache/expand.h"
 
 void segment_init(struct segment *segment, struct block *block, struct pool *pool,
                   void *stream, void *base, size_t bytes, uint64_t order)
@@ -21,7 +22,7 @@ void segment_init(struct segment *segment, struct block *block, struct pool *poo
 
 bool segment_check(const struct segment *segment, const char **fact)
 {
-    size_t sum = 0;
+    size_t sum = 0, mapped = 0;
 
     if (!segment->first || segment->first->prev) {
         *fact = "segment: the first block has nothing before it";
@@ -35,10 +36,18 @@ bool segment_check(const struct segment *segment, const char **fact)
         if (!block_check(block, fact))
             return false;
         sum += block->bytes;
+        mapped += block->state == BLOCK_UNMAPPED ? 0 : block->bytes;
     }
     if (sum != segment->bytes) {
         *fact = "segment: its blocks add up to its size";
         return false;
     }
-    return true;
+    if (!segment->expand)
+        return true;
+    /* More pages than that are only there when taking them out failed. */
+    if (mapped > segment->expand->mapped_bytes) {
+        *fact = "segment: what is not unmapped has pages";
+        return false;
+    }
+    return expand_check(segment->expand, fact);
 }

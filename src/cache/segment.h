@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A segment: a contiguous range obtained from the device, tiled by blocks.
  *
- * It belongs to one pool and was obtained for one stream. Segments of a cache
- * are linked in the order they were made. Not thread-safe: the owner's lock.
+ * It belongs to one pool and was obtained for one stream. An expandable segment
+ * is a range of addresses of which only parts have pages (expand.h); the rest of
+ * it is UNMAPPED blocks. Segments of a cache are linked in the order they were
+ * made. Not thread-safe: the owner's lock.
  */
 #ifndef SRC_CACHE_SEGMENT_H
 #define SRC_CACHE_SEGMENT_H
@@ -15,6 +17,7 @@
 
 struct acre_device;
 struct block;
+struct expand;
 struct pool;
 
 struct segment {
@@ -24,6 +27,7 @@ struct segment {
     struct block *first;  /* block at base; the others follow through next     */
     struct pool *pool;    /* where its free blocks are                         */
     void *stream;         /* native stream it was obtained for                 */
+    struct expand *expand; /* its addresses and pages; NULL: a plain segment   */
     uint64_t order;       /* grows with every new segment, never reused        */
     bool is_oversize;     /* counted in oversize_segments                      */
 };

@@ -95,11 +95,14 @@ acre_status acre_cache_conf_set(acre_cache *cache, const char *text)
         char *old = cache->conf_text;
         cache->conf_text = copy;
         copy = old;
+        grow_configure_locked(cache);
     }
     quick_lock_drop(&cache->lock);
     heap_free(copy);
-    if (status == ACRE_OK)
+    if (status == ACRE_OK) {
         cache_conf_report_unused(cache->policy->id, given);
+        grow_announce(cache);
+    }
     return status;
 }
 

@@ -20,12 +20,26 @@ static inline bool bin_before(const struct block *block, const size_t *bytes)
 
 RBTREE_DEFINE(bin, struct block, node, size_t, bin_less, bin_before);
 
+static inline bool unmapped_less(const struct block *a, const struct block *b)
+{
+    return (uintptr_t)a->base < (uintptr_t)b->base;
+}
+
+static inline bool unmapped_before(const struct block *block, const uintptr_t *base)
+{
+    return (uintptr_t)block->base < *base;
+}
+
+RBTREE_DEFINE(unmapped, struct block, node, uintptr_t, unmapped_less, unmapped_before);
+
 struct shelf *shelf_create(void *stream)
 {
     struct shelf *shelf = heap_zalloc(sizeof *shelf);
 
-    if (shelf)
-        shelf->stream = stream;
+    if (!shelf)
+        return NULL;
+    shelf->stream = stream;
+    shelf->order_unused = SHELF_NO_ORDER;
     return shelf;
 }
 
@@ -145,8 +159,38 @@ struct block *shelf_prev(const struct shelf *shelf, const struct block *block)
     return class < 0 ? NULL : bin_last(&shelf->bins[class]);
 }
 
+void shelf_unmapped_insert(struct shelf *shelf, struct block *block)
+{
+    CHECK(block->stream == shelf->stream && block->state == BLOCK_UNMAPPED);
+    unmapped_insert(&shelf->unmapped, block);
+}
+
+void shelf_unmapped_remove(struct shelf *shelf, struct block *block)
+{
+    CHECK(block->state == BLOCK_UNMAPPED);
+    unmapped_remove(&shelf->unmapped, block);
+}
+
+struct block *shelf_unmapped_first(const struct shelf *shelf)
+{
+    return unmapped_first(&shelf->unmapped);
+}
+
+struct block *shelf_unmapped_next(const struct block *block)
+{
+    return unmapped_next(block);
+}
+
 bool shelf_check(const struct shelf *shelf, const char **fact)
 {
+    *fact = "shelf: the unmapped blocks are in order";
+    if (!unmapped_check(&shelf->unmapped))
+        return false;
+    for (const struct block *at = unmapped_first(&shelf->unmapped); at; at = unmapped_next(at)) {
+        *fact = "shelf: every unmapped block is one, and of the stream";
+        if (at->state != BLOCK_UNMAPPED || at->stream != shelf->stream)
+            return false;
+    }
     for (unsigned class = 0; class < SHELF_CLASS_COUNT; class++) {
         const struct rbtree *tree = &shelf->bins[class];
         bool has_bit = shelf->map[class / 64] >> class % 64 & 1;

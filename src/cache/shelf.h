@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Free blocks of one stream in one pool, in order of (size, order, address).
+/* Blocks of one stream in one pool: the free ones in order of (size, order,
+ * address), and the unmapped ones of expandable segments by address.
  *
  *   bins[c]     tree of the blocks of size class c
  *   map[w]      bit b set: bins[64 w + b] is not empty
@@ -20,9 +21,13 @@
 #include "cache/block.h"
 
 #define SHELF_CLASS_COUNT 1536 /* up to 2^60 bytes */
+#define SHELF_NO_ORDER UINT64_MAX
 
 struct shelf {
     void *stream;
+    uint64_t order_unused; /* of a segment that went before it had a page; else
+                              SHELF_NO_ORDER                                 */
+    struct rbtree unmapped;
     uint64_t summary;
     uint64_t map[SHELF_CLASS_COUNT / 64];
     struct rbtree bins[SHELF_CLASS_COUNT];
@@ -52,6 +57,12 @@ struct block *shelf_first(const struct shelf *shelf);
 struct block *shelf_last(const struct shelf *shelf);
 struct block *shelf_next(const struct shelf *shelf, const struct block *block);
 struct block *shelf_prev(const struct shelf *shelf, const struct block *block);
+
+/* The unmapped blocks; walks by increasing address. */
+void shelf_unmapped_insert(struct shelf *shelf, struct block *block);
+void shelf_unmapped_remove(struct shelf *shelf, struct block *block);
+struct block *shelf_unmapped_first(const struct shelf *shelf);
+struct block *shelf_unmapped_next(const struct block *block);
 
 /* Whether trees, order and bits hold. */
 bool shelf_check(const struct shelf *shelf, const char **fact);

@@ -188,7 +188,20 @@ static void account_chunk(struct run *run, struct pass *pass, const acre_trace_e
 struct reading {
     acre_cache_stats stats;
     uint64_t maps, unmaps;
+    uint64_t segments; /* of expandable ones, runs of pages */
 };
+
+static acre_status count_segments(acre_cache *cache, uint64_t *out)
+{
+    acre_cache_layout *layout;
+    acre_status status = acre_cache_layout_create(cache, &layout);
+
+    if (status != ACRE_OK)
+        return status;
+    *out = layout->segment_count;
+    acre_cache_layout_destroy(layout);
+    return ACRE_OK;
+}
 
 static acre_status take_reading(struct run *run, struct reading *out)
 {
@@ -197,6 +210,8 @@ static acre_status take_reading(struct run *run, struct reading *out)
 
     if (status == ACRE_OK)
         status = target_page_calls(&run->target, &out->maps, &out->unmaps);
+    if (status == ACRE_OK)
+        status = count_segments(run->target.cache, &out->segments);
     return status;
 }
 
@@ -208,7 +223,9 @@ static void fill_result(acre_replay_pass *result, const struct reading *before,
     result->bytes_allocated_peak = (uint64_t)to->allocated_bytes.all.peak;
     result->bytes_reserved_peak = (uint64_t)to->reserved_bytes.all.peak;
     result->segments_peak = (uint64_t)to->segment.all.peak;
-    result->segments = (uint64_t)to->segment.all.current;
+    result->segments = after->segments;
+    if (result->segments > result->segments_peak)
+        result->segments_peak = result->segments;
     result->device_allocs = (uint64_t)(to->segment.all.allocated - from->segment.all.allocated);
     result->device_frees = (uint64_t)(to->segment.all.freed - from->segment.all.freed);
     result->maps = after->maps - before->maps;

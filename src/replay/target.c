@@ -64,7 +64,7 @@ acre_status target_page_calls(struct target *target, uint64_t *out_maps, uint64_
 
     if (status != ACRE_OK)
         return status;
-    *out_maps = usage.calls[ACRE_SIM_MAP];
+    *out_maps = usage.calls[ACRE_SIM_MAP] + usage.unused_count;
     *out_unmaps = usage.calls[ACRE_SIM_UNMAP];
     return ACRE_OK;
 }

@@ -25,7 +25,8 @@ void target_fini(struct target *target); /* a zeroed one is fine */
  * of the device. */
 acre_status target_need_stream(struct target *target, uint32_t number);
 
-/* Pages mapped and unmapped so far. */
+/* Pages mapped, or obtained for a mapping that was given up, and pages unmapped so
+ * far. */
 acre_status target_page_calls(struct target *target, uint64_t *out_maps, uint64_t *out_unmaps);
 
 #endif

@@ -1,46 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/support/fake.h"
+#include "tests/support/fake_inside.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define STREAM_COUNT 64
-#define DEVICE_COUNT 8
-#define ALIGNMENT ((uint64_t)2 << 20)
-
-struct event {
-    int stream;
-    uint64_t ticket; /* complete once the stream's done reaches it */
-};
-
-struct piece {
-    uintptr_t base;
-    uint64_t bytes;
-    int device;
-};
-
-struct fake {
-    pthread_mutex_t lock;
-    acre_backend *backend;
-    struct fake_config config;
-    uint64_t address;      /* next one up, or last one down             */
-    struct piece *pieces;  /* live allocations, oldest first; from malloc,
-                              so that the library's heap may fail       */
-    size_t piece_count, piece_capacity;
-    uint64_t used[DEVICE_COUNT];
-    uint64_t submitted[STREAM_COUNT], done[STREAM_COUNT];
-    uint64_t event_count;
-    uint64_t calls[FAKE_CALL_COUNT];
-    int fail_call;
-    uint64_t fail_nth;
-    acre_status fail_status;
-    bool has_failed;
-    void (*on_alloc)(void *);
-    void *on_alloc_arg;
-};
 
 static int stream_number(const void *stream)
 {
@@ -52,8 +16,7 @@ void *fake_stream(int number)
     return (void *)((uintptr_t)number << 8);
 }
 
-/* Counts a call and tells whether it is to fail. The lock is held. */
-static acre_status called(struct fake *fake, enum fake_call call)
+acre_status fake_called(struct fake *fake, enum fake_call call)
 {
     fake->calls[call]++;
     if (!fake->fail_nth || (fake->fail_call != FAKE_ANY && fake->fail_call != (int)call))
@@ -76,7 +39,8 @@ static acre_status fake_device_info(void *self, int device, acre_device_info *ou
 
     (void)device;
     *out = (acre_device_info){.name = "fake", .total_bytes = fake->config.bytes,
-                              .alloc_granularity = fake->config.granularity};
+                              .alloc_granularity = fake->config.granularity,
+                              .page_bytes = fake->config.page_bytes};
     return ACRE_OK;
 }
 
@@ -86,7 +50,7 @@ static acre_status fake_memory_info(void *self, int device, uint64_t *out_free,
     struct fake *fake = self;
 
     pthread_mutex_lock(&fake->lock);
-    acre_status status = called(fake, FAKE_MEMORY_INFO);
+    acre_status status = fake_called(fake, FAKE_MEMORY_INFO);
     if (status == ACRE_OK) {
         *out_free = fake->config.bytes - fake->used[device];
         *out_total = fake->config.bytes;
@@ -115,25 +79,30 @@ static struct piece *piece_find(struct fake *fake, const void *base, int device)
     return NULL;
 }
 
+void *fake_address(struct fake *fake, uint64_t bytes)
+{
+    uint64_t extent = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+
+    if (fake->config.is_descending)
+        return (void *)(uintptr_t)(fake->address -= extent);
+    fake->address += extent;
+    return (void *)(uintptr_t)(fake->address - extent);
+}
+
 static acre_status fake_alloc(void *self, int device, size_t bytes, void **out)
 {
     struct fake *fake = self;
-    uint64_t extent = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 
     if (fake->on_alloc)
         fake->on_alloc(fake->on_alloc_arg);
     pthread_mutex_lock(&fake->lock);
-    acre_status status = called(fake, FAKE_ALLOC);
+    acre_status status = fake_called(fake, FAKE_ALLOC);
     if (status == ACRE_OK && bytes % fake->config.granularity)
         status = ACRE_ERR_INVALID;
     if (status == ACRE_OK && bytes > fake->config.bytes - fake->used[device])
         status = ACRE_ERR_DEVICE_MEMORY;
     if (status == ACRE_OK) {
-        if (fake->config.is_descending)
-            fake->address -= extent;
-        *out = (void *)(uintptr_t)fake->address;
-        if (!fake->config.is_descending)
-            fake->address += extent;
+        *out = fake_address(fake, bytes);
         piece_add(fake, *out, bytes, device);
         fake->used[device] += bytes;
     }
@@ -146,7 +115,7 @@ static acre_status fake_free(void *self, int device, void *base)
     struct fake *fake = self;
 
     pthread_mutex_lock(&fake->lock);
-    acre_status status = called(fake, FAKE_FREE);
+    acre_status status = fake_called(fake, FAKE_FREE);
     struct piece *piece = piece_find(fake, base, device);
     if (status == ACRE_OK && !piece)
         status = ACRE_ERR_INVALID;
@@ -194,7 +163,7 @@ static acre_status fake_synchronize(void *self, int device)
 
     (void)device;
     pthread_mutex_lock(&fake->lock);
-    acre_status status = called(fake, FAKE_DEVICE_SYNC);
+    acre_status status = fake_called(fake, FAKE_DEVICE_SYNC);
     pthread_mutex_unlock(&fake->lock);
     return status;
 }
@@ -205,7 +174,7 @@ static acre_status fake_event_create(void *self, int device, uint32_t flags, voi
 
     (void)device, (void)flags;
     pthread_mutex_lock(&fake->lock);
-    acre_status status = called(fake, FAKE_EVENT_CREATE);
+    acre_status status = fake_called(fake, FAKE_EVENT_CREATE);
     if (status == ACRE_OK) {
         *out = calloc(1, sizeof(struct event));
         fake->event_count++;
@@ -220,7 +189,7 @@ static acre_status fake_event_destroy(void *self, int device, void *event)
 
     (void)device;
     pthread_mutex_lock(&fake->lock);
-    called(fake, FAKE_EVENT_DESTROY);
+    fake_called(fake, FAKE_EVENT_DESTROY);
     fake->event_count--;
     pthread_mutex_unlock(&fake->lock);
     free(event);
@@ -234,7 +203,7 @@ static acre_status fake_event_record(void *self, int device, void *handle, void 
 
     (void)device;
     pthread_mutex_lock(&fake->lock);
-    acre_status status = called(fake, FAKE_EVENT_RECORD);
+    acre_status status = fake_called(fake, FAKE_EVENT_RECORD);
     if (status == ACRE_OK) {
         event->stream = stream_number(stream);
         event->ticket = ++fake->submitted[event->stream];
@@ -252,7 +221,7 @@ static acre_status fake_event_query(void *self, int device, void *handle)
 
     (void)device;
     pthread_mutex_lock(&fake->lock);
-    acre_status status = called(fake, FAKE_EVENT_QUERY);
+    acre_status status = fake_called(fake, FAKE_EVENT_QUERY);
     if (status == ACRE_OK && fake->done[event->stream] < event->ticket)
         status = ACRE_ERR_NOT_READY;
     pthread_mutex_unlock(&fake->lock);
@@ -266,7 +235,7 @@ static acre_status fake_event_synchronize(void *self, int device, void *handle)
 
     (void)device;
     pthread_mutex_lock(&fake->lock);
-    acre_status status = called(fake, FAKE_EVENT_SYNC);
+    acre_status status = fake_called(fake, FAKE_EVENT_SYNC);
     if (status == ACRE_OK && fake->done[event->stream] < event->ticket)
         fake->done[event->stream] = event->ticket;
     pthread_mutex_unlock(&fake->lock);
@@ -295,6 +264,8 @@ static acre_backend_ops table_of(const struct fake_config *config)
 {
     acre_backend_ops ops = required;
 
+    if (config->page_bytes)
+        fake_virtual_fill(&ops);
     if (config->without_streams)
         return ops;
     ops.stream_create = fake_stream_create;
@@ -343,6 +314,7 @@ void fake_destroy(struct fake *fake)
 {
     acre_backend_unregister(fake->backend);
     free(fake->pieces);
+    fake_virtual_fini(fake);
     pthread_mutex_destroy(&fake->lock);
     free(fake);
 }
@@ -395,6 +367,7 @@ bool fake_owns(struct fake *fake, int device, const void *pointer, uint64_t byte
         is_inside = piece->device == device && first >= piece->base &&
                     first + bytes <= piece->base + piece->bytes;
     }
+    is_inside = is_inside || fake_virtual_owns(fake, device, first, bytes);
     pthread_mutex_unlock(&fake->lock);
     return is_inside;
 }
@@ -416,7 +389,7 @@ uint64_t fake_bytes(struct fake *fake)
 uint64_t fake_alloc_count(struct fake *fake)
 {
     pthread_mutex_lock(&fake->lock);
-    uint64_t count = fake->piece_count;
+    uint64_t count = fake->piece_count + fake_virtual_count(fake);
     pthread_mutex_unlock(&fake->lock);
     return count;
 }

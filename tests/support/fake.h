@@ -19,6 +19,13 @@ enum fake_call {
     FAKE_EVENT_QUERY,
     FAKE_EVENT_SYNC,
     FAKE_DEVICE_SYNC, /* counted; events still complete on command only */
+    FAKE_RESERVE,
+    FAKE_UNRESERVE,
+    FAKE_CREATE,
+    FAKE_RELEASE,
+    FAKE_MAP,
+    FAKE_UNMAP,
+    FAKE_SET_ACCESS,
     FAKE_CALL_COUNT,
     FAKE_ANY = 100,
 };
@@ -30,6 +37,8 @@ struct fake_config {
     bool without_streams;  /* the group of streams and events is absent               */
     bool completes_at_once; /* events complete when recorded; else see fake_finish    */
     uint64_t granularity;  /* of alloc; 0: 512                                        */
+    uint64_t page_bytes;   /* of virtual memory; 0: the group is absent               */
+    bool has_fabric;       /* handles of type fabric can be created                   */
 };
 
 struct fake;
@@ -47,9 +56,16 @@ uint64_t fake_submitted(struct fake *fake, void *stream);
 uint64_t fake_done(struct fake *fake, void *stream);
 /* Whether [pointer, pointer + bytes) lies in one live allocation of the device. */
 bool fake_owns(struct fake *fake, int device, const void *pointer, uint64_t bytes);
+/* Addresses reserved, physical handles, mappings, over all devices. */
+uint64_t fake_reserved_bytes(struct fake *fake);
+uint64_t fake_handle_count(struct fake *fake);
+uint64_t fake_mapping_count(struct fake *fake);
+/* Whether accessor reaches all of [pointer, pointer + bytes), mapped memory. */
+bool fake_reaches(struct fake *fake, int accessor, const void *pointer, uint64_t bytes);
 /* Device memory in use by one device. */
 uint64_t fake_device_bytes(struct fake *fake, int device);
-/* Device memory in use, live allocations and live events, over all devices. */
+/* Device memory in use, live allocations (also ranges, handles, mappings) and live
+ * events, over all devices. */
 uint64_t fake_bytes(struct fake *fake);
 uint64_t fake_alloc_count(struct fake *fake);
 uint64_t fake_event_count(struct fake *fake);
