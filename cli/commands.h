@@ -19,6 +19,7 @@ enum {
 #define CLI_COMMANDS(X)                                                        \
     X(demo, "a tour on the reference device; writes report.html")             \
     X(replay, "recorded allocations through a policy: what they need")         \
+    X(view, "a recording as one page for a browser")                            \
     X(plan, "offsets for buffers whose lifetimes are known")                   \
     X(devices, "what this machine offers")                                     \
     X(bench, "figures of this machine, beside host allocators")

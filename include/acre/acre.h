@@ -17,5 +17,6 @@
 #include <acre/sim.h>
 #include <acre/store.h>
 #include <acre/trace.h>
+#include <acre/view.h>
 
 #endif

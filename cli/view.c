@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* acre view: a recording as one page for a browser. */
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/print.h"
+#include "cli/progress.h"
+
+#include <acre/view.h>
+
+#include <string.h>
+#include <sys/stat.h>
+
+static const char help[] =
+    "usage: acre view FILE -o PAGE.html [OPTION...]\n\n"
+    "Writes one page that shows a recording in any browser, without network: live\n"
+    "allocations stacked over time with the stack of what is under the cursor, reserved\n"
+    "against allocated, the segments at any moment, search and filters. FILE is a trace,\n"
+    "which is replayed on a simulated device.\n\n"
+    "  -o FILE               where the page goes\n"
+    "  --title TEXT          its heading; the name of FILE by default\n"
+    "  --policy NAME         traces: acre (default) or torch decides where blocks go\n"
+    "  --conf TEXT           traces: options in PyTorch's grammar\n"
+    "  --device-memory SIZE  traces: capacity of the device, 80GiB by default\n\n"
+    "Example: what does a training step look like under PyTorch's policy?\n"
+    "  acre view step.trace.gz --policy torch -o step.html\n";
+
+struct request {
+    const char *file, *out, *title, *conf;
+    acre_policy policy;
+    uint64_t device_bytes;
+    bool help;
+};
+
+static bool read_policy(struct options *options, acre_policy *out)
+{
+    const char *text = NULL;
+
+    if (!options_value(options, "--policy", &text))
+        return false;
+    if (options->is_bad)
+        return true;
+    if (strcmp(text, "acre") == 0)
+        *out = ACRE_POLICY_ACRE;
+    else if (strcmp(text, "torch") == 0)
+        *out = ACRE_POLICY_TORCH;
+    else {
+        fprintf(stderr, "acre view: --policy %s: write acre or torch\n", text);
+        options->is_bad = true;
+    }
+    return true;
+}
+
+static bool read_request(int argc, char **argv, struct request *request)
+{
+    struct options options = {.argc = argc, .argv = argv, .command = "view"};
+    const char *text = NULL;
+
+    while (options_next(&options)) {
+        if (options_is(&options, "--help") || options_is(&options, "-h"))
+            request->help = true;
+        else if (!options_value(&options, "-o", &request->out) &&
+                 !options_value(&options, "--title", &request->title) &&
+                 !options_value(&options, "--conf", &request->conf) &&
+                 !options_size(&options, "--device-memory", &request->device_bytes) &&
+                 !read_policy(&options, &request->policy)) {
+            if (!options_operand(&options, &text))
+                options_refuse(&options);
+            else if (request->file) {
+                fprintf(stderr, "acre view: one file at a time: %s, %s\n", request->file, text);
+                options.is_bad = true;
+            } else
+                request->file = text;
+        }
+    }
+    if (!options.is_bad && !request->help && (!request->file || !request->out)) {
+        fprintf(stderr, "acre view: %s see acre view --help\n",
+                request->file ? "where should the page go? give -o PAGE.html;" : "which file?");
+        options.is_bad = true;
+    }
+    return !options.is_bad;
+}
+
+static acre_status make_page(const struct request *request, acre_view *view)
+{
+    struct progress progress;
+    acre_view_config config = {.struct_size = sizeof config,
+                               .policy = request->policy,
+                               .conf = request->conf,
+                               .device_bytes = request->device_bytes,
+                               .progress = progress_tell,
+                               .progress_arg = &progress};
+
+    progress_begin(&progress);
+    acre_status status = acre_view_read(view, request->file, &config);
+    if (status == ACRE_OK)
+        status = acre_view_write(view, request->out);
+    progress_end(&progress);
+    return status;
+}
+
+int cmd_view(int argc, char **argv)
+{
+    struct request request = {0};
+    struct stat facts;
+    acre_view *view = NULL;
+
+    if (!read_request(argc, argv, &request))
+        return CLI_BAD;
+    if (request.help) {
+        fputs(help, stdout);
+        return CLI_DONE;
+    }
+    const char *slash = strrchr(request.file, '/');
+    const char *name = slash && slash[1] ? slash + 1 : request.file;
+    acre_status status = acre_view_create(request.title ? request.title : name, &view);
+    if (status == ACRE_OK)
+        status = make_page(&request, view);
+    acre_view_destroy(view);
+    if (status != ACRE_OK) {
+        fprintf(stderr, "acre view: %s\n", acre_last_error());
+        return CLI_BAD;
+    }
+    if (stat(request.out, &facts) == 0 && S_ISREG(facts.st_mode))
+        printf("%s: %s, open it in a browser\n", request.out, print_bytes((uint64_t)facts.st_size));
+    return CLI_DONE;
+}
