@@ -99,54 +99,52 @@ static acre_status add_segment(struct watch *watch, const acre_cache_layout *lay
     return status;
 }
 
-static acre_status tell_range(struct watch *watch, const struct range *range, uint32_t action)
+/* Tells that [low, high) of a range came or went. */
+static acre_status tell_range(struct watch *watch, const struct range *range, uint64_t low,
+                              uint64_t high, uint32_t action)
 {
-    acre_view_event event = {.action = action, .address = range->address, .bytes = range->bytes,
+    acre_view_event event = {.action = action, .address = low, .bytes = high - low,
                              .stream = range->stream, .flags = range->flags,
                              .pool = {range->pool[0], range->pool[1]}};
 
-    return acre_view_event_add(watch->view, &event);
+    return low < high ? acre_view_event_add(watch->view, &event) : ACRE_OK;
 }
 
-static bool is_same(const struct range *a, const struct range *b)
+/* Whether memory of one range may be memory of the other, seen later: pages of
+ * the same kind, or the same segment. */
+static bool is_kin(const struct range *a, const struct range *b)
 {
-    return a->address == b->address && a->bytes == b->bytes && a->stream == b->stream &&
-           a->flags == b->flags;
+    if (a->stream != b->stream || a->flags != b->flags)
+        return false;
+    return (a->flags & ACRE_VIEW_EXPANDABLE) ||
+           (a->address == b->address && a->bytes == b->bytes);
 }
 
-/* Whether a range became a larger one in place: what it was stays as it is. */
-static bool has_grown(const struct range *old, const struct range *new)
+/* Tells what the ranges of one list have and those of the other have not; both
+ * are in order of address. */
+static acre_status tell_missing(struct watch *watch, const struct ranges *list,
+                                const struct ranges *other, uint32_t action)
 {
-    return old->address >= new->address && old->address - new->address < new->bytes &&
-           old->bytes <= new->bytes - (old->address - new->address) &&
-           old->stream == new->stream && old->flags == new->flags &&
-           (new->flags & ACRE_VIEW_EXPANDABLE);
-}
-
-/* Tells what went, of two lists in order of address, or what came. */
-static acre_status tell_changes(struct watch *watch, bool is_came)
-{
-    const struct ranges *known = &watch->known, *seen = &watch->seen;
     acre_status status = ACRE_OK;
-    size_t k = 0, s = 0;
+    size_t first = 0;
 
-    while (status == ACRE_OK && (k < known->count || s < seen->count)) {
-        const struct range *old = k < known->count ? &known->items[k] : NULL;
-        const struct range *new = s < seen->count ? &seen->items[s] : NULL;
-        if (old && new && is_same(old, new)) {
-            k++;
-            s++;
-        } else if (old && new && has_grown(old, new)) {
-            k++; /* the new one is told when all it grew from are passed */
-        } else if (old && (!new || old->address <= new->address)) {
-            if (!is_came)
-                status = tell_range(watch, old, ACRE_VIEW_SEGMENT_FREE);
-            k++;
-        } else {
-            if (is_came)
-                status = tell_range(watch, new, ACRE_VIEW_SEGMENT_ALLOC);
-            s++;
+    for (size_t i = 0; i < list->count && status == ACRE_OK; i++) {
+        const struct range *range = &list->items[i];
+        uint64_t at = range->address, end = at + range->bytes;
+        while (first < other->count &&
+               other->items[first].address + other->items[first].bytes <= at)
+            first++;
+        for (size_t k = first; k < other->count && other->items[k].address < end &&
+                               status == ACRE_OK; k++) {
+            const struct range *match = &other->items[k];
+            if (!is_kin(range, match))
+                continue;
+            status = tell_range(watch, range, at, match->address, action);
+            if (match->address + match->bytes > at)
+                at = match->address + match->bytes;
         }
+        if (status == ACRE_OK)
+            status = tell_range(watch, range, at, end, action);
     }
     return status;
 }
@@ -171,9 +169,9 @@ static acre_status look(struct watch *watch)
         status = add_segment(watch, layout, &layout->segments[i]);
     acre_cache_layout_destroy(layout);
     if (status == ACRE_OK)
-        status = tell_changes(watch, false);
+        status = tell_missing(watch, &watch->known, &watch->seen, ACRE_VIEW_SEGMENT_FREE);
     if (status == ACRE_OK)
-        status = tell_changes(watch, true);
+        status = tell_missing(watch, &watch->seen, &watch->known, ACRE_VIEW_SEGMENT_ALLOC);
     struct ranges swap = watch->known;
     watch->known = watch->seen;
     watch->seen = swap;
