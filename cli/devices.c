@@ -16,6 +16,7 @@
 static const char *const capability_names[] = {
     "streams", "copies", "launch", "values", "virtual", "share", "multicast",
     "capture", "host", "pointers", "peers", "access", "ipc", "current",
+    "ipc-users",
 };
 
 #define CAPABILITY_COUNT (int)(sizeof capability_names / sizeof *capability_names)

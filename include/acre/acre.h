@@ -14,6 +14,7 @@
 #include <acre/generator.h>
 #include <acre/plan.h>
 #include <acre/pool.h>
+#include <acre/share.h>
 #include <acre/sim.h>
 #include <acre/store.h>
 #include <acre/trace.h>

@@ -46,6 +46,7 @@ typedef enum acre_capability {
     ACRE_CAP_ACCESS = 1u << 11,      /**< Host access through windows (protection).   */
     ACRE_CAP_IPC = 1u << 12,         /**< Plain allocations can be opened elsewhere.  */
     ACRE_CAP_CURRENT = 1u << 13,     /**< Has a current device per thread of its own. */
+    ACRE_CAP_IPC_USERS = 1u << 14,   /**< Knows who has plain allocations open.       */
 } acre_capability;
 
 /** Facts about one device. */
@@ -339,6 +340,17 @@ typedef struct acre_backend_ops {
      * one per thread; Acre tells them when its own changes. */
     /** Makes device current for the calling thread. */
     acre_status (*set_current)(void *self, int device);
+
+    /* Optional group "ipc users": ACRE_CAP_IPC_USERS, beside "ipc". Each
+     * ipc_export then gives a handle of its own, and the cache keeps exported
+     * memory from being reused while somebody has it open. */
+    /** How many processes have opened a handle that ipc_export gave here. */
+    acre_status (*ipc_users)(void *self, int device, const uint8_t handle[64],
+                             uint64_t *out_count);
+    /** From now on nobody opens the handle. Who has it open keeps it and is
+     * counted; when the count is 0 the handle is forgotten. */
+    acre_status (*ipc_revoke)(void *self, int device, const uint8_t handle[64],
+                              uint64_t *out_count);
 } acre_backend_ops;
 
 /** How the backend numbers the streams of its pools (docs/BACKENDS.md). */

@@ -231,6 +231,12 @@ ACRE_API acre_status acre_ipc_open(acre_device *device, const uint8_t handle[64]
                                    void **out_base, uint64_t *out_bytes);
 /** See acre_backend_ops.ipc_close. */
 ACRE_API acre_status acre_ipc_close(acre_device *device, void *base);
+/** See acre_backend_ops.ipc_users. */
+ACRE_API acre_status acre_ipc_users(acre_device *device, const uint8_t handle[64],
+                                    uint64_t *out_count);
+/** See acre_backend_ops.ipc_revoke. */
+ACRE_API acre_status acre_ipc_revoke(acre_device *device, const uint8_t handle[64],
+                                     uint64_t *out_count);
 
 /** Makes a multicast handle over devices of one backend. */
 ACRE_API acre_status acre_multicast_create(acre_device *const *devices, int device_count,

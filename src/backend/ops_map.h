@@ -169,6 +169,14 @@
 #define OPS_CURRENT_MAP(E)                                                     \
     E(CURRENT, set_current, (void *self, int device), (self, device))
 
+#define OPS_IPC_USERS_MAP(E)                                                   \
+    E(IPC_USERS, ipc_users,                                                    \
+      (void *self, int device, const uint8_t handle[64], uint64_t *out_count), \
+      (self, device, handle, out_count))                                       \
+    E(IPC_USERS, ipc_revoke,                                                   \
+      (void *self, int device, const uint8_t handle[64], uint64_t *out_count), \
+      (self, device, handle, out_count))
+
 /* The optional groups and the words users read for them. */
 #define OPS_GROUP_MAP(G)                                                       \
     G(STREAMS, "streams and events")                                           \
@@ -184,7 +192,8 @@
     G(PEERS, "peers")                                                          \
     G(ACCESS, "access windows")                                                \
     G(IPC, "ipc")                                                              \
-    G(CURRENT, "current device")
+    G(CURRENT, "current device")                                               \
+    G(IPC_USERS, "ipc users")
 
 #define OPS_MAP(E)                                                             \
     OPS_REQUIRED_MAP(E)                                                        \
@@ -201,6 +210,7 @@
     OPS_PEERS_MAP(E)                                                           \
     OPS_ACCESS_MAP(E)                                                          \
     OPS_IPC_MAP(E)                                                             \
-    OPS_CURRENT_MAP(E)
+    OPS_CURRENT_MAP(E)                                                         \
+    OPS_IPC_USERS_MAP(E)
 
 #endif

@@ -82,10 +82,10 @@ static acre_status sim_device_info(void *self, int device, acre_device_info *out
     .peer_enable = sim_peer_enable, .access_open = sim_access_open,            \
     .access_close = sim_access_close
 
-/* The group "ipc" is absent: plain allocations share one file per device, so
- * they cannot be handed out one by one; handles can (export_fd). */
-static const acre_backend_ops sim_ops = {OPS_COMMON, .export_fd = sim_export_fd,
-                                         .import_fd = sim_import_fd};
+static const acre_backend_ops sim_ops = {
+    OPS_COMMON, .export_fd = sim_export_fd, .import_fd = sim_import_fd,
+    .ipc_export = sim_ipc_export, .ipc_open = sim_ipc_open, .ipc_close = sim_ipc_close,
+    .ipc_users = sim_ipc_users, .ipc_revoke = sim_ipc_revoke};
 
 /* There is nothing in a dry device to share. */
 static const acre_backend_ops sim_ops_dry = {OPS_COMMON};

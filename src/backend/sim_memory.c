@@ -3,6 +3,7 @@
 #include "backend/sim_memory.h"
 
 #include "base/bits.h"
+#include "base/fork_fd.h"
 #include "base/heap.h"
 
 #include <unistd.h>
@@ -21,6 +22,7 @@ acre_status sim_memory_create(struct sim *sim)
     lock_init(&memory->lock, RANK_DEVICE, "sim memory");
     lock_init(&memory->files_lock, RANK_LEAF, "sim files");
     lock_condition_init(&memory->unpinned);
+    list_init(&memory->exports);
     sim->memory = memory;
     if (!sim_is_dry(sim))
         return ACRE_OK;
@@ -56,6 +58,7 @@ void sim_memory_destroy(struct sim *sim)
 
     if (!memory)
         return;
+    exports_destroy(sim);
     spans_destroy(sim);
     tokens_destroy(sim);
     for (int i = 0; i < SIM_DEVICES_MAX; i++)
@@ -132,6 +135,8 @@ void span_destroy(struct sim_span *span)
         views_release(base, span->alias, span->node.bytes);
     if (span->kind == SPAN_PLAIN)
         extent_destroy(&span->extent);
+    if (span->is_opened)
+        fork_fd_close(span->connection);
     heap_free(span);
 }
 
@@ -281,18 +286,26 @@ acre_status sim_free(void *self, int device, void *base)
     struct sim *sim = self;
     struct sim_span *span;
     struct sim_retired retired = {NULL, NULL, 0};
+    struct list exports = LIST_INITIALIZER(exports);
     acre_status status = sim_enter(sim, ACRE_SIM_FREE, device, 0);
 
     if (status != ACRE_OK || !base)
         return status;
     lock_take(&sim->memory->lock);
-    status = span_exact_locked(sim, base, SPAN_PLAIN, device, &span);
+    do
+        status = span_exact_locked(sim, base, SPAN_PLAIN, device, &span);
+    while (status == ACRE_OK && exports_wait_locked(sim, span));
+    if (status == ACRE_OK && span->is_opened)
+        status = status_fail(ACRE_ERR_INVALID, "%p is memory of another process; give it back "
+                             "with ipc_close", base);
     if (status == ACRE_OK) {
+        exports_detach_locked(sim, span, &exports);
         capacity_give_locked(sim, device, span->node.bytes);
         sim->memory->usage.alloc_count--;
         retired = span_forget_locked(sim, span);
     }
     lock_drop(&sim->memory->lock);
+    exports_end(&exports);
     retired_finish(&retired);
     return status;
 }

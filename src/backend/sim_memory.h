@@ -7,6 +7,7 @@
  *   extent    pages of a memfd: what memory consists of. sim_pages.c
  *   physical  an extent that the user names and maps. sim_physical.c
  *   multicast the same range of several devices. sim_multicast.c
+ *   export    a plain allocation under a handle for other processes. sim_ipc.c
  *
  * One lock guards all of it except what an extent holds. It is dropped before
  * pages are given back, and never held while memory moves.
@@ -49,7 +50,11 @@ struct sim_span {
     enum sim_span_kind kind;
     int device;                /* owner; -1 for host memory                  */
     bool is_freed;             /* only pins keep it                          */
+    bool is_awaited;           /* tell when the last pin goes                */
+    bool is_opened;            /* of ipc_open: another process's memory      */
+    int connection;            /* to that process, when is_opened            */
     unsigned pin_count;        /* plain and host memory                      */
+    unsigned export_count;     /* handles of ipc_export not revoked          */
     char *alias;               /* private view of node.base; NULL when dry   */
     struct sim_extent extent;  /* plain memory                               */
     struct sim_window window;  /* plain memory                               */
@@ -105,9 +110,25 @@ struct sim_slot {
     uint32_t next_free;  /* slot + 1 of the next free one; 0 ends        */
 };
 
+/* A plain allocation under a handle that other processes may open. Lives until it
+ * is revoked and nobody has it open, or its memory goes. */
+struct sim_export {
+    struct list link;        /* in memory->exports                                */
+    struct sim_span *span;   /* NULL once the memory is on its way out            */
+    struct sim *sim;
+    int device;
+    unsigned busy_count;     /* calls that look at it with the lock dropped       */
+    struct offer *offer;
+    uint8_t handle[64];
+};
+
+struct service;
+
 struct sim_memory {
     struct lock lock;           /* RANK_DEVICE; guards everything below   */
-    pthread_cond_t unpinned;    /* a leaving mapping lost its last pin    */
+    pthread_cond_t unpinned;    /* something lost a last pin that was awaited */
+    struct list exports;        /* of struct sim_export                   */
+    struct service *service;    /* held from the first export on; or NULL */
     struct sim_index spans;
     struct sim_index registered; /* host_register; apart, because the caller may
                                     free such memory without telling      */
@@ -192,6 +213,10 @@ acre_status extent_create(struct sim *sim, int device, size_t bytes, bool is_sha
                           struct sim_extent *out);
 /* Gives the pages back. */
 void extent_destroy(struct sim_extent *extent);
+/* Copies what exists of one extent, which is visible at view, into another of the
+ * same size that is empty. */
+acre_status extent_copy(const struct sim_extent *from, const char *view,
+                        const struct sim_extent *to);
 
 /* Finds addresses for both views, inaccessible, both aligned; align is a power of
  * two. What lies between them belongs to them. */
@@ -232,6 +257,17 @@ void window_drop_locked(struct sim *sim, struct sim_window *window);
 
 void multicast_destroy(struct sim_multicast *multicast);
 
+/* ---- Plain allocations in other processes (sim_ipc.c) --------------------------------- */
+
+/* Waits once for a call that looks at an export of span; whether it did. The span
+ * may be gone then. */
+bool exports_wait_locked(struct sim *sim, const struct sim_span *span);
+/* Takes the exports of a span out, for exports_end without the lock. */
+void exports_detach_locked(struct sim *sim, struct sim_span *span, struct list *out);
+void exports_end(struct list *exports);
+/* Ends all exports of a backend. */
+void exports_destroy(struct sim *sim);
+
 /* ---- Entries of the table; signatures as in acre_backend_ops ---------------------------- */
 
 acre_status sim_memory_info(void *self, int device, uint64_t *out_free, uint64_t *out_total);
@@ -257,6 +293,14 @@ acre_status sim_set_access(void *self, int device, void *base, size_t bytes, int
 acre_status sim_export_fd(void *self, int device, void *handle, int *out_fd);
 acre_status sim_import_fd(void *self, int device, int fd, void **out_handle,
                           uint64_t *out_bytes);
+acre_status sim_ipc_export(void *self, int device, void *base, uint8_t out_handle[64]);
+acre_status sim_ipc_open(void *self, int device, const uint8_t handle[64], void **out_base,
+                         uint64_t *out_bytes);
+acre_status sim_ipc_close(void *self, int device, void *base);
+acre_status sim_ipc_users(void *self, int device, const uint8_t handle[64],
+                          uint64_t *out_count);
+acre_status sim_ipc_revoke(void *self, int device, const uint8_t handle[64],
+                           uint64_t *out_count);
 acre_status sim_peer_query(void *self, int device, int other, bool *out_can);
 acre_status sim_peer_enable(void *self, int device, int other);
 acre_status sim_multicast_create(void *self, const int *devices, int device_count,

@@ -181,6 +181,33 @@ void extent_destroy(struct sim_extent *extent)
     extent->fd = -1;
 }
 
+acre_status extent_copy(const struct sim_extent *from, const char *view,
+                        const struct sim_extent *to)
+{
+    off_t begin = (off_t)from->offset, end = begin + (off_t)from->bytes, at = begin;
+
+    while (at < end) {
+        off_t data = lseek(from->fd, at, SEEK_DATA);
+        off_t hole = data < 0 || data >= end ? end : lseek(from->fd, data, SEEK_HOLE);
+
+        if (data < 0 || data >= end)
+            break;
+        if (hole < 0 || hole > end)
+            hole = end;
+        for (at = data; at < hole;) {
+            ssize_t done = must_fail() ? -1
+                                       : pwrite(to->fd, view + (at - begin), (size_t)(hole - at),
+                                                at - begin);
+            if (done <= 0)
+                return status_fail_native(ACRE_ERR_HOST_MEMORY, errno,
+                                          "moving %zu bytes of device memory into a file of "
+                                          "their own failed: %s", from->bytes, strerror(errno));
+            at += done;
+        }
+    }
+    return ACRE_OK;
+}
+
 /* ---- Views ---------------------------------------------------------------------- */
 
 /* Addresses without access. Without MAP_NORESERVE the flag is missing in the

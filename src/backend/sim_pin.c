@@ -199,6 +199,8 @@ void sim_unpin(struct sim *sim, struct sim_pin *pin)
     } else {
         CHECK(span->pin_count > 0);
         is_last = --span->pin_count == 0 && span->is_freed;
+        if (span->pin_count == 0 && span->is_awaited)
+            pthread_cond_broadcast(&sim->memory->unpinned);
     }
     lock_drop(&sim->memory->lock);
     pin->owner = NULL;

@@ -165,6 +165,22 @@ acre_status acre_ipc_close(acre_device *device, void *base)
     return device->ops->ipc_close(SELF, base);
 }
 
+acre_status acre_ipc_users(acre_device *device, const uint8_t handle[64], uint64_t *out_count)
+{
+    ENTER(ACRE_CAP_IPC_USERS);
+    NEED(handle);
+    NEED(out_count);
+    return device->ops->ipc_users(SELF, handle, out_count);
+}
+
+acre_status acre_ipc_revoke(acre_device *device, const uint8_t handle[64], uint64_t *out_count)
+{
+    ENTER(ACRE_CAP_IPC_USERS);
+    NEED(handle);
+    NEED(out_count);
+    return device->ops->ipc_revoke(SELF, handle, out_count);
+}
+
 /* ---- Multicast ----------------------------------------------------------------- */
 
 /* Member devices: all there, of one backend, none twice. */

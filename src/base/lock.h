@@ -9,9 +9,12 @@
 enum lock_rank {
     RANK_START = 1,    /* starting a built-in backend               */
     RANK_REGISTRY,     /* backends, current allocators              */
+    RANK_OPENED,       /* memory of other processes that is open    */
     RANK_GROUP,        /* one per symmetric-memory group            */
     RANK_THREADS,      /* threads that keep free blocks             */
     RANK_CACHE,        /* one per cache                             */
+    RANK_SERVICE,      /* starting and ending the service of sharing */
+    RANK_SERVICE_OFFERS, /* what is offered to other processes      */
     RANK_ALLOCATOR,    /* tables of plain allocators                */
     RANK_GENERATOR,    /* state of a random generator               */
     RANK_RUNTIME,      /* stream pools and peers of a backend       */

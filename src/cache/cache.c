@@ -96,6 +96,7 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
     list_init(&cache->direct);
     block_store_init(&cache->blocks);
     deferred_init(&cache->deferred, device);
+    shares_init(&cache->shares);
     acre_status status = cache_init(cache, &copy, &given);
     if (status != ACRE_OK)
         goto free_cache;
@@ -169,6 +170,7 @@ void acre_cache_destroy(acre_cache *cache)
                  (long long)cache->stats.allocated_bytes.all.current);
     deferred_synchronize(&cache->deferred, NULL, engine_done_locked, cache);
     forget_all_uses(cache);
+    shares_warn(&cache->shares);
     if (cache->policy->fini)
         cache->policy->fini(cache);
     give_back_all(cache);
@@ -176,6 +178,7 @@ void acre_cache_destroy(acre_cache *cache)
     cache->policy->pool_fini(cache, &cache->small);
     cache->policy->pool_fini(cache, &cache->large);
     deferred_fini(&cache->deferred);
+    shares_fini(&cache->shares);
     map_fini(&cache->map);
     block_store_fini(&cache->blocks);
     observers_drop(cache->oom_observers);
@@ -283,6 +286,8 @@ acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **ou
 /* Frees a live block with its share of the statistics. */
 static acre_status free_locked(acre_cache *cache, struct block *block)
 {
+    if (UNLIKELY(block->uses))
+        deferred_settle_holds(&cache->deferred, block);
     bool is_small = block->pool->is_small, is_waiting = block->uses != NULL;
     size_t bytes = block->bytes, requested = block->requested;
     acre_status status = engine_free_locked(cache, block);

@@ -27,6 +27,7 @@
 #include "cache/private_pool.h"
 #include "cache/scope.h"
 #include "cache/segment.h"
+#include "cache/shares.h"
 #include "cache/stats.h"
 
 #include <acre/cache.h>
@@ -54,6 +55,7 @@ struct acre_cache {
     struct list returned;        /* segments on their way back to a pool's own source */
     struct list direct;          /* DIRECT blocks, obtained while caching was off    */
     struct deferred deferred;
+    struct shares shares;        /* blocks that other processes may open             */
     acre_cache_stats stats;
     struct observers *oom_observers, *rejection_observers, *reclaimers;
     uint64_t rejection_logged_ns; /* when a rejection was last logged; 0: never      */

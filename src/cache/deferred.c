@@ -14,8 +14,9 @@ struct queue {
 };
 
 struct entry {
-    struct list link;    /* in a queue, in a list under construction, or spare */
-    void *event;
+    struct list link;    /* in a queue, held, in a list under construction, or spare */
+    void *event;         /* NULL when hold is set                              */
+    struct hold *hold;   /* NULL for a stream                                  */
     struct block *block;
     struct queue *queue; /* where it will go; only while under construction    */
 };
@@ -24,6 +25,7 @@ void deferred_init(struct deferred *deferred, struct acre_device *device)
 {
     *deferred = (struct deferred){.device = device};
     list_init(&deferred->queues);
+    list_init(&deferred->held);
     list_init(&deferred->spare_entries);
 }
 
@@ -59,6 +61,11 @@ void deferred_fini(struct deferred *deferred)
         list_remove(&queue->link);
         heap_free(queue);
     }
+    LIST_FOR_EACH(link, &deferred->held) {
+        struct hold *hold = CONTAINER_OF(link, struct entry, link)->hold;
+        hold->end(hold);
+    }
+    free_entries(&deferred->held);
     deferred_trim(deferred);
     free_entries(&deferred->spare_entries);
     for (struct use *use = deferred->spare_uses, *next; use; use = next) {
@@ -68,35 +75,66 @@ void deferred_fini(struct deferred *deferred)
     heap_free(deferred->idle_events);
 }
 
-acre_status deferred_use(struct deferred *deferred, struct block *block, void *stream)
+/* Puts a use in front of those of a block. */
+static acre_status use_add(struct deferred *deferred, struct block *block, void *stream,
+                           struct hold *hold)
 {
-    struct use *use;
+    struct use *use = deferred->spare_uses;
 
-    CHECK(block->state == BLOCK_LIVE);
-    for (use = block->uses; use; use = use->next)
-        if (use->stream == stream)
-            return ACRE_OK;
-    use = deferred->spare_uses;
     if (use)
         deferred->spare_uses = use->next;
     else
         use = heap_alloc(sizeof *use);
     if (!use)
         return ACRE_ERR_HOST_MEMORY;
-    use->stream = stream;
-    use->next = block->uses;
+    *use = (struct use){.stream = stream, .hold = hold, .next = block->uses};
     block->uses = use;
     return ACRE_OK;
 }
 
+/* Takes out the use that a link points at, and ends its hold. */
+static void use_drop(struct deferred *deferred, struct use **link)
+{
+    struct use *use = *link;
+
+    *link = use->next;
+    if (use->hold)
+        use->hold->end(use->hold);
+    use->next = deferred->spare_uses;
+    deferred->spare_uses = use;
+}
+
+acre_status deferred_use(struct deferred *deferred, struct block *block, void *stream)
+{
+    CHECK(block->state == BLOCK_LIVE);
+    for (const struct use *use = block->uses; use; use = use->next)
+        if (!use->hold && use->stream == stream)
+            return ACRE_OK;
+    return use_add(deferred, block, stream, NULL);
+}
+
+acre_status deferred_hold(struct deferred *deferred, struct block *block, struct hold *hold)
+{
+    CHECK(block->state == BLOCK_LIVE);
+    return use_add(deferred, block, NULL, hold);
+}
+
+void deferred_settle_holds(struct deferred *deferred, struct block *block)
+{
+    for (struct use **link = &block->uses; *link;) {
+        struct hold *hold = (*link)->hold;
+
+        if (hold && hold->is_over(hold))
+            use_drop(deferred, link);
+        else
+            link = &(*link)->next;
+    }
+}
+
 void deferred_forget_uses(struct deferred *deferred, struct block *block)
 {
-    while (block->uses) {
-        struct use *use = block->uses;
-        block->uses = use->next;
-        use->next = deferred->spare_uses;
-        deferred->spare_uses = use;
-    }
+    while (block->uses)
+        use_drop(deferred, &block->uses);
 }
 
 /* Gives an idle event, or a new one for which the stack has room. */
@@ -169,9 +207,10 @@ static struct entry *entry_take(struct deferred *deferred)
     return entry;
 }
 
-/* Records an event on stream and gives an entry for it, in no list. */
-static acre_status entry_make(struct deferred *deferred, struct block *block, void *stream,
-                              struct entry **out)
+/* Records an event on the stream of a use and gives an entry for it, in no list;
+ * a hold needs no event. */
+static acre_status entry_make(struct deferred *deferred, struct block *block,
+                              const struct use *use, struct entry **out)
 {
     struct acre_device *device = deferred->device;
     struct entry *entry = entry_take(deferred);
@@ -180,13 +219,19 @@ static acre_status entry_make(struct deferred *deferred, struct block *block, vo
     if (!entry)
         return status;
     entry->block = block;
-    entry->queue = queue_for(deferred, stream);
+    entry->hold = use->hold;
+    if (use->hold) {
+        entry->event = entry->queue = NULL;
+        *out = entry;
+        return ACRE_OK;
+    }
+    entry->queue = queue_for(deferred, use->stream);
     if (!entry->queue)
         goto put_entry;
     status = event_take(deferred, &entry->event);
     if (status != ACRE_OK)
         goto drop_queue;
-    status = device->ops->event_record(device->self, device->index, entry->event, stream);
+    status = device->ops->event_record(device->self, device->index, entry->event, use->stream);
     if (status != ACRE_OK)
         goto put_event;
     *out = entry;
@@ -201,6 +246,29 @@ put_entry:
     return status;
 }
 
+/* Lets a block wait for an entry that was made. */
+static void entry_queue(struct deferred *deferred, struct entry *entry)
+{
+    if (entry->hold) {
+        list_push_back(&deferred->held, &entry->link);
+        deferred->held_count++;
+    } else {
+        list_push_back(&entry->queue->entries, &entry->link);
+    }
+    deferred->pending_count++;
+    entry->block->event_count++;
+}
+
+/* Takes back an entry that is in no list. */
+static void entry_undo(struct deferred *deferred, struct entry *entry)
+{
+    if (!entry->hold) {
+        event_put(deferred, entry->event);
+        queue_drop_if_empty(entry->queue);
+    }
+    list_push_front(&deferred->spare_entries, &entry->link);
+}
+
 acre_status deferred_add(struct deferred *deferred, struct block *block)
 {
     struct list made;
@@ -210,25 +278,22 @@ acre_status deferred_add(struct deferred *deferred, struct block *block)
     list_init(&made);
     for (struct use *use = block->uses; use && status == ACRE_OK; use = use->next) {
         struct entry *entry = NULL;
-        status = entry_make(deferred, block, use->stream, &entry);
+        status = entry_make(deferred, block, use, &entry);
         if (status == ACRE_OK)
             list_push_front(&made, &entry->link);
     }
     LIST_FOR_EACH_SAFE(link, after, &made) {
         struct entry *entry = CONTAINER_OF(link, struct entry, link);
         list_remove(&entry->link);
-        if (status == ACRE_OK) {
-            list_push_back(&entry->queue->entries, &entry->link);
-            deferred->pending_count++;
-            block->event_count++;
-        } else {
-            event_put(deferred, entry->event);
-            queue_drop_if_empty(entry->queue);
-            list_push_front(&deferred->spare_entries, &entry->link);
-        }
+        if (status == ACRE_OK)
+            entry_queue(deferred, entry);
+        else
+            entry_undo(deferred, entry);
     }
     if (status != ACRE_OK)
         return status;
+    for (struct use *use = block->uses; use; use = use->next)
+        use->hold = NULL; /* its entry has it now */
     deferred_forget_uses(deferred, block);
     block->state = BLOCK_WAITING;
     return ACRE_OK;
@@ -241,7 +306,12 @@ static void entry_finish(struct deferred *deferred, struct entry *entry, deferre
     struct block *block = entry->block;
 
     list_remove(&entry->link);
-    event_put(deferred, entry->event);
+    if (entry->hold) {
+        entry->hold->end(entry->hold);
+        deferred->held_count--;
+    } else {
+        event_put(deferred, entry->event);
+    }
     list_push_front(&deferred->spare_entries, &entry->link);
     deferred->pending_count--;
     CHECK(block->state == BLOCK_WAITING && block->event_count > 0);
@@ -249,10 +319,21 @@ static void entry_finish(struct deferred *deferred, struct entry *entry, deferre
         done(arg, block);
 }
 
+/* Asks every hold whether it is over. */
+static void held_collect(struct deferred *deferred, deferred_done_fn done, void *arg)
+{
+    LIST_FOR_EACH_SAFE(link, after, &deferred->held) {
+        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        if (entry->hold->is_over(entry->hold))
+            entry_finish(deferred, entry, done, arg);
+    }
+}
+
 acre_status deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, void *arg)
 {
     struct acre_device *device = deferred->device;
 
+    held_collect(deferred, done, arg);
     LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
         struct queue *queue = CONTAINER_OF(link, struct queue, link);
         while (!list_empty(&queue->entries)) {
@@ -276,6 +357,7 @@ acre_status deferred_synchronize(struct deferred *deferred, const struct private
     struct acre_device *device = deferred->device;
     acre_status first = ACRE_OK;
 
+    held_collect(deferred, done, arg);
     LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
         struct queue *queue = CONTAINER_OF(link, struct queue, link);
         LIST_FOR_EACH_SAFE(at, behind, &queue->entries) {
@@ -311,8 +393,15 @@ bool deferred_check(const struct deferred *deferred, const char **fact)
         if (list_empty(&queue->entries))
             return false;
     }
-    *fact = "deferred: the count is that of the queues";
-    if (count != deferred->pending_count)
+    uint64_t held = 0;
+    LIST_FOR_EACH(link, &deferred->held) {
+        *fact = "deferred: a held block waits";
+        if (CONTAINER_OF(link, struct entry, link)->block->state != BLOCK_WAITING)
+            return false;
+        held++;
+    }
+    *fact = "deferred: the count is that of the queues and of what is held";
+    if (held != deferred->held_count || count + held != deferred->pending_count)
         return false;
     *fact = "deferred: every event is idle or queued";
     return deferred->idle_count + count == deferred->event_count;

@@ -6,6 +6,10 @@
  * queue per stream; the last event that completes sets it free. Queues are
  * looked at from the front only: one query per stream that is still busy.
  *
+ * Another process that has a block open is a user too, one that no event tells of:
+ * a hold. A freed block with holds waits until each says that it is over, which is
+ * asked whenever the queues are looked at; nobody ever waits for a hold.
+ *
  * Events are kept for reuse, the most recently returned first. Adding a block
  * either queues all its events or changes nothing.
  *
@@ -21,16 +25,27 @@
 struct acre_device;
 struct private_pool;
 
-/* A stream that uses a block besides its own. */
+/* Keeps a block from being reused. */
+struct hold {
+    /* Whether that is over; called when the block was freed, often. */
+    bool (*is_over)(struct hold *hold);
+    /* Frees it; the block is over it, or given up. */
+    void (*end)(struct hold *hold);
+};
+
+/* A stream that uses a block besides its own, or a hold. */
 struct use {
     void *stream;
+    struct hold *hold; /* NULL for a stream */
     struct use *next;
 };
 
 struct deferred {
     struct acre_device *device;
     struct list queues;        /* of struct queue, in order of first wait     */
-    uint64_t pending_count;    /* events in all queues                        */
+    struct list held;          /* entries of freed blocks with holds          */
+    uint64_t held_count;       /* how many                                    */
+    uint64_t pending_count;    /* events in all queues, and entries held      */
     void **idle_events;        /* stack of events that may be recorded anew   */
     size_t idle_count;
     size_t event_count;        /* created and not destroyed; the stack has room
@@ -50,6 +65,11 @@ void deferred_fini(struct deferred *deferred);
 /* Notes that stream uses a live block; repetitions are fine.
  * Errors: ACRE_ERR_HOST_MEMORY. */
 acre_status deferred_use(struct deferred *deferred, struct block *block, void *stream);
+/* Adds a hold to a live block, which owns it from then on.
+ * Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status deferred_hold(struct deferred *deferred, struct block *block, struct hold *hold);
+/* Ends the holds of a block about to be freed that are over already. */
+void deferred_settle_holds(struct deferred *deferred, struct block *block);
 /* Forgets the uses of a block that is given up. */
 void deferred_forget_uses(struct deferred *deferred, struct block *block);
 
@@ -69,8 +89,8 @@ static inline acre_status deferred_collect(struct deferred *deferred, deferred_d
     return deferred_collect_slow(deferred, done, arg);
 }
 
-/* Waits for every event, or those of blocks of one private pool; done as above.
- * Goes on after an error and gives the first one. */
+/* Waits for every event, or those of blocks of one private pool, never for holds;
+ * done as above. Goes on after an error and gives the first one. */
 acre_status deferred_synchronize(struct deferred *deferred, const struct private_pool *pool,
                                  deferred_done_fn done, void *arg);
 

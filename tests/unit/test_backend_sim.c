@@ -36,7 +36,7 @@ TEST(the_built_in_device_follows_the_environment)
     acre_backend_unregister(backend);
 }
 
-TEST(every_group_but_ipc_is_there)
+TEST(every_group_is_there)
 {
     struct sim_bed bed = bed_open("");
     acre_device *device;
@@ -48,7 +48,8 @@ TEST(every_group_but_ipc_is_there)
               ACRE_CAP_STREAMS | ACRE_CAP_COPY | ACRE_CAP_LAUNCH | ACRE_CAP_VALUES |
                   ACRE_CAP_VIRTUAL | ACRE_CAP_SHARE_FD | ACRE_CAP_MULTICAST |
                   ACRE_CAP_CAPTURE | ACRE_CAP_HOST_MEMORY | ACRE_CAP_POINTERS |
-                  ACRE_CAP_PEERS | ACRE_CAP_ACCESS);
+                  ACRE_CAP_PEERS | ACRE_CAP_ACCESS | ACRE_CAP_IPC |
+                  ACRE_CAP_IPC_USERS);
     EXPECT_HAS(info.name, "reference device 1");
     bed_close(&bed);
 }
