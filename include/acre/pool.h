@@ -188,6 +188,72 @@ ACRE_API acre_status acre_pool_stats_get(acre_cache *cache, acre_pool_id id,
 ACRE_API acre_status acre_pool_ids(acre_cache *cache, acre_pool_id *ids, size_t capacity,
                                    size_t *out_count);
 
+/* ---- Captures ----------------------------------------------------------------------- */
+
+/** Tells the cache that @p stream, which captures already, does.
+ *
+ * From then on, calls about streams that take part in a capture, and calls of the
+ * thread that said so, leave everything alone that would break it: no event is
+ * recorded or asked for, nothing is waited for or given back to the device. A
+ * block that other streams use and that is freed meanwhile becomes free when the
+ * capture has ended, or, with option graph_capture_record_stream_reuse, as soon
+ * as what is captured next on its stream depends on everything that used it.
+ * acre_recording_begin() does this, and more.
+ * Errors: ACRE_ERR_STATE (the stream does not capture), ACRE_ERR_HOST_MEMORY.
+ */
+ACRE_API acre_status acre_capture_mark_begin(acre_cache *cache, void *stream);
+
+/** Tells that the capture @p stream began has ended.
+ *  Errors: ACRE_ERR_STATE (the cache was not told of one). */
+ACRE_API acre_status acre_capture_mark_end(acre_cache *cache, void *stream);
+
+/** A graph and the memory it works on.
+ *
+ *     acre_recording_begin(cache, stream, NULL, &recording);
+ *     ... allocate, queue work on the stream and on streams that wait for it ...
+ *     acre_recording_end(recording);
+ *     acre_recording_launch(recording, stream);   as often as wanted
+ *     acre_recording_destroy(recording);
+ *
+ * Allocations for streams that take part in the capture come from the pool of
+ * the recording, and the recording is a use of that pool: as long as it lives,
+ * every launch works on the same addresses, and none of them goes back to the
+ * device. What was freed while recording may be used again by later work of the
+ * same recording, or of another one with the same pool; two such recordings must
+ * not run at the same time.
+ *
+ * Threads: calls on one recording need the caller's order among themselves.
+ */
+typedef struct acre_recording acre_recording;
+
+/** Begins to capture @p stream into a graph.
+ *
+ * @p pool, when not NULL, is the pool to use, created if need be; otherwise the
+ * recording has one of its own. The cache must outlive the recording.
+ * Errors: ACRE_ERR_UNSUPPORTED (the device has no captures), ACRE_ERR_STATE (the
+ *         stream captures already; the pool has an open scope, or is freeable),
+ *         ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY, ACRE_ERR_DEVICE.
+ */
+ACRE_API acre_status acre_recording_begin(acre_cache *cache, void *stream,
+                                          const acre_pool_id *pool, acre_recording **out);
+
+/** Ends the capture. On failure there is no graph and the pool is not used any
+ *  more; the recording is still to be destroyed.
+ *  Errors: ACRE_ERR_STATE (it has ended before; the capture was broken),
+ *  ACRE_ERR_DEVICE. */
+ACRE_API acre_status acre_recording_end(acre_recording *recording);
+
+/** Queues the whole graph on a stream.
+ *  Errors: ACRE_ERR_STATE (there is no graph), what the device says. */
+ACRE_API acre_status acre_recording_launch(acre_recording *recording, void *stream);
+
+/** The pool of a recording; {0, 0} for NULL. */
+ACRE_API acre_pool_id acre_recording_pool(const acre_recording *recording);
+
+/** Drops the graph, or gives up the capture, and the use of the pool. Launches
+ *  under way finish. NULL is accepted. */
+ACRE_API void acre_recording_destroy(acre_recording *recording);
+
 ACRE_END_DECLS
 
 #endif

@@ -9,6 +9,9 @@
  *      device
  *   5. everything idle released, after waiting for pending uses, then the device
  *
+ * In a capture nothing is given back to the device, so that 4 is about a private
+ * pool that helps only, and there is no 5.
+ *
  * A refusal ahead (throw_on_cudamalloc_oom) at 3 ends it; so does any failure of
  * the device that is not about memory. */
 #include "backend/backend.h"
@@ -163,7 +166,7 @@ static bool ask_reclaimers_locked(acre_cache *cache)
 
 /* Steps 4 and 5, after the device had nothing. */
 static acre_status release_and_obtain(acre_cache *cache, struct request *request,
-                                      struct block **out)
+                                      bool is_capturing, struct block **out)
 {
     acre_status status = ACRE_ERR_DEVICE_MEMORY;
 
@@ -172,6 +175,8 @@ static acre_status release_and_obtain(acre_cache *cache, struct request *request
         *out = cache->policy->borrow(cache, request);
     if (*out)
         return ACRE_OK;
+    if (is_capturing)
+        return status;
     if (reclaim_available_locked(cache, request)) {
         status = obtain(cache, request, out);
         if (!is_about_memory(status) && status != ACRE_ERR_REJECTED)
@@ -188,8 +193,11 @@ acre_status acquire_locked(acre_cache *cache, struct request *request, struct bl
 {
     uint64_t granularity = cache->device->info.alloc_granularity;
     struct status_saved before;
-    acre_status status;
+    bool is_capturing;
+    acre_status status = capture_context_locked(cache, request->stream, &is_capturing);
 
+    if (status != ACRE_OK)
+        return status;
     status_save(&before);
     request->segment_bytes =
         request->rounded ? cache->policy->segment_bytes(cache, request) : 0;
@@ -202,11 +210,12 @@ acre_status acquire_locked(acre_cache *cache, struct request *request, struct bl
         if (*out)
             return ACRE_OK;
     }
-    if (cache->limit_bytes != ACRE_CACHE_NO_LIMIT && cache->conf.gc_threshold > 0)
+    if (cache->limit_bytes != ACRE_CACHE_NO_LIMIT && cache->conf.gc_threshold > 0 &&
+        !is_capturing)
         reclaim_garbage_locked(cache);
     status = obtain(cache, request, out);
     if (is_about_memory(status) && request->segment_bytes)
-        status = release_and_obtain(cache, request, out);
+        status = release_and_obtain(cache, request, is_capturing, out);
     if (status == ACRE_OK)
         status_restore(&before); /* what failed on the way is not the user's business */
     else if (is_about_memory(status) || request->is_rejected)

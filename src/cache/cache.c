@@ -97,6 +97,8 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
     block_store_init(&cache->blocks);
     deferred_init(&cache->deferred, device);
     shares_init(&cache->shares);
+    parks_init(&cache->parks);
+    list_init(&cache->marks);
     acre_status status = cache_init(cache, &copy, &given);
     if (status != ACRE_OK)
         goto free_cache;
@@ -169,6 +171,7 @@ void acre_cache_destroy(acre_cache *cache)
                  (long long)cache->stats.allocation.all.current,
                  (long long)cache->stats.allocated_bytes.all.current);
     deferred_synchronize(&cache->deferred, NULL, engine_done_locked, cache);
+    capture_fini(cache);
     forget_all_uses(cache);
     shares_warn(&cache->shares);
     if (cache->policy->fini)
@@ -369,10 +372,13 @@ acre_status cache_free(acre_cache *cache, void *pointer)
 static acre_status use_locked(acre_cache *cache, struct block *block, void *stream)
 {
     bool is_tagged = block->arena != NULL;
+    uint64_t capture_id;
 
     if (is_tagged && !block_tag_use(block))
         return fail_pointer(block->base); /* freed meanwhile */
-    acre_status status = deferred_use(&cache->deferred, block, stream);
+    acre_status status = capture_of_use_locked(cache, stream, &capture_id);
+    if (status == ACRE_OK)
+        status = deferred_use(&cache->deferred, block, stream, capture_id);
     if (status != ACRE_OK && is_tagged && !block->uses)
         block_tag_live(block);
     return status;
@@ -405,7 +411,8 @@ acre_status acre_cache_empty(acre_cache *cache)
     if (cache->policy->relieve)
         cache->policy->relieve(cache);
     acre_status status = reclaim_all_locked(cache);
-    deferred_trim(&cache->deferred);
+    if (!cache->capture_count)
+        deferred_trim(&cache->deferred);
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
     return status;

@@ -20,6 +20,7 @@
 #include "cache/conf.h"
 #include "cache/deferred.h"
 #include "cache/expand.h"
+#include "cache/park.h"
 #include "cache/map.h"
 #include "cache/observer.h"
 #include "cache/policy.h"
@@ -34,6 +35,14 @@
 
 struct acre_device;
 struct front;
+
+/* A capture that runs. */
+struct mark {
+    struct list link;    /* in cache.marks, newest first */
+    void *stream;        /* that began it                */
+    uint64_t capture_id;
+    uint64_t thread;     /* number of the one that began it */
+};
 
 struct acre_cache {
     struct quick_lock lock;      /* guards everything below unless it says otherwise */
@@ -56,6 +65,9 @@ struct acre_cache {
     struct list direct;          /* DIRECT blocks, obtained while caching was off    */
     struct deferred deferred;
     struct shares shares;        /* blocks that other processes may open             */
+    struct parks parks;          /* freed while captures ran                         */
+    struct list marks;           /* captures that the cache was told of              */
+    uint32_t capture_count;      /* how many                                         */
     acre_cache_stats stats;
     struct observers *oom_observers, *rejection_observers, *reclaimers;
     uint64_t rejection_logged_ns; /* when a rejection was last logged; 0: never      */
@@ -113,8 +125,14 @@ void engine_put_locked(acre_cache *cache, struct block *block);
 /* Retires a block and puts it back; the last event of arg's, a cache's, block. */
 void engine_done_locked(void *arg, struct block *block);
 
-/* Sees which waiting blocks have become free. */
-acre_status engine_collect_locked(acre_cache *cache);
+/* Sees which waiting blocks have become free, before an allocation for stream. */
+acre_status engine_collect_slow_locked(acre_cache *cache, void *stream);
+static inline acre_status engine_collect_locked(acre_cache *cache, void *stream)
+{
+    if (__builtin_expect(cache->deferred.pending_count == 0, 1))
+        return ACRE_OK;
+    return engine_collect_slow_locked(cache, stream);
+}
 
 /* The block that is LIVE, or DIRECT, with that base; NULL otherwise. */
 struct block *engine_find_locked(const acre_cache *cache, const void *pointer);
@@ -150,6 +168,13 @@ void grow_announce(acre_cache *cache);
 /* reclaim.c: what gives memory back to the device. */
 /* Waits for all queued work, which memory must before the device takes it back. */
 acre_status reclaim_quiesce(const acre_cache *cache);
+/* Whether a segment may go back, or pages of it: while captures run, if its streams
+ * take no part in one, and no graph can be using it. */
+bool reclaim_may_release_locked(const acre_cache *cache, const struct segment *segment);
+/* Waits until nothing that is queued uses a segment: once per run, which *is_quiet
+ * tells, for everything; while captures run, for the streams of its blocks. */
+acre_status reclaim_settle_locked(acre_cache *cache, const struct segment *segment,
+                                  bool *is_quiet);
 void reclaim_garbage_locked(acre_cache *cache);
 bool reclaim_available_locked(acre_cache *cache, const struct request *request);
 /* Waits for pending uses, then releases all idle segments. Goes on after an
@@ -166,8 +191,8 @@ acre_status pools_use_locked(acre_cache *cache, acre_pool_id id, const acre_pool
                              struct private_pool **out);
 /* Takes that back, after a failure; a pool made for it goes. */
 void pools_unuse_locked(acre_cache *cache, struct private_pool *pool);
-/* Opens the scope of a pool, and ends it; the use is the caller's.
- * Errors: ACRE_ERR_STATE, ACRE_ERR_HOST_MEMORY. */
+/* Opens the scope of a pool, which takes over a use of the caller, and ends it,
+ * which drops that use. Errors: ACRE_ERR_STATE, ACRE_ERR_HOST_MEMORY. */
 acre_status scope_open_locked(acre_cache *cache, struct private_pool *pool,
                               const acre_pool_filter *filter);
 void scope_close_locked(acre_cache *cache, struct private_pool *pool);
@@ -186,9 +211,28 @@ void pools_end_locked(acre_cache *cache, acre_pool_id id);
 /* Frees scopes, pools and accounts; segments are gone. */
 void pools_fini(acre_cache *cache);
 
-/* capture.c: whether a stream takes part in a capture. */
+/* capture.c: captures that run. */
+/* Whether a stream takes part in a capture, given by id. */
 acre_status capture_has_locked(acre_cache *cache, uint64_t capture_id, void *stream,
                                bool *out_has);
+/* Whether a stream captures, or might; false while the cache knows of no capture. */
+bool capture_runs_on_locked(const acre_cache *cache, void *stream);
+/* Whether the calling thread began a capture that runs. */
+bool capture_is_own_locked(const acre_cache *cache);
+/* Whether a call about stream is in a capture context (capture.c). */
+acre_status capture_context_locked(const acre_cache *cache, void *stream, bool *out);
+/* The capture that a use of stream is part of, 0 for none. */
+acre_status capture_of_use_locked(const acre_cache *cache, void *stream, uint64_t *out_id);
+/* Tells the cache that stream captures, and that it has ended. */
+acre_status mark_begin_locked(acre_cache *cache, void *stream, uint64_t *out_id);
+acre_status mark_end_locked(acre_cache *cache, void *stream);
+/* As deferred_add, while captures run. */
+acre_status capture_free_locked(acre_cache *cache, struct block *block);
+/* As deferred_collect_slow, with captures in mind. */
+acre_status capture_collect_locked(acre_cache *cache, void *stream);
+/* Sets blocks free, of one pool or of all (NULL), whose captures have ended. */
+acre_status capture_flush_locked(acre_cache *cache, const struct private_pool *pool);
+void capture_fini(acre_cache *cache);
 
 /* layout.c: what a block is doing; free ones that threads keep at hand are free. */
 acre_block_state layout_state_of(const struct block *block);

@@ -1,19 +1,367 @@
 /* SPDX-License-Identifier: MIT */
-/* Captures as a cache sees them. */
+/* Captures as a cache sees them.
+ *
+ * While a stream captures, work is recorded for later, and calls that look at
+ * what runs would break the capture. So, in a *capture context*, memory comes
+ * from free blocks and from the device only: no event is recorded or looked at,
+ * nothing is waited for, nothing is given back to the device. A call is in a
+ * capture context while the cache knows of a running capture (a mark) and the
+ * stream it is about takes part in one, or its thread began one.
+ *
+ * Threads outside may do all that, with streams that do not capture. What was
+ * freed in a capture is not set free by them before that capture has ended. */
 #include "backend/backend.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/status.h"
 #include "cache/cache.h"
+
+/* ---- What streams do ------------------------------------------------------------- */
+
+/* What a stream takes part in; nothing, on devices without captures. */
+static acre_status look(const acre_cache *cache, void *stream, acre_capture_info *out)
+{
+    const struct acre_device *device = cache->device;
+
+    *out = (acre_capture_info){.status = ACRE_CAPTURE_NONE};
+    if (!device_has(device, ACRE_CAP_CAPTURE))
+        return ACRE_OK;
+    return device->ops->capture_info(device->self, device->index, stream, out);
+}
 
 acre_status capture_has_locked(acre_cache *cache, uint64_t capture_id, void *stream,
                                bool *out_has)
 {
-    struct acre_device *device = cache->device;
+    acre_capture_info info;
+    acre_status status = look(cache, stream, &info);
+
+    *out_has = info.status == ACRE_CAPTURE_ACTIVE && info.id == capture_id;
+    return status;
+}
+
+bool capture_runs_on_locked(const acre_cache *cache, void *stream)
+{
     acre_capture_info info;
 
-    *out_has = false;
-    if (!device_has(device, ACRE_CAP_CAPTURE))
+    if (!cache->capture_count)
+        return false;
+    return look(cache, stream, &info) != ACRE_OK || info.status != ACRE_CAPTURE_NONE;
+}
+
+/* The mark of a capture that the calling thread began, or NULL. */
+static const struct mark *own_mark(const acre_cache *cache)
+{
+    LIST_FOR_EACH(link, &cache->marks) {
+        const struct mark *mark = CONTAINER_OF(link, struct mark, link);
+        if (mark->thread == thread_number())
+            return mark;
+    }
+    return NULL;
+}
+
+bool capture_is_own_locked(const acre_cache *cache)
+{
+    return cache->capture_count && own_mark(cache);
+}
+
+acre_status capture_context_locked(const acre_cache *cache, void *stream, bool *out)
+{
+    acre_capture_info info;
+
+    *out = false;
+    if (!cache->capture_count)
         return ACRE_OK;
-    acre_status status = device->ops->capture_info(device->self, device->index, stream, &info);
-    if (status == ACRE_OK)
-        *out_has = info.status == ACRE_CAPTURE_ACTIVE && info.id == capture_id;
+    acre_status status = look(cache, stream, &info);
+    *out = info.status != ACRE_CAPTURE_NONE || own_mark(cache);
     return status;
+}
+
+acre_status capture_of_use_locked(const acre_cache *cache, void *stream, uint64_t *out_id)
+{
+    acre_capture_info info;
+
+    *out_id = 0;
+    if (!cache->capture_count)
+        return ACRE_OK;
+    acre_status status = look(cache, stream, &info);
+    if (info.status == ACRE_CAPTURE_ACTIVE)
+        *out_id = info.id;
+    return status;
+}
+
+/* ---- Marks ------------------------------------------------------------------------- */
+
+acre_status mark_begin_locked(acre_cache *cache, void *stream, uint64_t *out_id)
+{
+    acre_capture_info info;
+    acre_status status = look(cache, stream, &info);
+
+    if (status != ACRE_OK)
+        return status;
+    if (info.status != ACRE_CAPTURE_ACTIVE)
+        return status_fail(ACRE_ERR_STATE, "stream %p does not capture: begin its capture before "
+                           "the cache is told", stream);
+    struct mark *mark = heap_alloc(sizeof *mark);
+    if (!mark)
+        return ACRE_ERR_HOST_MEMORY;
+    *mark = (struct mark){.stream = stream, .capture_id = info.id, .thread = thread_number()};
+    list_push_front(&cache->marks, &mark->link);
+    cache->capture_count++;
+    *out_id = info.id;
+    return ACRE_OK;
+}
+
+acre_status mark_end_locked(acre_cache *cache, void *stream)
+{
+    LIST_FOR_EACH(link, &cache->marks) {
+        struct mark *mark = CONTAINER_OF(link, struct mark, link);
+        if (mark->stream != stream)
+            continue;
+        views_drop(&cache->parks, mark->capture_id);
+        list_remove(&mark->link);
+        heap_free(mark);
+        cache->capture_count--;
+        return ACRE_OK;
+    }
+    return status_fail(ACRE_ERR_STATE, "the cache was not told that stream %p captures: "
+                       "acre_capture_mark_begin() comes first", stream);
+}
+
+acre_status acre_capture_mark_begin(acre_cache *cache, void *stream)
+{
+    uint64_t id;
+
+    if (!cache)
+        return status_fail(ACRE_ERR_INVALID, "acre_capture_mark_begin: a cache is needed");
+    quick_lock_take(&cache->lock);
+    acre_status status = mark_begin_locked(cache, stream, &id);
+    quick_lock_drop(&cache->lock);
+    return status;
+}
+
+acre_status acre_capture_mark_end(acre_cache *cache, void *stream)
+{
+    if (!cache)
+        return status_fail(ACRE_ERR_INVALID, "acre_capture_mark_end: a cache is needed");
+    quick_lock_take(&cache->lock);
+    acre_status status = mark_end_locked(cache, stream);
+    quick_lock_drop(&cache->lock);
+    return status;
+}
+
+void capture_fini(acre_cache *cache)
+{
+    LIST_FOR_EACH_SAFE(link, after, &cache->marks) {
+        list_remove(link);
+        heap_free(CONTAINER_OF(link, struct mark, link));
+    }
+    parks_fini(&cache->parks, &cache->deferred);
+}
+
+/* ---- Freeing in a capture ------------------------------------------------------------ */
+
+/* What is known about a block that is being freed. */
+struct free_plan {
+    uint64_t capture_id;  /* to wait for                                    */
+    void *stream;         /* that takes part in it                          */
+    bool is_captured;     /* there is such a capture                        */
+    bool is_marked;       /* every stream of the block is in it, by markers */
+    uint32_t marker_count;
+    uint64_t *markers;    /* 16 for each stream                             */
+};
+
+/* Looks at one stream of a block. */
+static acre_status plan_stream(const acre_cache *cache, struct free_plan *plan, void *stream)
+{
+    acre_capture_info info;
+    acre_status status = look(cache, stream, &info);
+
+    if (status != ACRE_OK)
+        return status;
+    if (info.status != ACRE_CAPTURE_NONE && !plan->is_captured) {
+        plan->is_captured = true;
+        plan->capture_id = info.id;
+        plan->stream = stream;
+    }
+    if (info.status != ACRE_CAPTURE_ACTIVE || info.id != plan->capture_id ||
+        info.terminal_count > 16)
+        plan->is_marked = false;
+    for (uint32_t i = 0; plan->is_marked && i < info.terminal_count; i++)
+        plan->markers[plan->marker_count++] = info.terminals[i];
+    return ACRE_OK;
+}
+
+acre_status capture_free_locked(acre_cache *cache, struct block *block)
+{
+    const struct mark *mark = own_mark(cache);
+    struct free_plan plan = {.is_marked = cache->conf.reuses_in_capture};
+    uint32_t stream_count = 1;
+
+    for (const struct use *use = block->uses; use; use = use->next)
+        stream_count++;
+    struct park *park = park_create(16 * stream_count);
+    if (!park)
+        return ACRE_ERR_HOST_MEMORY;
+    plan.markers = park->markers;
+    acre_status status = plan_stream(cache, &plan, block->stream);
+    for (const struct use *use = block->uses; use && status == ACRE_OK; use = use->next) {
+        /* Work from before the capture is no part of its graph, a hold neither. */
+        plan.is_marked &= !use->hold && use->capture_id == plan.capture_id;
+        if (!use->hold)
+            status = plan_stream(cache, &plan, use->stream);
+    }
+    if (status == ACRE_OK && !plan.is_captured && !mark) {
+        heap_free(park);
+        return deferred_add(&cache->deferred, block);
+    }
+    if (status != ACRE_OK) {
+        heap_free(park);
+        return status;
+    }
+    park->capture_id = plan.is_captured ? plan.capture_id : mark->capture_id;
+    park->stream = plan.is_captured ? plan.stream : mark->stream;
+    park->marker_count = plan.is_marked ? plan.marker_count : 0;
+    park_begin(&cache->parks, &cache->deferred, park, block);
+    return ACRE_OK;
+}
+
+/* ---- Setting free -------------------------------------------------------------------- */
+
+/* Whether the capture that a block waits for has ended. */
+static acre_status is_over(const acre_cache *cache, const struct park *park, bool *out)
+{
+    acre_capture_info info;
+
+    *out = false;
+    LIST_FOR_EACH(link, &cache->marks)
+        if (CONTAINER_OF(link, struct mark, link)->capture_id == park->capture_id)
+            return ACRE_OK;
+    acre_status status = look(cache, park->stream, &info);
+    if (status == ACRE_ERR_INVALID) /* the stream is no more */
+        info.status = ACRE_CAPTURE_NONE;
+    else if (status != ACRE_OK)
+        return status;
+    *out = info.status == ACRE_CAPTURE_NONE ||
+           (info.status == ACRE_CAPTURE_ACTIVE && info.id != park->capture_id);
+    return ACRE_OK;
+}
+
+/* Nobody uses a block that was held any more. */
+static void set_free(acre_cache *cache, struct park *park)
+{
+    struct block *block = park_lift(park);
+
+    deferred_forget_uses(&cache->deferred, block);
+    park_destroy(&cache->deferred, park);
+    block->state = BLOCK_WAITING; /* as its statistics say */
+    engine_done_locked(cache, block);
+}
+
+/* Whether a stream that used a block before its capture takes part in another one
+ * by now, which the block then waits for. */
+static acre_status is_taken_over(acre_cache *cache, struct park *park, bool *out)
+{
+    acre_capture_info info;
+
+    *out = false;
+    for (const struct use *use = park->uses; use; use = use->next) {
+        if (use->capture_id || use->hold)
+            continue;
+        acre_status status = look(cache, use->stream, &info);
+        if (status != ACRE_OK)
+            return status;
+        if (info.status == ACRE_CAPTURE_NONE)
+            continue;
+        *out = true;
+        park->capture_id = info.id;
+        park->stream = use->stream;
+        park->marker_count = 0;
+    }
+    return ACRE_OK;
+}
+
+/* Its capture has ended: sets a block free, or lets it wait for the streams that
+ * used it outside. */
+static acre_status settle(acre_cache *cache, struct park *park)
+{
+    bool is_elsewhere, is_used = false;
+    acre_status status = is_taken_over(cache, park, &is_elsewhere);
+
+    if (status != ACRE_OK || is_elsewhere)
+        return status;
+    for (const struct use *use = park->uses; use; use = use->next)
+        is_used |= !use->capture_id;
+    if (!is_used) {
+        set_free(cache, park);
+        return ACRE_OK;
+    }
+    struct block *block = park_lift(park);
+    deferred_forget_captured(&cache->deferred, block);
+    status = deferred_add(&cache->deferred, block);
+    if (status == ACRE_OK)
+        park_destroy(&cache->deferred, park);
+    else
+        park_lower(park);
+    return status;
+}
+
+acre_status capture_flush_locked(acre_cache *cache, const struct private_pool *pool)
+{
+    acre_status first = ACRE_OK;
+
+    LIST_FOR_EACH_SAFE(link, after, &cache->parks.list) {
+        struct park *park = CONTAINER_OF(link, struct park, link);
+        bool over = false;
+        if (pool && park->block->pool->owner != pool)
+            continue;
+        acre_status status = is_over(cache, park, &over);
+        if (status == ACRE_OK && over)
+            status = settle(cache, park);
+        if (first == ACRE_OK)
+            first = status;
+    }
+    return first;
+}
+
+/* In a capture, for a request on stream: sets blocks free that nothing captured
+ * there from now on can meet in use. */
+static acre_status reuse(acre_cache *cache, void *stream)
+{
+    acre_capture_info info;
+    struct view *view = NULL;
+    acre_status status = look(cache, stream, &info);
+
+    if (status != ACRE_OK || info.status != ACRE_CAPTURE_ACTIVE || !info.terminal_count)
+        return status;
+    LIST_FOR_EACH_SAFE(link, after, &cache->parks.list) {
+        struct park *park = CONTAINER_OF(link, struct park, link);
+        if (park->capture_id != info.id || park->block->stream != stream ||
+            !park->marker_count)
+            continue;
+        if (!view) {
+            view = view_get(&cache->parks, info.id, stream);
+            status = view ? view_extend(view, cache->device, &info) : ACRE_ERR_HOST_MEMORY;
+            if (status != ACRE_OK)
+                return status;
+        }
+        if (!view_covers(view, park))
+            continue;
+        set_free(cache, park);
+    }
+    return ACRE_OK;
+}
+
+acre_status capture_collect_locked(acre_cache *cache, void *stream)
+{
+    bool is_inside;
+    acre_status status = capture_context_locked(cache, stream, &is_inside);
+
+    if (status != ACRE_OK)
+        return status;
+    if (is_inside)
+        return cache->conf.reuses_in_capture ? reuse(cache, stream) : ACRE_OK;
+    status = capture_flush_locked(cache, NULL);
+    if (status != ACRE_OK)
+        return status;
+    return deferred_collect_slow(&cache->deferred, engine_done_locked, cache);
 }

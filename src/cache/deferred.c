@@ -76,8 +76,8 @@ void deferred_fini(struct deferred *deferred)
 }
 
 /* Puts a use in front of those of a block. */
-static acre_status use_add(struct deferred *deferred, struct block *block, void *stream,
-                           struct hold *hold)
+static acre_status use_add(struct deferred *deferred, struct block *block,
+                           const struct use *what)
 {
     struct use *use = deferred->spare_uses;
 
@@ -87,7 +87,8 @@ static acre_status use_add(struct deferred *deferred, struct block *block, void 
         use = heap_alloc(sizeof *use);
     if (!use)
         return ACRE_ERR_HOST_MEMORY;
-    *use = (struct use){.stream = stream, .hold = hold, .next = block->uses};
+    *use = *what;
+    use->next = block->uses;
     block->uses = use;
     return ACRE_OK;
 }
@@ -104,19 +105,25 @@ static void use_drop(struct deferred *deferred, struct use **link)
     deferred->spare_uses = use;
 }
 
-acre_status deferred_use(struct deferred *deferred, struct block *block, void *stream)
+acre_status deferred_use(struct deferred *deferred, struct block *block, void *stream,
+                         uint64_t capture_id)
 {
     CHECK(block->state == BLOCK_LIVE);
-    for (const struct use *use = block->uses; use; use = use->next)
-        if (!use->hold && use->stream == stream)
-            return ACRE_OK;
-    return use_add(deferred, block, stream, NULL);
+    for (struct use *use = block->uses; use; use = use->next) {
+        if (use->hold || use->stream != stream)
+            continue;
+        if (use->capture_id) /* work that runs stays to be waited for */
+            use->capture_id = capture_id;
+        return ACRE_OK;
+    }
+    return use_add(deferred, block,
+                   &(struct use){.stream = stream, .capture_id = capture_id});
 }
 
 acre_status deferred_hold(struct deferred *deferred, struct block *block, struct hold *hold)
 {
     CHECK(block->state == BLOCK_LIVE);
-    return use_add(deferred, block, NULL, hold);
+    return use_add(deferred, block, &(struct use){.hold = hold});
 }
 
 void deferred_settle_holds(struct deferred *deferred, struct block *block)
@@ -135,6 +142,17 @@ void deferred_forget_uses(struct deferred *deferred, struct block *block)
 {
     while (block->uses)
         use_drop(deferred, &block->uses);
+}
+
+void deferred_forget_captured(struct deferred *deferred, struct block *block)
+{
+    for (struct use **at = &block->uses, *use = *at; use; use = *at) {
+        if (!use->capture_id) {
+            at = &use->next;
+            continue;
+        }
+        use_drop(deferred, at);
+    }
 }
 
 /* Gives an idle event, or a new one for which the stack has room. */
@@ -400,8 +418,9 @@ bool deferred_check(const struct deferred *deferred, const char **fact)
             return false;
         held++;
     }
-    *fact = "deferred: the count is that of the queues and of what is held";
-    if (held != deferred->held_count || count + held != deferred->pending_count)
+    *fact = "deferred: the count is that of the queues and of what is held or parked";
+    if (held != deferred->held_count ||
+        count + held + deferred->parked_count != deferred->pending_count)
         return false;
     *fact = "deferred: every event is idle or queued";
     return deferred->idle_count + count == deferred->event_count;

@@ -37,6 +37,7 @@ struct hold {
 struct use {
     void *stream;
     struct hold *hold; /* NULL for a stream */
+    uint64_t capture_id; /* the capture it was part of; 0: work that runs */
     struct use *next;
 };
 
@@ -45,7 +46,9 @@ struct deferred {
     struct list queues;        /* of struct queue, in order of first wait     */
     struct list held;          /* entries of freed blocks with holds          */
     uint64_t held_count;       /* how many                                    */
-    uint64_t pending_count;    /* events in all queues, and entries held      */
+    uint64_t pending_count;    /* events in all queues, entries held, and blocks
+                                  parked                                      */
+    uint64_t parked_count;     /* of these: captures keep them (park.h)       */
     void **idle_events;        /* stack of events that may be recorded anew   */
     size_t idle_count;
     size_t event_count;        /* created and not destroyed; the stack has room
@@ -62,14 +65,17 @@ void deferred_init(struct deferred *deferred, struct acre_device *device);
 /* Destroys events and queues; blocks still waiting are forgotten. */
 void deferred_fini(struct deferred *deferred);
 
-/* Notes that stream uses a live block; repetitions are fine.
- * Errors: ACRE_ERR_HOST_MEMORY. */
-acre_status deferred_use(struct deferred *deferred, struct block *block, void *stream);
+/* Notes that stream uses a live block, as part of a capture or not (0);
+ * repetitions are fine. Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status deferred_use(struct deferred *deferred, struct block *block, void *stream,
+                         uint64_t capture_id);
 /* Adds a hold to a live block, which owns it from then on.
  * Errors: ACRE_ERR_HOST_MEMORY. */
 acre_status deferred_hold(struct deferred *deferred, struct block *block, struct hold *hold);
 /* Ends the holds of a block about to be freed that are over already. */
 void deferred_settle_holds(struct deferred *deferred, struct block *block);
+/* Forgets the uses that were part of captures. */
+void deferred_forget_captured(struct deferred *deferred, struct block *block);
 /* Forgets the uses of a block that is given up. */
 void deferred_forget_uses(struct deferred *deferred, struct block *block);
 

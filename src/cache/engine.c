@@ -67,17 +67,12 @@ static inline acre_status route(acre_cache *cache, struct request *request)
     return ACRE_OK;
 }
 
-acre_status engine_alloc_locked(acre_cache *cache, struct request *request)
-{
-    acre_status status = route(cache, request);
-
-    return LIKELY(status == ACRE_OK) ? engine_alloc_in_locked(cache, request) : status;
-}
-
-acre_status engine_alloc_in_locked(acre_cache *cache, struct request *request)
+/* From a known pool; part of both calls below, so that the common one stays short. */
+static inline __attribute__((always_inline)) acre_status alloc_in(acre_cache *cache,
+                                                                  struct request *request)
 {
     const struct policy *policy = cache->policy;
-    acre_status status = engine_collect_locked(cache);
+    acre_status status = engine_collect_locked(cache, request->stream);
     struct block *block;
 
     if (UNLIKELY(status != ACRE_OK))
@@ -100,6 +95,18 @@ acre_status engine_alloc_in_locked(acre_cache *cache, struct request *request)
     request->block = commit(cache, block, request->rounded, request->bytes,
                             may_split(cache, block, request->rounded));
     return ACRE_OK;
+}
+
+acre_status engine_alloc_locked(acre_cache *cache, struct request *request)
+{
+    acre_status status = route(cache, request);
+
+    return LIKELY(status == ACRE_OK) ? alloc_in(cache, request) : status;
+}
+
+acre_status engine_alloc_in_locked(acre_cache *cache, struct request *request)
+{
+    return alloc_in(cache, request);
 }
 
 /* The FREE block of stream that covers [address, address + bytes), or NULL. */
@@ -128,7 +135,7 @@ acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, c
     struct block *block, *prefix = NULL;
 
     if (status == ACRE_OK)
-        status = engine_collect_locked(cache);
+        status = engine_collect_locked(cache, request->stream);
     if (status != ACRE_OK)
         return status;
     if (!block_store_reserve(&cache->blocks, 2))
@@ -198,16 +205,20 @@ void engine_done_locked(void *arg, struct block *block)
     engine_put_locked(cache, block);
 }
 
-acre_status engine_collect_locked(acre_cache *cache)
+acre_status engine_collect_slow_locked(acre_cache *cache, void *stream)
 {
-    return deferred_collect(&cache->deferred, engine_done_locked, cache);
+    if (UNLIKELY(cache->capture_count || cache->deferred.parked_count))
+        return capture_collect_locked(cache, stream);
+    return deferred_collect_slow(&cache->deferred, engine_done_locked, cache);
 }
 
 acre_status engine_free_locked(acre_cache *cache, struct block *block)
 {
     CHECK(block->state == BLOCK_LIVE);
     if (UNLIKELY(block->uses)) {
-        acre_status status = deferred_add(&cache->deferred, block);
+        acre_status status = UNLIKELY(cache->capture_count)
+                                 ? capture_free_locked(cache, block)
+                                 : deferred_add(&cache->deferred, block);
         if (status != ACRE_OK)
             return status;
     }

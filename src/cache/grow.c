@@ -236,13 +236,12 @@ acre_status grow_shrink_locked(acre_cache *cache, const struct pool *pool, bool 
 
     LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
         struct segment *segment = CONTAINER_OF(link, struct segment, link);
-        if (!segment->expand || segment->pool != pool)
+        if (!segment->expand || segment->pool != pool ||
+            !reclaim_may_release_locked(cache, segment))
             continue;
-        acre_status status = *is_quiet ? ACRE_OK : reclaim_quiesce(cache);
-        if (status == ACRE_OK) {
-            *is_quiet = true;
+        acre_status status = reclaim_settle_locked(cache, segment, is_quiet);
+        if (status == ACRE_OK)
             status = unmap_segment(cache, segment);
-        }
         if (first == ACRE_OK)
             first = status;
     }

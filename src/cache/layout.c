@@ -309,7 +309,8 @@ static bool check_held(const acre_cache *cache, const struct pool *pool, const c
         FACT((pool->is_small ? reserved->small_pool : reserved->large_pool).current ==
              (int64_t)bytes);
         FACT(pool->owner->has_scope == (scope_find(&cache->scopes, pool->owner) != NULL));
-        FACT(pool->owner->use_count >= pool->owner->has_scope);
+        FACT(pool->owner->use_count >= pool->owner->kept_count);
+        FACT(pool->owner->kept_count >= pool->owner->has_scope);
     }
     return true;
 }

@@ -48,6 +48,8 @@ static bool is_idle(acre_cache *cache, struct arena *arena)
 
     if (!device_has(device, ACRE_CAP_STREAMS))
         return true;
+    if (UNLIKELY(capture_runs_on_locked(cache, arena->stream)))
+        return false;
     return mark(cache, arena) && device->ops->event_query(device->self, device->index,
                                                           arena->event) == ACRE_OK;
 }
@@ -85,6 +87,7 @@ static void gather(acre_cache *cache, struct arena *commons, struct arena *to)
         /* Its stream was marked by clean. */
         if (arena == commons ||
             (cache->conf.reuses_across_streams && arena->event &&
+             !capture_runs_on_locked(cache, arena->stream) &&
              device->ops->stream_wait_event(device->self, device->index, to->stream,
                                             arena->event) == ACRE_OK))
             move_all(cache, arena, to);
@@ -145,6 +148,11 @@ static struct block *take(acre_cache *cache, struct arena *arena, size_t bytes)
 {
     struct arena *commons = arena->commons;
 
+    /* No event is recorded or looked at in a capture. */
+    if (UNLIKELY(cache->capture_count) &&
+        (capture_is_own_locked(cache) || capture_runs_on_locked(cache, arena->stream)))
+        return take_alone(cache, arena, bytes);
+
     if (LIKELY(!commons)) {
         struct block *block = take_alone(cache, arena, bytes);
         if (block || arena_count(arena->pool) == arena->bins.count)
@@ -165,7 +173,7 @@ struct arena *acre_arena_locked(acre_cache *cache, enum credit_class class, void
 
 acre_status acre_alloc_locked(acre_cache *cache, struct arena *arena, struct request *request)
 {
-    acre_status status = engine_collect_locked(cache);
+    acre_status status = engine_collect_locked(cache, request->stream);
 
     if (UNLIKELY(status != ACRE_OK))
         return status;

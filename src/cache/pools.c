@@ -183,11 +183,11 @@ acre_status acre_pool_release(acre_cache *cache, acre_pool_id id)
     struct private_pool *pool = private_pool_find(&cache->private_pools, id);
     if (!pool)
         status = refuse_id(id);
-    else if (pool->use_count <= pool->has_scope)
-        status = status_fail(ACRE_ERR_STATE, "pool " ID_FORMAT " has %llu uses, and %s",
-                             ID_ARGS(id), (unsigned long long)pool->use_count,
-                             pool->has_scope ? "its open scope needs that: end it first"
-                                             : "so was released already");
+    else if (pool->use_count <= pool->kept_count)
+        status = status_fail(ACRE_ERR_STATE, "pool " ID_FORMAT " was released already; the %llu "
+                             "uses left are those of a scope, which ends, and of recordings, "
+                             "which are destroyed", ID_ARGS(id),
+                             (unsigned long long)pool->use_count);
     else
         pool->use_count--;
     quick_lock_drop(&cache->lock);
@@ -215,13 +215,22 @@ acre_status scope_open_locked(acre_cache *cache, struct private_pool *pool,
         return ACRE_ERR_HOST_MEMORY;
     list_push_front(&cache->scopes, &scope->link);
     pool->has_scope = true;
+    pool->kept_count++;
     scopes_changed_locked(cache, 1);
     return ACRE_OK;
 }
 
 void scope_close_locked(acre_cache *cache, struct private_pool *pool)
 {
+    struct status_saved before;
+
+    /* What cannot be settled now is tried again by the next allocation. */
+    status_save(&before);
+    if (cache->deferred.parked_count && capture_flush_locked(cache, pool) != ACRE_OK)
+        status_restore(&before);
     pool->has_scope = false;
+    pool->kept_count--;
+    pool->use_count--;
     scope_destroy(scope_find(&cache->scopes, pool));
     scopes_changed_locked(cache, -1);
 }
@@ -259,13 +268,11 @@ acre_status acre_pool_end(acre_cache *cache, acre_pool_id id)
         return status;
     quick_lock_take(&cache->lock);
     struct private_pool *pool = private_pool_find(&cache->private_pools, id);
-    if (pool && pool->has_scope) {
+    if (pool && pool->has_scope)
         scope_close_locked(cache, pool);
-        pool->use_count--;
-    } else {
+    else
         status = status_fail(ACRE_ERR_STATE, "not currently recording to mempool_id " ID_FORMAT
                              ": begin comes before end", ID_ARGS(id));
-    }
     quick_lock_drop(&cache->lock);
     return status;
 }
@@ -312,6 +319,8 @@ acre_status pools_route_locked(acre_cache *cache, struct request *request)
     /* Asking may have let go of the scope that was looked at. */
     scope = scope_older(&cache->scopes, number + 1);
     request->pool = is_small ? &scope->pool->small : &scope->pool->large;
+    if (UNLIKELY(cache->capture_count) && capture_runs_on_locked(cache, request->stream))
+        scope->pool->is_baked = true; /* the address will be part of a graph */
     return ACRE_OK;
 }
 
@@ -422,7 +431,7 @@ acre_status acre_pool_empty(acre_cache *cache, acre_pool_id id)
         return status;
     quick_lock_take(&cache->lock);
     struct private_pool *pool = private_pool_find(&cache->private_pools, id);
-    if (pool && !pool->use_count)
+    if (pool && !pool->use_count && !capture_is_own_locked(cache))
         status = reclaim_private_locked(cache, pool);
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);

@@ -45,6 +45,8 @@ struct private_pool {
     struct pool_source source;
     struct pool_account *account; /* in the cache's list                   */
     uint64_t use_count;        /* 0: freeable                              */
+    uint64_t kept_count;       /* of these, those of scopes and recordings,
+                                  which nobody else can drop               */
     uint32_t busy_count;       /* calls that dropped the lock and return   */
     bool has_scope;            /* one is open                              */
     bool helps_on_oom;         /* ACRE_POOL_USE_ON_OOM                     */

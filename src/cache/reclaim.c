@@ -10,15 +10,61 @@
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"
+#include "base/status.h"
+#include "cache/arena.h"
 #include "cache/cache.h"
+
+/* Whether a block is free and nobody's: its stream is none (policy acre). */
+static bool is_common(const struct block *block)
+{
+    return block->arena && block->arena->commons == block->arena;
+}
 
 acre_status reclaim_quiesce(const acre_cache *cache)
 {
     const struct acre_device *device = cache->device;
 
+    if (cache->capture_count)
+        return status_fail(ACRE_ERR_STATE, "memory cannot go back to the device while %u captures "
+                           "run: waiting for all work would break them; end them first",
+                           cache->capture_count);
     if (!device_has(device, ACRE_CAP_STREAMS))
         return ACRE_OK;
     return device->ops->device_synchronize(device->self, device->index);
+}
+
+bool reclaim_may_release_locked(const acre_cache *cache, const struct segment *segment)
+{
+    const struct private_pool *owner = segment->pool->owner;
+
+    if (LIKELY(!cache->capture_count))
+        return true;
+    if (owner && owner->is_baked)
+        return false;
+    for (const struct block *block = segment->first; block; block = block->next)
+        if (!is_common(block) && capture_runs_on_locked(cache, block->stream))
+            return false;
+    return true;
+}
+
+acre_status reclaim_settle_locked(acre_cache *cache, const struct segment *segment,
+                                  bool *is_quiet)
+{
+    struct acre_device *device = cache->device;
+    acre_status status = ACRE_OK;
+
+    if (LIKELY(!cache->capture_count)) {
+        if (!*is_quiet)
+            status = reclaim_quiesce(cache);
+        *is_quiet |= status == ACRE_OK;
+        return status;
+    }
+    if (!device_has(device, ACRE_CAP_STREAMS))
+        return ACRE_OK;
+    for (struct block *block = segment->first; block && status == ACRE_OK; block = block->next)
+        if (!is_common(block))
+            status = device->ops->stream_synchronize(device->self, device->index, block->stream);
+    return status;
 }
 
 /* Gives a segment back to the device; one from elsewhere is only put aside, since
@@ -34,17 +80,16 @@ static acre_status give_back(acre_cache *cache, struct segment *segment)
     return ACRE_OK;
 }
 
-/* Returns a segment whose blocks are all FREE to the device, after waiting once
- * per run for what is queued. When the device refuses, everything stays as it is. */
+/* Returns a segment whose blocks are all FREE to the device, after waiting for what
+ * is queued. When the device refuses, everything stays as it is. */
 static acre_status release_segment(acre_cache *cache, struct segment *segment,
                                    bool *is_quiet)
 {
     bool is_small = segment->pool->is_small;
-    acre_status status = *is_quiet ? ACRE_OK : reclaim_quiesce(cache);
+    acre_status status = reclaim_settle_locked(cache, segment, is_quiet);
 
     if (status != ACRE_OK)
         return status;
-    *is_quiet = true;
     status = give_back(cache, segment);
     if (status != ACRE_OK)
         return status;
@@ -91,6 +136,12 @@ static bool is_whole(const struct block *block)
     return !block_is_split(block) && !block->is_expandable;
 }
 
+/* Whether it is, and may be now. */
+static bool may_go(const acre_cache *cache, const struct block *block)
+{
+    return is_whole(block) && reclaim_may_release_locked(cache, block->segment);
+}
+
 /* The same for a FREE block that is a whole segment. */
 static acre_status release(acre_cache *cache, struct block *block, bool *is_quiet)
 {
@@ -107,7 +158,7 @@ static uint64_t garbage_round(acre_cache *cache, struct pool *pool, bool *is_qui
     for (struct block *block = cache->policy->first(pool), *next; block; block = next) {
         next = cache->policy->next(pool, block);
         uint64_t age = pool_age(pool, block), bytes = block->bytes;
-        if (block_is_split(block) || block->is_expandable || (double)age < age_min)
+        if (!may_go(cache, block) || (double)age < age_min)
             continue;
         if (release(cache, block, is_quiet) != ACRE_OK)
             continue;
@@ -152,9 +203,11 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
 
     if (max_split == UINT64_MAX || cache->policy->id != ACRE_POLICY_TORCH)
         return false;
+    if (pool->owner && (cache->capture_count || pool->owner->is_baked))
+        return false; /* a graph may know its addresses */
     size_t key = request->rounded > max_split ? request->rounded : (size_t)max_split;
     struct block *block = pool_find(pool, request->stream, key);
-    if (block && is_whole(block))
+    if (block && may_go(cache, block))
         return release(cache, block, &is_quiet) == ACRE_OK;
     /* None is large enough alone: several, the largest first. */
     if (!block)
@@ -162,7 +215,7 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
     while (block && block->bytes >= max_split && freed < key) {
         struct block *smaller = pool_prev(pool, block);
         size_t bytes = block->bytes;
-        if (is_whole(block) && release(cache, block, &is_quiet) == ACRE_OK)
+        if (may_go(cache, block) && release(cache, block, &is_quiet) == ACRE_OK)
             freed += bytes;
         block = smaller;
     }
@@ -181,7 +234,7 @@ static void release_mixed(acre_cache *cache, const struct pool *pool, bool *is_q
             continue;
         while (block && block->state == BLOCK_FREE)
             block = block->next;
-        if (block || !block_is_split(segment->first))
+        if (block || !block_is_split(segment->first) || !reclaim_may_release_locked(cache, segment))
             continue;
         acre_status status = release_segment(cache, segment, is_quiet);
         if (*first == ACRE_OK)
@@ -194,7 +247,7 @@ static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet,
 {
     for (struct block *block = cache->policy->first(pool), *next; block; block = next) {
         next = cache->policy->next(pool, block);
-        if (!is_whole(block))
+        if (!may_go(cache, block))
             continue;
         acre_status status = release(cache, block, is_quiet);
         if (*first == ACRE_OK)
@@ -214,12 +267,25 @@ static void release_private(acre_cache *cache, struct private_pool *pool, bool *
     release_pool(cache, &pool->large, is_quiet, first);
 }
 
+/* Waits for pending uses, of blocks of one pool or all (NULL). */
+static acre_status wait_locked(acre_cache *cache, const struct private_pool *pool)
+{
+    acre_status first = ACRE_OK;
+
+    if (cache->deferred.parked_count)
+        first = capture_flush_locked(cache, pool);
+    acre_status status = deferred_synchronize(&cache->deferred, pool, engine_done_locked, cache);
+    return first == ACRE_OK ? status : first;
+}
+
 acre_status reclaim_all_locked(acre_cache *cache)
 {
     bool is_quiet = false;
 
+    if (capture_is_own_locked(cache))
+        return ACRE_OK; /* nothing is waited for in a capture */
     cache->stats.num_sync_all_streams++;
-    acre_status status = deferred_synchronize(&cache->deferred, NULL, engine_done_locked, cache);
+    acre_status status = wait_locked(cache, NULL);
 
     release_pool(cache, &cache->large, &is_quiet, &status);
     release_pool(cache, &cache->small, &is_quiet, &status);
@@ -239,7 +305,7 @@ acre_status reclaim_private_locked(acre_cache *cache, struct private_pool *pool)
     bool is_quiet = false;
 
     cache->stats.num_sync_all_streams++;
-    acre_status status = deferred_synchronize(&cache->deferred, pool, engine_done_locked, cache);
+    acre_status status = wait_locked(cache, pool);
     release_private(cache, pool, &is_quiet, &status);
     return_aside_locked(cache);
     pools_end_locked(cache, id);

@@ -16,7 +16,7 @@
 
 struct scope {
     struct list link;          /* in the cache's list, newest first         */
-    struct private_pool *pool; /* it keeps one use of it                    */
+    struct private_pool *pool; /* it has one use of it                      */
     acre_pool_filter filter;
     uint64_t thread;           /* number of the thread that began it        */
     uint64_t number;           /* grows, never reused                       */

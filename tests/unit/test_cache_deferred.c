@@ -35,9 +35,9 @@ TEST(a_block_waits_for_every_stream)
 
     done_count = 0;
     deferred_init(&deferred, fake_device(fake, 0));
-    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1)));
-    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(2)));
-    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1)));
+    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1), 0));
+    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(2), 0));
+    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1), 0));
     REQUIRE_OK(deferred_add(&deferred, &block));
     EXPECT_EQ(block.event_count, 2);
     EXPECT_EQ(block.state, BLOCK_WAITING);
@@ -65,7 +65,7 @@ TEST(events_are_used_again)
 
     deferred_init(&deferred, fake_device(fake, 0));
     for (int i = 0; i < 100; i++) {
-        REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1 + i % 3)));
+        REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1 + i % 3), 0));
         REQUIRE_OK(deferred_add(&deferred, &block));
         REQUIRE_OK(deferred_collect(&deferred, note_done, &done_count));
     }
@@ -91,7 +91,7 @@ TEST(adding_all_or_nothing)
             struct block block = {.state = BLOCK_LIVE};
             deferred_init(&deferred, fake_device(fake, 0));
             for (int i = 1; i <= 3; i++)
-                REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(i)));
+                REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(i), 0));
             if (pass)
                 fake_fail(fake, FAKE_ANY, nth, ACRE_ERR_DEVICE);
             else
@@ -125,7 +125,7 @@ TEST(a_failed_query_is_met_again)
 
     done_count = 0;
     deferred_init(&deferred, fake_device(fake, 0));
-    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1)));
+    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1), 0));
     REQUIRE_OK(deferred_add(&deferred, &block));
     fake_fail(fake, FAKE_EVENT_QUERY, 1, ACRE_ERR_DEVICE);
     EXPECT_EQ(deferred_collect(&deferred, note_done, &done_count), ACRE_ERR_DEVICE);
