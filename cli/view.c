@@ -14,14 +14,17 @@ static const char help[] =
     "usage: acre view FILE -o PAGE.html [OPTION...]\n\n"
     "Writes one page that shows a recording in any browser, without network: live\n"
     "allocations stacked over time with the stack of what is under the cursor, reserved\n"
-    "against allocated, the segments at any moment, search and filters. FILE is a trace,\n"
-    "which is replayed on a simulated device.\n\n"
+    "against allocated, the segments at any moment, search and filters. FILE is a memory\n"
+    "snapshot of PyTorch (pickle) or Acre (JSON), or a trace, which is replayed on a\n"
+    "simulated device.\n\n"
     "  -o FILE               where the page goes\n"
     "  --title TEXT          its heading; the name of FILE by default\n"
     "  --policy NAME         traces: acre (default) or torch decides where blocks go\n"
     "  --conf TEXT           traces: options in PyTorch's grammar\n"
     "  --device-memory SIZE  traces: capacity of the device, 80GiB by default\n\n"
-    "Example: what does a training step look like under PyTorch's policy?\n"
+    "Exit status: 1 when the page is there but the file does not add up.\n\n"
+    "Examples: what filled the memory? What does a step look like under PyTorch's policy?\n"
+    "  acre view snapshot.pickle -o snapshot.html\n"
     "  acre view step.trace.gz --policy torch -o step.html\n";
 
 struct request {
@@ -103,6 +106,7 @@ int cmd_view(int argc, char **argv)
     struct request request = {0};
     struct stat facts;
     acre_view *view = NULL;
+    bool is_doubtful = false;
 
     if (!read_request(argc, argv, &request))
         return CLI_BAD;
@@ -115,6 +119,10 @@ int cmd_view(int argc, char **argv)
     acre_status status = acre_view_create(request.title ? request.title : name, &view);
     if (status == ACRE_OK)
         status = make_page(&request, view);
+    if (status == ACRE_OK && acre_view_warning(view)) {
+        fprintf(stderr, "acre view: %s\n", acre_view_warning(view));
+        is_doubtful = true;
+    }
     acre_view_destroy(view);
     if (status != ACRE_OK) {
         fprintf(stderr, "acre view: %s\n", acre_last_error());
@@ -122,5 +130,5 @@ int cmd_view(int argc, char **argv)
     }
     if (stat(request.out, &facts) == 0 && S_ISREG(facts.st_mode))
         printf("%s: %s, open it in a browser\n", request.out, print_bytes((uint64_t)facts.st_size));
-    return CLI_DONE;
+    return is_doubtful ? CLI_NO : CLI_DONE;
 }

@@ -48,6 +48,8 @@ needs_test() {
     has pkg-config || need pkg-config
     has doxygen || want doxygen
     has man || want man-db
+    has chromium || has google-chrome || want chromium
+    has chromedriver || want chromium-driver
 }
 
 case "${1:-build}" in

@@ -30,6 +30,8 @@ class App {
     byId("devices").hidden = this.devices.length < 2;
     this.fillSelect(byId("stream"), this.meta.streams.map((_, i) => streamName(this, i)));
     this.fillSelect(byId("pool"), this.meta.pools.map((_, i) => poolName(this, i)));
+    if (this.meta.warning)
+      this.notice("Not all of this can be trusted: " + this.meta.warning);
     if (!this.devices.length)
       return this.notice("This recording holds no memory of any device.");
     await this.stacks.load();

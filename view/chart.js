@@ -3,7 +3,7 @@
 // and lines, and what mouse and keyboard do to the view.
 "use strict";
 
-const MARGIN = { left: 74, right: 10, top: 10, bottom: 24 };
+const MARGIN = { left: 74, right: 10, top: 14, bottom: 24 };
 
 const cssVariable = (name) =>
   getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -266,29 +266,37 @@ class Chart {
         continue;
       context.fillRect(x, area.y + area.h, 1, 4);
       context.fillStyle = text;
-      const when = clock ? "  " + timeText(clock[Math.min(at, clock.length - 1)]) : "";
+      const when = clock ? " · " + timeText(clock[Math.min(at, clock.length - 1)]) : "";
       context.fillText(countText(at) + when, x, area.y + area.h + 7);
       context.fillStyle = soft;
     }
   }
 
+  // Marks as lines, with their names where there is room.
   drawMarks(context) {
-    const { area, device, view } = this;
+    const { area, device, view } = this, right = area.x + area.w;
+    let free = area.x; // from here on no name was written
+    context.textBaseline = "top";
     for (const mark of device.meta.marks) {
-      if (mark.at < view.from || mark.at > view.to)
+      const isOom = mark.kind === "oom";
+      if (mark.at < view.from || mark.at > view.to || (!isOom && !mark.text))
         continue;
-      const x = this.xOf(mark.at + 0.5);
-      const colour = cssVariable(mark.kind === "oom" ? "--bad" : "--soft");
-      context.strokeStyle = context.fillStyle = colour;
-      context.lineWidth = mark.kind === "oom" ? 1.5 : 1;
+      const x = this.xOf(mark.at + 0.5), label = isOom ? "out of memory" : mark.text.slice(0, 40);
+      const width = context.measureText(label).width, before = x + 4 + width > right;
+      context.strokeStyle = context.fillStyle = cssVariable(isOom ? "--bad" : "--soft");
+      context.globalAlpha = isOom ? 1 : 0.45;
+      context.lineWidth = isOom ? 1.5 : 1;
       context.beginPath();
       context.moveTo(x, area.y);
       context.lineTo(x, area.y + area.h);
       context.stroke();
-      context.textAlign = x > area.x + area.w - 120 ? "right" : "left";
-      context.textBaseline = "top";
-      const label = mark.kind === "oom" ? "out of memory" : mark.text;
-      context.fillText(label.slice(0, 40), x + (context.textAlign === "left" ? 4 : -4), area.y + 2);
+      context.globalAlpha = 1;
+      const start = before ? x - 4 - width : x + 4;
+      if (start < free)
+        continue;
+      context.textAlign = "left";
+      context.fillText(label, start, area.y - 8);
+      free = start + width + 8;
     }
   }
 

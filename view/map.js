@@ -59,8 +59,9 @@ class SegmentMap {
       }
       segment.x = x;
       segment.row = row;
-      row += Math.floor((x + left) / width);
-      x = (x + left) % width + SEGMENT_GAP;
+      const full = Math.max(0, Math.ceil((x + left) / width - 1e-6) - 1);
+      row += full;
+      x += left - full * width + SEGMENT_GAP;
     }
     return row + 1;
   }

@@ -29,7 +29,9 @@ class Stacks {
     const list = this.lists[stack];
     if (!list || !list.length)
       return ["unknown: before the recording, or without a stack", ""];
-    const own = Array.prototype.find.call(list, (i) => isTelling(this.frames[i])) ?? list[0];
+    const find = Array.prototype.find;
+    const own = find.call(list, (i) => isTelling(this.frames[i])) ??
+      find.call(list, (i) => !/unwind|Traceback|Allocator/.test(this.frames[i][0])) ?? list[0];
     return [this.frames[own][0] || this.frames[own][1] || "?", placeOf(this.frames[own])];
   }
 
@@ -55,8 +57,9 @@ function placeOf(frame) {
 
 // Frames of the framework's own insides tell little about whose memory it is.
 function isTelling(frame) {
-  return frame[0] && !/^(\?\?|torch::unwind|c10::|at::|std::|_PyEval|PyObject|_Py|Py_)/
-    .test(frame[0]) && !/\/torch\/(nn\/modules\/module|_ops|utils\/_)/.test(frame[1]);
+  return frame[0] && frame[1] !== "??" &&
+    !/^(\?\?|(torch|c10|at|std|pybind11)::|_?Py[A-Z_])/.test(frame[0]) &&
+    !/[\/\\]torch[\/\\](nn[\/\\]modules[\/\\]module|_ops|utils[\/\\]_)/.test(frame[1]);
 }
 
 class Spans {
@@ -123,6 +126,7 @@ function upperBound(array, value) {
 class Device {
   constructor(meta) {
     this.meta = meta;
+    meta.marks.sort((a, b) => a.at - b.at);
     this.prefix = "d" + meta.device + ".";
     this.moments = meta.moments;
     this.blocks = new Spans(this.prefix + "a.", meta.blocks, meta.moments);

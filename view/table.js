@@ -200,7 +200,8 @@ class Texts {
       make("b", {}, bytes === undefined ? value : copyable(value, bytes));
     const { count, reserved, used, free, largest, split, broken } = figures;
     document.getElementById("space-figures").replaceChildren(
-      part(countText(count)), " segments, ", part(sizeText(reserved), reserved), " reserved, ",
+      part(countText(count)), count === 1 ? " segment, " : " segments, ",
+      part(sizeText(reserved), reserved), " reserved, ",
       part(sizeText(used), used), " allocated, ", part(sizeText(free), free), " free; of that ",
       part(sizeText(split), split), " in segments in use, largest free range ",
       part(sizeText(largest), largest), ", ", part((broken * 100).toFixed(0) + " %"),

@@ -110,14 +110,20 @@ ACRE_API acre_status acre_view_event_add(acre_view *view, const acre_view_event 
 ACRE_API acre_status acre_view_note_add(acre_view *view, const char *heading,
                                         const char *text);
 
-/** Adds a whole file: a trace, which is replayed on a simulated device.
+/** Adds a whole file: a memory snapshot (pickle or JSON, gzip or not), or a
+ *  trace, which is replayed on a simulated device; told by its content.
  *
- * @p config may be NULL for the defaults.
+ * @p config may be NULL for the defaults. A snapshot whose segments do not add up
+ * is shown as it is; acre_view_warning() tells.
  * Errors: those of reading and replaying the file. The view may hold a part of
  *         the file then and is only fit for acre_view_destroy().
  */
 ACRE_API acre_status acre_view_read(acre_view *view, const char *path,
                                     const acre_view_config *config);
+
+/** What is doubtful about the files read, as a sentence that lasts as long as the
+ *  view is not changed; NULL: nothing. */
+ACRE_API const char *acre_view_warning(const acre_view *view);
 
 /** Writes the page; a file of that name is replaced only by a whole page.
  *

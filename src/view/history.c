@@ -300,6 +300,25 @@ static acre_status add_mark(struct history *history, const acre_view_event *even
     return ACRE_OK;
 }
 
+acre_status history_mark(struct history *history, uint64_t time_us, const char *text)
+{
+    acre_view_event event = {.action = ACRE_VIEW_MARK, .text = text};
+    uint32_t low = 0, high = history->event_count;
+
+    while (low < high) { /* the first event at that time or later */
+        uint32_t middle = low + (high - low) / 2;
+        if (history->times[middle] < time_us)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    acre_status status = add_mark(history, &event);
+    if (status == ACRE_OK)
+        history->marks[history->mark_count - 1].moment =
+            low < history_moments(history) ? low : history_moments(history) - 1;
+    return status;
+}
+
 static acre_status apply(struct history *history, const acre_view_event *event,
                          const struct span *span)
 {
@@ -354,7 +373,7 @@ acre_status history_last_block(struct history *history, const struct span *block
         return ACRE_OK;
     }
     early.begin = 0;
-    early.end = NEVER;
+    early.end = early.asked = NEVER;
     early.flags = SPAN_EARLY;
     return begin_block(history, &early);
 }
@@ -364,7 +383,7 @@ acre_status history_last_range(struct history *history, const struct span *range
     struct span early = *range;
 
     early.begin = 0;
-    early.end = NEVER;
+    early.end = early.asked = NEVER;
     early.flags |= SPAN_EARLY;
     early.block_bytes = early.bytes;
     return fill_range(history, &early);

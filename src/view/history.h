@@ -74,6 +74,9 @@ void history_fini(struct history *history); /* a zeroed one is fine */
 acre_status history_event(struct history *history, const acre_view_event *event,
                           uint32_t stream, uint32_t pool);
 
+/* Adds a mark at a time rather than as an event. Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status history_mark(struct history *history, uint64_t time_us, const char *text);
+
 /* Tells what is there after the last event: blocks and ranges that no event
  * began were there from the start, sizes of blocks become exact.
  * Errors: ACRE_ERR_HOST_MEMORY. */

@@ -347,6 +347,9 @@ static acre_status put_all(struct maker *maker)
 
     pack_text(&maker->meta, "{\"version\":\"%s\",\"title\":", acre_version());
     pack_json(&maker->meta, view->title, strlen(view->title));
+    pack_text(&maker->meta, ",\"warning\":");
+    pack_json(&maker->meta, view->warning ? view->warning : "",
+              view->warning ? strlen(view->warning) : 0);
     pack_text(&maker->meta, ",\"devices\":[");
     for (size_t i = 0; i < view->device_count && status == ACRE_OK; i++) {
         if (!view->devices[i].blocks.count && !view->devices[i].ranges.count)

@@ -3,6 +3,8 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "format/snapshot.h"
+#include "view/adopt.h"
 #include "view/page.h"
 #include "view/watch.h"
 
@@ -48,6 +50,7 @@ void acre_view_destroy(acre_view *view)
     intern_fini(&view->streams);
     intern_fini(&view->pools);
     heap_free(view->title);
+    heap_free(view->warning);
     heap_free(view);
 }
 
@@ -169,7 +172,24 @@ acre_status acre_view_read(acre_view *view, const char *path, const acre_view_co
     if (!view || !path || (config && config->struct_size < sizeof *config))
         return status_fail(ACRE_ERR_INVALID, "acre_view_read: %s",
                            view && path ? "struct_size is not set" : "an argument is NULL");
-    return watch_trace(view, path, config ? config : &defaults);
+    bool is_snapshot;
+    struct snapshot *snapshot;
+    acre_status status = snapshot_is_one(path, &is_snapshot);
+    if (status != ACRE_OK)
+        return status;
+    if (!is_snapshot)
+        return watch_trace(view, path, config ? config : &defaults);
+    status = snapshot_read(path, &snapshot);
+    if (status != ACRE_OK)
+        return status;
+    status = adopt_snapshot(view, snapshot);
+    snapshot_destroy(snapshot);
+    return status;
+}
+
+const char *acre_view_warning(const acre_view *view)
+{
+    return view ? view->warning : NULL;
 }
 
 acre_status acre_view_write(acre_view *view, const char *path)

@@ -12,6 +12,7 @@ struct note {
 
 struct acre_view {
     char *title;
+    char *warning;             /* about a file that does not add up, or NULL */
     struct history *devices;   /* device_count of them, by number        */
     size_t device_count;
     struct intern frames;      /* name, 0, file, 0, line as text          */

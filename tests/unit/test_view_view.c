@@ -3,7 +3,9 @@
 #include "view/view.h"
 
 #include "base/heap.h"
+#include "format/snapshot.h"
 #include "tests/support/t.h"
+#include "view/adopt.h"
 #include "view/page.h"
 #include "view/pieces.h"
 #include "view/watch.h"
@@ -219,6 +221,88 @@ TEST(expandable_segments_are_followed)
                 EXPECT(is_covered(history, block, moment));
         }
     acre_view_destroy(view);
+}
+
+/* Two segments of device 1, a history that begins in the middle, an annotation. */
+static const char snapshot_text[] =
+    "{\"segments\": [{\"device\": 1, \"address\": 4096, \"total_size\": 2097152, \"stream\": 9,"
+    " \"allocated_size\": 1536, \"active_size\": 1536, \"requested_size\": 1400,"
+    " \"segment_type\": \"small\", \"segment_pool_id\": [0, 3], \"blocks\": ["
+    "  {\"address\": 4096, \"size\": 512, \"requested_size\": 400, \"state\": \"active_allocated\","
+    "   \"frames\": [{\"filename\": \"a.py\", \"line\": 3, \"name\": \"early\"}]},"
+    "  {\"address\": 4608, \"size\": 1024, \"requested_size\": 1000,"
+    "   \"state\": \"active_allocated\", \"frames\": []},"
+    "  {\"address\": 5632, \"size\": 2095616, \"requested_size\": 77, \"state\": \"inactive\","
+    "   \"frames\": []}]}],"
+    " \"device_traces\": [[], ["
+    "  {\"action\": \"free_completed\", \"addr\": 9216, \"size\": 100, \"stream\": 9,"
+    "   \"time_us\": 1000, \"frames\": []},"
+    "  {\"action\": \"alloc\", \"addr\": 4608, \"size\": 1000, \"stream\": 9, \"time_us\": 2000,"
+    "   \"frames\": [{\"filename\": \"b.py\", \"line\": 4, \"name\": \"late\"}]},"
+    "  {\"action\": \"oom\", \"device_free\": 5, \"size\": 512, \"stream\": 9, \"time_us\": 3000,"
+    "   \"frames\": []}]],"
+    " \"external_annotations\": [{\"device\": 1, \"time_us\": 1500, \"name\": \"step\","
+    "   \"stage\": \"START\"}],"
+    " \"allocator_settings\": {\"PYTORCH_CUDA_ALLOC_CONF\": \"max_split_size_mb:64\"}}";
+
+TEST(snapshots_are_adopted)
+{
+    acre_view *view;
+
+    page_path();
+    write_trace(path, snapshot_text);
+    REQUIRE_EQ(acre_view_create("t", &view), ACRE_OK);
+    acre_status status = acre_view_read(view, path, NULL);
+    remove(path);
+    if (status != ACRE_OK)
+        t_fail(__FILE__, __LINE__, "%s", acre_last_error());
+    REQUIRE_EQ(view->device_count, 2);
+    const struct history *history = &view->devices[1];
+    EXPECT_EQ(history->event_count, 3);
+    EXPECT_EQ(history->ranges.count, 1);
+    EXPECT(history->ranges.items[0].flags & ACRE_VIEW_SMALL);
+    EXPECT_EQ(history->blocks.count, 3);
+    EXPECT_EQ(history->blocks.items[0].address, 9216); /* freed, so there from the start */
+    EXPECT(history->blocks.items[0].flags & SPAN_EARLY);
+    EXPECT_EQ(history->blocks.items[1].address, 4608);
+    EXPECT_EQ(history->blocks.items[1].block_bytes, 1024);
+    EXPECT_EQ(history->blocks.items[2].address, 4096);
+    EXPECT_NE(history->blocks.items[2].stack, history->blocks.items[1].stack);
+    EXPECT_NE(history->blocks.items[2].stack, 0);
+    REQUIRE_EQ(history->mark_count, 2);
+    EXPECT_EQ(history->marks[0].action, ACRE_VIEW_OOM);
+    EXPECT_EQ(history->marks[0].free_bytes, 5);
+    EXPECT_EQ(history->marks[1].moment, 1);
+    EXPECT(strstr(history->marks[1].text, "step") && strstr(history->marks[1].text, "START"));
+    REQUIRE_EQ(view->note_count, 1);
+    EXPECT_STR_EQ(view->notes[0].text, "PYTORCH_CUDA_ALLOC_CONF: max_split_size_mb:64");
+    EXPECT_PTR_EQ(acre_view_warning(view), NULL);
+    acre_view_destroy(view);
+    EXPECT_PTR_EQ(acre_view_warning(NULL), NULL);
+    EXPECT_EQ(heap_live_count(), 0);
+}
+
+TEST(snapshots_that_do_not_add_up_are_shown_with_a_warning)
+{
+    acre_view *view;
+    static char text[sizeof snapshot_text];
+    char *total = strstr(strcpy(text, snapshot_text), "2097152");
+
+    page_path();
+    total[6] = '1';
+    write_trace(path, text);
+    REQUIRE_EQ(acre_view_create("t", &view), ACRE_OK);
+    REQUIRE_EQ(acre_view_read(view, path, NULL), ACRE_OK);
+    remove(path);
+    REQUIRE(acre_view_warning(view) != NULL);
+    EXPECT(strstr(acre_view_warning(view), "2097151"));
+    REQUIRE_EQ(acre_view_write(view, page_path()), ACRE_OK);
+    char *page = content(path);
+    EXPECT(strstr(page, "\"warning\":\"segment 0 of device 1"));
+    free(page);
+    remove(path);
+    acre_view_destroy(view);
+    EXPECT_EQ(heap_live_count(), 0);
 }
 
 /* Each failing host allocation gives one clean error and leaves nothing behind. */
