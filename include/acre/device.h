@@ -280,6 +280,20 @@ ACRE_API acre_status acre_device_can_access_peer(acre_device *device, acre_devic
 /** The same by type and indices. Errors: ACRE_ERR_RANGE names the range. */
 ACRE_API acre_status acre_peer_access(acre_device_type type, int index, int other, bool *out);
 
+/** Queues a copy between memory of two devices, or of one, in the right way.
+ *
+ * @p stream is one of @p src_device. @p p2p says that the source reaches memory of
+ * the destination (acre_device_can_access_peer()). Then, on one device, and as long
+ * as no cache of either maps pages into reserved addresses, it is a plain copy,
+ * which drivers do best; otherwise a copy between peers: a driver cannot tell by
+ * itself how to reach mapped pages of a device without access to them.
+ * Errors: ACRE_ERR_INVALID (several backends), those of acre_copy_async() and
+ *         acre_copy_peer_async().
+ */
+ACRE_API acre_status acre_memcpy_async(void *dst, acre_device *dst_device, const void *src,
+                                       acre_device *src_device, size_t bytes, void *stream,
+                                       bool p2p);
+
 /* ---- Stream values ------------------------------------------------------- */
 
 /** A stream as a value: compare member-wise, copy freely. */

@@ -29,6 +29,8 @@ struct acre_device {
                                     masquerade                                  */
     acre_backend *backend;
     acre_device_info info;       /* constant after registration                 */
+    _Atomic uint32_t mapped_segments; /* ranges that caches map pages into; see
+                                    acre_memcpy_async                           */
 };
 
 struct acre_backend {

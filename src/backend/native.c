@@ -159,6 +159,20 @@ acre_status acre_copy_peer_async(acre_device *device, void *dst, acre_device *ds
                                         src_device->index, bytes, stream);
 }
 
+acre_status acre_memcpy_async(void *dst, acre_device *dst_device, const void *src,
+                              acre_device *src_device, size_t bytes, void *stream, bool p2p)
+{
+    acre_device *device = src_device;
+
+    ENTER(ACRE_CAP_COPY);
+    NEED(dst_device);
+    if (p2p || dst_device == src_device ||
+        (!atomic_load_explicit(&dst_device->mapped_segments, memory_order_relaxed) &&
+         !atomic_load_explicit(&src_device->mapped_segments, memory_order_relaxed)))
+        return acre_copy_async(device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE, stream);
+    return acre_copy_peer_async(device, dst, dst_device, src, src_device, bytes, stream);
+}
+
 acre_status acre_fill_async(acre_device *device, void *dst, int value, size_t bytes,
                             void *stream)
 {

@@ -121,6 +121,7 @@ acre_status expand_create(struct acre_device *device, size_t page_bytes,
     if (status != ACRE_OK)
         goto free_pages;
     expand->base = base;
+    atomic_fetch_add_explicit(&device->mapped_segments, 1, memory_order_relaxed);
     *out = expand;
     return ACRE_OK;
 
@@ -176,6 +177,7 @@ static acre_status clear_pages(struct expand *expand)
 
 static void forget(struct expand *expand)
 {
+    atomic_fetch_sub_explicit(&expand->device->mapped_segments, 1, memory_order_relaxed);
     heap_unmap(expand->pages, expand->page_count * sizeof *expand->pages);
     heap_free(expand);
 }

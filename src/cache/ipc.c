@@ -4,6 +4,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/expand.h"
 
 #include <acre/share.h>
 
@@ -36,6 +37,41 @@ static struct block *find_around_locked(const acre_cache *cache, const char *add
     return NULL;
 }
 
+/* Shares the pages around a block of an expandable segment. */
+static acre_status share_expand_locked(acre_cache *cache, const struct block *block,
+                                       struct share **out)
+{
+    const struct expand *expand = block->segment->expand;
+    size_t page = expand->page_bytes, offset = (size_t)(block->base - expand->base);
+    size_t first = offset / page, end = expand_round(offset + block->bytes, page) / page;
+    void **pages = heap_array(end - first, sizeof *pages);
+    acre_status status = ACRE_OK;
+
+    if (!pages)
+        return ACRE_ERR_HOST_MEMORY;
+    for (size_t i = first; i < end; i++) {
+        pages[i - first] = expand->pages[i].handle;
+        if (!expand->pages[i].has_handle)
+            status = status_fail(ACRE_ERR_UNSUPPORTED, "a page of the block at %p has no handle "
+                                 "any more, because the device once failed to unmap it",
+                                 (void *)block->base);
+    }
+    if (status == ACRE_OK)
+        status = share_create_pages(&cache->shares, cache->device, expand->base + first * page,
+                                    pages, end - first, page, out);
+    heap_free(pages);
+    return status;
+}
+
+/* Makes a share of whatever kind of memory a block lies in. */
+static acre_status share_make_locked(acre_cache *cache, const struct block *block,
+                                     struct share **out)
+{
+    if (block->segment->expand)
+        return share_expand_locked(cache, block, out);
+    return share_create_plain(&cache->shares, cache->device, block->segment->base, out);
+}
+
 /* Shares a live block that is not shared yet. */
 static acre_status share_block_locked(acre_cache *cache, struct block *block,
                                       struct share **out)
@@ -44,7 +80,7 @@ static acre_status share_block_locked(acre_cache *cache, struct block *block,
     bool is_tagged = block->arena != NULL;
     acre_status status;
 
-    status = share_create_plain(&cache->shares, cache->device, block->segment->base, &share);
+    status = share_make_locked(cache, block, &share);
     if (status != ACRE_OK)
         return status;
     /* From here on only a thread with the lock can free it (front.c). */

@@ -164,15 +164,24 @@ static acre_status pages_check(const struct acre_device *device, uint64_t page_c
     return ACRE_OK;
 }
 
-/* Whether the first page can be had as a descriptor; the others are alike. */
-static acre_status pages_probe(struct acre_device *device, void *page)
+/* Whether every page can be had as a descriptor; some may have been made when there
+ * were none left, or of a type that does not travel. */
+static acre_status pages_probe(struct acre_device *device, void *const *pages, uint64_t count)
 {
-    int fd = -1;
-    acre_status status = device->ops->export_fd(device->self, device->index, page, &fd);
+    for (uint64_t i = 0; i < count; i++) {
+        int fd = -1;
+        acre_status status = device->ops->export_fd(device->self, device->index, pages[i], &fd);
 
-    if (status == ACRE_OK)
+        if (status == ACRE_ERR_INVALID)
+            return status_fail(ACRE_ERR_UNSUPPORTED, "page %llu of %llu of the block cannot travel "
+                               "as a descriptor: raise ulimit -n before allocating, and do not set "
+                               "expandable_segments_handle_type", (unsigned long long)i,
+                               (unsigned long long)count);
+        if (status != ACRE_OK)
+            return status;
         close(fd);
-    return status;
+    }
+    return ACRE_OK;
 }
 
 acre_status share_create_pages(struct shares *shares, struct acre_device *device,
@@ -186,7 +195,7 @@ acre_status share_create_pages(struct shares *shares, struct acre_device *device
     acre_status status = pages_check(device, page_count);
 
     if (status == ACRE_OK)
-        status = pages_probe(device, pages[0]);
+        status = pages_probe(device, pages, page_count);
     if (status == ACRE_OK && !shares->service)
         status = service_hold(&shares->service);
     if (status != ACRE_OK)

@@ -89,9 +89,14 @@ static void expect_killed(pid_t pid)
         }                                                                      \
     } while (0)
 
-static struct share_bed role_bed(acre_policy policy)
+/* Kinds of memory: plain under both policies, pages. */
+enum kind { PLAIN_TORCH, PLAIN_ACRE, PAGES_TORCH, KIND_COUNT };
+
+static struct share_bed role_bed(enum kind kind)
 {
-    return share_bed_open("memory:64MiB", policy, NULL);
+    return share_bed_open("memory:128MiB",
+                          kind == PLAIN_ACRE ? ACRE_POLICY_ACRE : ACRE_POLICY_TORCH,
+                          kind == PAGES_TORCH ? "expandable_segments:True" : NULL);
 }
 
 static void *role_open(struct share_bed *bed, const struct parcel *parcel)
@@ -111,7 +116,7 @@ static void *role_open(struct share_bed *bed, const struct parcel *parcel)
 /* Sees 'a', writes 'b', sees 'c' after the exporter has freed the block. */
 static void importer(int channel)
 {
-    struct share_bed bed = role_bed(ACRE_POLICY_ACRE);
+    struct share_bed bed = role_bed(PLAIN_ACRE);
     struct parcel parcel;
 
     ROLE_EXPECT(hear(channel, &parcel, sizeof parcel));
@@ -126,11 +131,11 @@ static void importer(int channel)
     say_word(channel, 'd');
 }
 
-static void exchange(acre_policy policy)
+static void exchange(enum kind kind)
 {
     int channel;
     pid_t pid = start(importer, &channel);
-    struct share_bed bed = role_bed(policy);
+    struct share_bed bed = role_bed(kind);
     char *a = share_bed_alloc(&bed, SIZE, 'a');
     struct parcel parcel = share_bed_export(&bed, a);
 
@@ -156,19 +161,24 @@ static void exchange(acre_policy policy)
 
 TEST(two_processes_see_each_others_writes_torch)
 {
-    exchange(ACRE_POLICY_TORCH);
+    exchange(PLAIN_TORCH);
 }
 
 TEST(two_processes_see_each_others_writes_acre)
 {
-    exchange(ACRE_POLICY_ACRE);
+    exchange(PLAIN_ACRE);
+}
+
+TEST(two_processes_see_each_others_writes_in_pages)
+{
+    exchange(PAGES_TORCH);
 }
 
 /* ---- An exporter that goes ------------------------------------------------------------ */
 
 static void short_exporter(int channel)
 {
-    struct share_bed bed = role_bed(ACRE_POLICY_ACRE);
+    struct share_bed bed = role_bed(PLAIN_ACRE);
     char *a = share_bed_alloc(&bed, SIZE, 'a');
     struct parcel parcel = share_bed_export(&bed, a);
 
@@ -181,7 +191,7 @@ TEST(who_has_it_open_keeps_it_when_the_exporter_dies)
 {
     int channel, status;
     pid_t pid = start(short_exporter, &channel);
-    struct share_bed bed = role_bed(ACRE_POLICY_TORCH);
+    struct share_bed bed = role_bed(PLAIN_TORCH);
     struct parcel parcel;
     void *base, *again;
     uint64_t bytes;
@@ -205,7 +215,7 @@ TEST(who_has_it_open_keeps_it_when_the_exporter_dies)
 /* Opens and closes what it was told of, until it is killed or told to stop. */
 static void restless(int channel)
 {
-    struct share_bed bed = role_bed(ACRE_POLICY_ACRE);
+    struct share_bed bed = role_bed(PLAIN_ACRE);
     struct parcel parcels[4];
     char byte;
 
@@ -252,7 +262,7 @@ static void export_four(struct share_bed *bed, char *blocks[4], struct parcel pa
 }
 
 /* Importers die; the exporter is this process, whose every count must return. */
-static void importers_round(acre_policy policy, uint64_t *seed, int count)
+static void importers_round(enum kind kind, uint64_t *seed, int count)
 {
     struct parcel parcels[4];
     char *blocks[4];
@@ -261,7 +271,7 @@ static void importers_round(acre_policy policy, uint64_t *seed, int count)
 
     for (int i = 0; i < count; i++)
         pids[i] = start(restless, &channels[i]);
-    struct share_bed bed = role_bed(policy);
+    struct share_bed bed = role_bed(kind);
     export_four(&bed, blocks, parcels);
     for (int i = 0; i < count; i++)
         say(channels[i], parcels, sizeof parcels);
@@ -286,7 +296,7 @@ static void importers_rounds(uint64_t rounds, int count)
     int fds = t_fd_count();
 
     for (uint64_t i = 0; i < rounds; i++)
-        importers_round(i % 2 ? ACRE_POLICY_TORCH : ACRE_POLICY_ACRE, &seed, count);
+        importers_round((enum kind)(i % KIND_COUNT), &seed, count);
     EXPECT_EQ(t_fd_count(), fds);
 }
 
@@ -303,7 +313,7 @@ TEST(three_importers_killed_at_any_moment)
 /* Exports, tells, and is killed. */
 static void doomed_exporter(int channel)
 {
-    struct share_bed bed = role_bed(ACRE_POLICY_ACRE);
+    struct share_bed bed = role_bed((enum kind)(getpid() % KIND_COUNT));
     struct parcel parcels[4];
     char *blocks[4], byte;
 
@@ -354,7 +364,7 @@ static void stranger(int channel)
     uint64_t bytes;
 
     ROLE_EXPECT(setresuid(65534, 65534, 65534) == 0);
-    struct share_bed bed = role_bed(ACRE_POLICY_ACRE);
+    struct share_bed bed = role_bed(PLAIN_ACRE);
     ROLE_EXPECT(hear(channel, &parcel, sizeof parcel));
     ROLE_EXPECT(acre_share_open(bed.device, parcel.handle, parcel.bytes, &base, &bytes) ==
                 ACRE_ERR_INVALID);
@@ -369,7 +379,7 @@ TEST(another_users_process_cannot_open_it)
     if (geteuid() != 0)
         T_SKIP("only root can become another user");
     pid_t pid = start(stranger, &channel);
-    struct share_bed bed = role_bed(ACRE_POLICY_TORCH);
+    struct share_bed bed = role_bed(PLAIN_TORCH);
     char *a = share_bed_alloc(&bed, 4096, 'a');
     struct parcel parcel = share_bed_export(&bed, a);
 

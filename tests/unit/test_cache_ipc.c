@@ -5,9 +5,17 @@
 
 #include "tests/support/lab.h"
 #include "tests/support/share_bed.h"
+#include "tests/support/wrap.h"
 
-static const acre_policy policies[] = {ACRE_POLICY_TORCH, ACRE_POLICY_ACRE};
-#define FOR_EACH_POLICY(it) for (int it = 0; it < 2; it++)
+/* Kinds of memory: plain under both policies, pages. */
+static const struct {
+    acre_policy policy;
+    const char *conf;
+} kinds[] = {{ACRE_POLICY_TORCH, NULL},
+             {ACRE_POLICY_ACRE, NULL},
+             {ACRE_POLICY_TORCH, "expandable_segments:True"}};
+#define FOR_EACH_KIND(it) for (size_t it = 0; it < sizeof kinds / sizeof kinds[0]; it++)
+#define OPEN_KIND(it) share_bed_open("memory:64MiB", kinds[it].policy, kinds[it].conf)
 
 TEST(B134_a_plain_handle_is_66_bytes_and_the_offset_counts_from_the_segment)
 {
@@ -36,8 +44,8 @@ TEST(B134_a_plain_handle_is_66_bytes_and_the_offset_counts_from_the_segment)
 
 TEST(an_offset_in_a_block_can_be_exported)
 {
-    FOR_EACH_POLICY(i) {
-        struct share_bed bed = share_bed_open("memory:64MiB", policies[i], NULL);
+    FOR_EACH_KIND(i) {
+        struct share_bed bed = OPEN_KIND(i);
         char *a = share_bed_alloc(&bed, 3 * MIB, 'a');
         struct parcel whole = share_bed_export(&bed, a);
         struct parcel inside = share_bed_export(&bed, a + 1000001);
@@ -57,10 +65,59 @@ TEST(an_offset_in_a_block_can_be_exported)
     }
 }
 
+/* Pages: 2 MiB in the small pool, 20 MiB in the large one. */
+TEST(pages_around_a_block_are_shared)
+{
+    struct share_bed bed = share_bed_open("memory:64MiB", ACRE_POLICY_TORCH,
+                                          "expandable_segments:True");
+    char *small = share_bed_alloc(&bed, 4096, 's'), *large = share_bed_alloc(&bed, 39 * MIB, 'l');
+    struct parcel a = share_bed_export(&bed, small), b = share_bed_export(&bed, large);
+    uint64_t bytes;
+    void *base;
+
+    EXPECT_EQ(a.handle[0], 3);
+    EXPECT_EQ(a.handle[1], 'p');
+    REQUIRE_OK(acre_share_open(bed.device, a.handle, a.bytes, &base, &bytes));
+    EXPECT_EQ(bytes, 2 * MIB);
+    EXPECT(share_bed_has(&bed, (char *)base + a.offset, 's', 4096));
+    REQUIRE_OK(acre_share_close(bed.device, base));
+    REQUIRE_OK(acre_share_open(bed.device, b.handle, b.bytes, &base, &bytes));
+    EXPECT_EQ(bytes, 40 * MIB);
+    EXPECT(share_bed_has(&bed, (char *)base + b.offset, 'l', 39 * MIB));
+    share_bed_fill(&bed, (char *)base + b.offset + 30 * MIB, 'm', MIB);
+    EXPECT(share_bed_has(&bed, large + 30 * MIB, 'm', MIB));
+    EXPECT_EQ(bed_usage(&bed.sim).bytes_used, 42 * MIB);
+    REQUIRE_OK(acre_share_close(bed.device, base));
+    REQUIRE_OK(acre_cache_free(bed.cache, small));
+    REQUIRE_OK(acre_cache_free(bed.cache, large));
+    share_bed_settle(&bed, 0);
+    share_bed_close(&bed);
+}
+
+/* W14: pages of a type that is no descriptor are never taken for one. */
+TEST(W14_pages_that_do_not_travel_are_refused_and_released)
+{
+    struct share_bed bed =
+        share_bed_open("memory:64MiB", ACRE_POLICY_TORCH,
+                       "expandable_segments:True,expandable_segments_handle_type:none");
+    char *a = share_bed_alloc(&bed, 4096, 'a');
+    uint8_t handle[66];
+    size_t bytes;
+    uint64_t offset;
+
+    EXPECT_EQ(acre_share_export(bed.cache, a, handle, sizeof handle, &bytes, &offset),
+              ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "descriptor");
+    REQUIRE_OK(acre_cache_free(bed.cache, a));
+    REQUIRE_OK(acre_cache_empty(bed.cache));
+    EXPECT_EQ(bed_usage(&bed.sim).bytes_used, 0);
+    share_bed_close(&bed);
+}
+
 TEST(a_freed_block_that_others_have_open_is_not_used_again)
 {
-    FOR_EACH_POLICY(i) {
-        struct share_bed bed = share_bed_open("memory:64MiB", policies[i], NULL);
+    FOR_EACH_KIND(i) {
+        struct share_bed bed = OPEN_KIND(i);
         char *a = share_bed_alloc(&bed, 3 * MIB, 'a'), *next[8];
         struct parcel parcel = share_bed_export(&bed, a);
         uint64_t bytes;
@@ -82,7 +139,8 @@ TEST(a_freed_block_that_others_have_open_is_not_used_again)
         /* The same bytes are still open here, so that is what one gets; others
          * are told that it is over. */
         uint8_t *bare = parcel.handle + 2;
-        EXPECT_EQ(acre_share_open(bed.device, bare, 64, &again, &bytes), ACRE_ERR_NOT_FOUND);
+        if (parcel.handle[1] == 'c')
+            EXPECT_EQ(acre_share_open(bed.device, bare, 64, &again, &bytes), ACRE_ERR_NOT_FOUND);
         REQUIRE_OK(acre_share_close(bed.device, base));
         for (int j = 0; j < 8; j++)
             REQUIRE_OK(acre_cache_free(bed.cache, next[j]));
@@ -95,8 +153,8 @@ TEST(a_freed_block_that_others_have_open_is_not_used_again)
 
 TEST(a_block_waits_for_streams_and_for_others)
 {
-    FOR_EACH_POLICY(i) {
-        struct share_bed bed = share_bed_open("memory:64MiB", policies[i], NULL);
+    FOR_EACH_KIND(i) {
+        struct share_bed bed = OPEN_KIND(i);
         char *a = share_bed_alloc(&bed, MIB, 'a');
         struct parcel parcel = share_bed_export(&bed, a);
         void *base, *stream;
@@ -118,8 +176,8 @@ TEST(a_block_waits_for_streams_and_for_others)
 
 TEST(a_block_exported_again_after_a_free_has_another_handle)
 {
-    FOR_EACH_POLICY(i) {
-        struct share_bed bed = share_bed_open("memory:64MiB", policies[i], NULL);
+    FOR_EACH_KIND(i) {
+        struct share_bed bed = OPEN_KIND(i);
         char *a = share_bed_alloc(&bed, MIB, 'a');
         struct parcel first = share_bed_export(&bed, a), again = share_bed_export(&bed, a);
         void *base;
@@ -140,8 +198,8 @@ TEST(a_block_exported_again_after_a_free_has_another_handle)
 
 TEST(what_cannot_be_exported_is_refused)
 {
-    FOR_EACH_POLICY(i) {
-        struct share_bed bed = share_bed_open("memory:64MiB", policies[i], NULL);
+    FOR_EACH_KIND(i) {
+        struct share_bed bed = OPEN_KIND(i);
         uint8_t handle[66];
         size_t bytes;
         uint64_t offset, count = 9;
@@ -187,8 +245,8 @@ TEST(a_device_without_ipc_says_so)
 
 TEST(a_cache_ends_with_blocks_open_elsewhere)
 {
-    FOR_EACH_POLICY(i) {
-        struct share_bed bed = share_bed_open("memory:64MiB", policies[i], NULL);
+    FOR_EACH_KIND(i) {
+        struct share_bed bed = OPEN_KIND(i);
         char *a = share_bed_alloc(&bed, MIB, 'a'), *b = share_bed_alloc(&bed, MIB, 'b');
         struct parcel first = share_bed_export(&bed, a), second = share_bed_export(&bed, b);
         void *bases[2];
@@ -216,8 +274,8 @@ static void *free_it(void *arg)
 
 TEST(export_and_free_may_meet)
 {
-    FOR_EACH_POLICY(i) {
-        struct share_bed bed = share_bed_open("memory:64MiB", policies[i], NULL);
+    FOR_EACH_KIND(i) {
+        struct share_bed bed = OPEN_KIND(i);
         for (int j = 0; j < 100; j++) {
             struct parcel parcel;
             void *pair[2] = {bed.cache, NULL};
@@ -233,6 +291,79 @@ TEST(export_and_free_may_meet)
         }
         share_bed_close(&bed);
     }
+}
+
+/* ---- Copies between devices (B135) ------------------------------------------------------ */
+
+struct paths {
+    int plain, peer;
+};
+
+static acre_status note_path(void *arg, enum wrap_entry entry)
+{
+    struct paths *paths = arg;
+
+    paths->plain += entry == WRAP_copy_async;
+    paths->peer += entry == WRAP_copy_peer_async;
+    return ACRE_OK;
+}
+
+/* Copies a byte from one device to the other and tells by which way: 'c' plain, 'p'
+ * between peers. */
+static char path_of(struct paths *paths, acre_device *const devices[2], void *const blocks[2],
+                    bool p2p)
+{
+    *paths = (struct paths){0, 0};
+    REQUIRE_OK(acre_memcpy_async(blocks[1], devices[1], blocks[0], devices[0], 512, NULL, p2p));
+    EXPECT_EQ(acre_device_synchronize(devices[0]), ACRE_OK);
+    EXPECT_EQ(paths->plain + paths->peer, 1);
+    return paths->plain ? 'c' : 'p';
+}
+
+TEST(B135_a_copy_goes_the_right_way)
+{
+    struct sim_bed sim = bed_open("devices:2,memory:256MiB,peers:none");
+    struct wrap_config shape = {.name = "watched", .type = ACRE_DEVICE_PRIVATE,
+                                .flags = ACRE_BACKEND_NULL_STREAM};
+    acre_cache_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_TORCH,
+                                .flags = ACRE_CACHE_NO_ENVIRONMENT};
+    struct paths paths = {0, 0};
+    acre_backend *watched;
+    acre_device *devices[2];
+    acre_cache *caches[2];
+    void *plain[2], *mapped[2], *far[2];
+
+    REQUIRE_OK(wrap_create(sim.backend, &shape, note_path, NULL, &paths, &watched));
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_OK(acre_backend_device(watched, i, &devices[i]));
+        REQUIRE_OK(acre_cache_create(devices[i], &config, &caches[i]));
+        REQUIRE_OK(acre_cache_alloc(caches[i], 512, NULL, &plain[i]));
+        REQUIRE_OK(acre_cache_conf_set(caches[i], "expandable_segments:True"));
+    }
+    far[0] = plain[0];
+    far[1] = plain[1];
+    EXPECT_EQ(path_of(&paths, devices, plain, false), 'c');
+    EXPECT_EQ(path_of(&paths, devices, plain, true), 'c');
+    for (int i = 0; i < 2; i++) { /* it does not matter on which side */
+        REQUIRE_OK(acre_cache_alloc(caches[i], 3 * MIB, NULL, &mapped[i]));
+        far[i] = mapped[i];
+        EXPECT_EQ(path_of(&paths, devices, far, false), 'p');
+        EXPECT_EQ(path_of(&paths, devices, plain, true), 'c');
+        far[i] = plain[i];
+        acre_device *const same[2] = {devices[i], devices[i]};
+        void *const within[2] = {mapped[i], plain[i]};
+        EXPECT_EQ(path_of(&paths, same, within, false), 'c');
+        REQUIRE_OK(acre_cache_free(caches[i], mapped[i]));
+        EXPECT_EQ(path_of(&paths, devices, plain, false), 'p'); /* still there */
+        REQUIRE_OK(acre_cache_empty(caches[i]));
+        EXPECT_EQ(path_of(&paths, devices, plain, false), 'c'); /* gone */
+    }
+    EXPECT_EQ(acre_memcpy_async(plain[1], NULL, plain[0], devices[0], 1, NULL, true),
+              ACRE_ERR_INVALID);
+    for (int i = 0; i < 2; i++)
+        acre_cache_destroy(caches[i]);
+    acre_backend_unregister(watched);
+    bed_close(&sim);
 }
 
 T_MAIN()
