@@ -17,8 +17,9 @@ static const char help[] =
     "out addresses only, and tells how much memory it held and why. A FILE is a trace,\n"
     "plain or gzip, with one event a line: a ID BYTES STREAM, f ID, u ID STREAM, s STREAM,\n"
     "e, # comment. Every file is run with every policy and every conf.\n\n"
-    "  --policy P           acre (default) or torch, which decides exactly as PyTorch does;\n"
-    "                       may be repeated, or a list: torch,acre\n"
+    "  --policy P           acre (default), torch, which decides exactly as PyTorch does, or\n"
+    "                       plan, which places the whole trace ahead; may be repeated, or a\n"
+    "                       list: torch,acre\n"
     "  --conf OPTIONS       options as in PYTORCH_CUDA_ALLOC_CONF; may be repeated\n"
     "  --device-memory SIZE capacity of the device: 80GiB (default), 24G, bytes\n"
     "  --repeat N           replay N times and tell about the last pass as well\n"
@@ -32,6 +33,14 @@ static const char help[] =
 
 #define LIST_MAX 64
 
+static const struct {
+    const char *name;
+    acre_policy policy;
+    bool is_planned;
+} policies[] = {{"torch", ACRE_POLICY_TORCH, false}, {"acre", ACRE_POLICY_ACRE, false},
+                {"plan", ACRE_POLICY_ACRE, true}};
+#define POLICIES (sizeof policies / sizeof *policies)
+
 struct list_of {
     const char *items[LIST_MAX];
     int count;
@@ -39,7 +48,7 @@ struct list_of {
 
 struct request {
     struct list_of files, confs;
-    acre_policy policies[LIST_MAX];
+    int policies[LIST_MAX]; /* indices of the table above */
     int policy_count;
     uint64_t device_bytes, repeat, streams;
     bool json, min_capacity, help;
@@ -47,19 +56,10 @@ struct request {
 
 struct run {
     const char *file, *conf;
-    acre_policy policy;
+    int policy;
     acre_replay_result result;
 };
 
-static const struct {
-    const char *name;
-    acre_policy policy;
-} policies[] = {{"torch", ACRE_POLICY_TORCH}, {"acre", ACRE_POLICY_ACRE}};
-
-static const char *policy_name(acre_policy policy)
-{
-    return policy == ACRE_POLICY_TORCH ? "torch" : "acre";
-}
 
 /* ---- What is asked for ------------------------------------------------------------ */
 
@@ -77,15 +77,16 @@ static void add_policies(struct options *options, struct request *request, const
 {
     while (!options->is_bad) {
         size_t length = strcspn(text, ","), found = 0;
-        while (found < 2 && (strlen(policies[found].name) != length ||
-                             strncmp(policies[found].name, text, length) != 0))
+        while (found < POLICIES && (strlen(policies[found].name) != length ||
+                                    strncmp(policies[found].name, text, length) != 0))
             found++;
-        if (found == 2 || request->policy_count == LIST_MAX) {
-            fprintf(stderr, "acre replay: --policy %s: the policies are torch and acre\n", text);
+        if (found == POLICIES || request->policy_count == LIST_MAX) {
+            fprintf(stderr, "acre replay: --policy %s: the policies are torch, acre and plan\n",
+                    text);
             options->is_bad = true;
             return;
         }
-        request->policies[request->policy_count++] = policies[found].policy;
+        request->policies[request->policy_count++] = (int)found;
         if (!text[length])
             return;
         text += length + 1;
@@ -123,7 +124,7 @@ static bool read_request(int argc, char **argv, struct request *request)
         options.is_bad = true;
     }
     if (request->policy_count == 0)
-        request->policies[request->policy_count++] = ACRE_POLICY_ACRE;
+        request->policies[request->policy_count++] = 1; /* acre */
     if (request->confs.count == 0)
         request->confs.items[request->confs.count++] = "";
     return !options.is_bad;
@@ -139,15 +140,18 @@ static int run_count(const struct request *request)
 static bool run_one(const struct request *request, struct run *run, struct progress *progress)
 {
     acre_replay_config config = {.struct_size = sizeof config,
-                                 .policy = run->policy,
+                                 .policy = policies[run->policy].policy,
                                  .conf = run->conf,
                                  .device_bytes = request->device_bytes,
                                  .repeat = (uint32_t)request->repeat,
                                  .streams = (uint32_t)request->streams,
-                                 .flags = request->min_capacity ? ACRE_REPLAY_MIN_CAPACITY : 0,
                                  .progress = progress_tell,
                                  .progress_arg = progress};
 
+    if (request->min_capacity)
+        config.flags |= ACRE_REPLAY_MIN_CAPACITY;
+    if (policies[run->policy].is_planned)
+        config.flags |= ACRE_REPLAY_PLAN;
     run->result.struct_size = sizeof run->result;
     acre_status status = acre_replay(run->file, &config, &run->result);
     if (status == ACRE_OK)
@@ -184,7 +188,7 @@ static bool run_all(const struct request *request, struct run *runs)
 
 /* ---- Telling --------------------------------------------------------------------------- */
 
-static void print_pass_json(const acre_replay_pass *pass)
+static void print_pass_json(const acre_replay_pass *pass, bool is_planned)
 {
     printf("\"events\": %llu, \"allocs\": %llu, \"frees\": %llu, \"bytes_requested_peak\": %llu, "
            "\"bytes_allocated_peak\": %llu, \"bytes_reserved_peak\": %llu, \"waste_ppm\": %lld, "
@@ -200,6 +204,8 @@ static void print_pass_json(const acre_replay_pass *pass)
            (unsigned long long)pass->maps, (unsigned long long)pass->unmaps,
            (unsigned long long)pass->retries, (unsigned long long)pass->ooms,
            (long long)pass->first_oom_event, pass->ns_per_event);
+    if (is_planned)
+        printf(", \"departures\": %llu", (unsigned long long)pass->departures);
 }
 
 static void print_json(const struct request *request, const struct run *runs)
@@ -209,11 +215,11 @@ static void print_json(const struct request *request, const struct run *runs)
         const acre_replay_result *result = &runs[i].result;
         fputs(i ? ",\n  {\"file\": " : "\n  {\"file\": ", stdout);
         print_json_string(stdout, runs[i].file);
-        printf(", \"policy\": \"%s\", \"conf\": ", policy_name(runs[i].policy));
+        printf(", \"policy\": \"%s\", \"conf\": ", policies[runs[i].policy].name);
         print_json_string(stdout, runs[i].conf);
         printf(", \"device\": 0, \"device_bytes\": %llu,\n   ",
                (unsigned long long)result->device_bytes);
-        print_pass_json(&result->first);
+        print_pass_json(&result->first, policies[runs[i].policy].is_planned);
         if (request->min_capacity && result->min_capacity_bytes)
             printf(",\n   \"min_capacity_bytes\": %llu",
                    (unsigned long long)result->min_capacity_bytes);
@@ -221,7 +227,7 @@ static void print_json(const struct request *request, const struct run *runs)
             fputs(",\n   \"min_capacity_bytes\": null", stdout);
         if (result->has_warm) {
             fputs(",\n   \"warm\": {", stdout);
-            print_pass_json(&result->warm);
+            print_pass_json(&result->warm, policies[runs[i].policy].is_planned);
             putchar('}');
         }
         putchar('}');
@@ -242,7 +248,7 @@ static void add_row(struct table *table, const struct request *request, const st
     const acre_replay_pass *pass = is_warm ? &run->result.warm : &run->result.first;
 
     table_cell(table, "%s", file_name(run->file));
-    table_cell(table, "%s", policy_name(run->policy));
+    table_cell(table, "%s", policies[run->policy].name);
     table_cell(table, "%s", *run->conf ? run->conf : "-");
     if (request->repeat > 1)
         table_cell(table, "%s", is_warm ? "last" : "first");

@@ -13,6 +13,7 @@
 #include <acre/device.h>
 #include <acre/generator.h>
 #include <acre/plan.h>
+#include <acre/planner.h>
 #include <acre/pool.h>
 #include <acre/share.h>
 #include <acre/sim.h>

@@ -98,6 +98,9 @@ typedef void (*acre_progress_fn)(void *arg, double done);
 typedef enum acre_replay_flag {
     /** Also search the smallest capacity that replays without failing. */
     ACRE_REPLAY_MIN_CAPACITY = 1u << 0,
+    /** Place the whole trace ahead and replay through an acre_planner that follows it;
+     *  policy and conf are those of the cache beneath. The trace is read twice. */
+    ACRE_REPLAY_PLAN = 1u << 1,
 } acre_replay_flag;
 
 /** Capacity of the replay device by default: 80 GiB. */
@@ -140,6 +143,8 @@ typedef struct acre_replay_pass {
     int64_t first_oom_event;       /**< Number of the first, from 0; -1: none.           */
     int64_t waste_ppm;             /**< (reserved - requested) / requested peak, in parts
                                         per million.                                     */
+    uint64_t departures;           /**< With ACRE_REPLAY_PLAN: allocations that did not
+                                        follow the plan.                                 */
     double ns_per_event;           /**< Wall time of the calls alone.                    */
 } acre_replay_pass;
 

@@ -11,6 +11,7 @@ enum lock_rank {
     RANK_REGISTRY,     /* backends, current allocators              */
     RANK_OPENED,       /* memory of other processes that is open    */
     RANK_GROUP,        /* one per symmetric-memory group            */
+    RANK_PLAN,         /* one per planner                           */
     RANK_THREADS,      /* threads that keep free blocks             */
     RANK_CACHE,        /* one per cache                             */
     RANK_SERVICE,      /* starting and ending the service of sharing */

@@ -109,6 +109,9 @@ static acre_status feed_other(struct run *run, const acre_trace_event *event)
 
     switch (event->kind) {
     case ACRE_TRACE_USE:
+        if (target->planner)
+            return acre_planner_record_stream(target->planner, run->pointers[event->slot],
+                                              target->streams[event->stream]);
         return acre_cache_record_stream(target->cache, run->pointers[event->slot],
                                         target->streams[event->stream]);
     case ACRE_TRACE_SYNC:
@@ -154,6 +157,37 @@ static acre_status feed_chunk(struct run *run, struct pass *pass,
     return ACRE_OK;
 }
 
+/* The measured loop with a planner. */
+static acre_status feed_chunk_planned(struct run *run, struct pass *pass,
+                                      const acre_trace_event *events, size_t count)
+{
+    acre_planner *planner = run->target.planner;
+    void **pointers = run->pointers, **streams = run->target.streams;
+    acre_status status = ACRE_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        const acre_trace_event *event = &events[i];
+        void **pointer = &pointers[event->slot];
+        if (event->kind == ACRE_TRACE_ALLOC) {
+            status = acre_planner_alloc(planner, event->bytes, streams[event->stream], pointer);
+            if (UNLIKELY(status != ACRE_OK)) {
+                *pointer = NULL;
+                pass->failed[pass->failed_count++] = (uint32_t)i;
+                if (!is_out_of_memory(status) || pass->stops_at_failure)
+                    return status;
+            }
+            continue;
+        }
+        status = event->kind == ACRE_TRACE_FREE ? acre_planner_free(planner, *pointer)
+                                                : feed_other(run, event);
+        if (event->kind == ACRE_TRACE_FREE)
+            *pointer = NULL;
+        if (UNLIKELY(status != ACRE_OK))
+            return status;
+    }
+    return ACRE_OK;
+}
+
 /* Counts what the chunk did, in order. */
 static void account_chunk(struct run *run, struct pass *pass, const acre_trace_event *events,
                           size_t count)
@@ -187,6 +221,7 @@ static void account_chunk(struct run *run, struct pass *pass, const acre_trace_e
 /* Levels and totals of the cache and its device. */
 struct reading {
     acre_cache_stats stats;
+    acre_planner_stats plan;  /* all 0 without a planner */
     uint64_t maps, unmaps;
     uint64_t segments; /* of expandable ones, runs of pages */
 };
@@ -206,13 +241,31 @@ static acre_status count_segments(acre_cache *cache, uint64_t *out)
 static acre_status take_reading(struct run *run, struct reading *out)
 {
     out->stats = (acre_cache_stats){.struct_size = sizeof out->stats};
+    out->plan = (acre_planner_stats){.struct_size = sizeof out->plan};
     acre_status status = acre_cache_stats_get(run->target.cache, &out->stats);
 
+    if (status == ACRE_OK && run->target.planner)
+        status = acre_planner_stats_get(run->target.planner, &out->plan);
     if (status == ACRE_OK)
         status = target_page_calls(&run->target, &out->maps, &out->unmaps);
     if (status == ACRE_OK)
         status = count_segments(run->target.cache, &out->segments);
     return status;
+}
+
+/* Adds what the planner held besides the cache. */
+static void add_plan(acre_replay_pass *result, const struct reading *before,
+                     const struct reading *after)
+{
+    const acre_planner_stats *plan = &after->plan;
+
+    if (!plan->plans)
+        return;
+    result->bytes_allocated_peak = (uint64_t)plan->allocated_bytes.peak;
+    result->bytes_reserved_peak = (uint64_t)plan->reserved_bytes.peak;
+    result->segments_peak++;
+    result->segments++;
+    result->departures = plan->departures - before->plan.departures;
 }
 
 static void fill_result(acre_replay_pass *result, const struct reading *before,
@@ -231,6 +284,7 @@ static void fill_result(acre_replay_pass *result, const struct reading *before,
     result->maps = after->maps - before->maps;
     result->unmaps = after->unmaps - before->unmaps;
     result->retries = (uint64_t)(to->num_alloc_retries - from->num_alloc_retries);
+    add_plan(result, before, after);
     if (result->bytes_requested_peak)
         result->waste_ppm = (int64_t)(((double)result->bytes_reserved_peak -
                                        (double)result->bytes_requested_peak) * 1e6 /
@@ -251,7 +305,8 @@ static acre_status run_events(struct run *run, struct pass *pass)
             return status;
         pass->failed_count = 0;
         uint64_t start = now_ns();
-        status = feed_chunk(run, pass, events, count);
+        status = run->target.planner ? feed_chunk_planned(run, pass, events, count)
+                                     : feed_chunk(run, pass, events, count);
         pass->ns += now_ns() - start;
         if (status != ACRE_OK && (pass->stops_at_failure || !is_out_of_memory(status)))
             return status;
@@ -266,7 +321,9 @@ static acre_status free_live(struct run *run)
     acre_status status = ACRE_OK;
 
     for (uint64_t i = 0; i < run->slot_capacity && status == ACRE_OK; i++) {
-        status = acre_cache_free(run->target.cache, run->pointers[i]);
+        status = run->target.planner
+                     ? acre_planner_free(run->target.planner, run->pointers[i])
+                     : acre_cache_free(run->target.cache, run->pointers[i]);
         run->pointers[i] = NULL;
     }
     return status;
@@ -282,7 +339,10 @@ static acre_status run_pass(struct run *run, bool stops_at_failure, acre_replay_
     *result = (acre_replay_pass){.first_oom_event = -1};
     pass->result = result;
     pass->stops_at_failure = stops_at_failure;
-    acre_cache_stats_reset_peak(run->target.cache);
+    if (run->target.planner)
+        acre_planner_stats_reset_peak(run->target.planner);
+    else
+        acre_cache_stats_reset_peak(run->target.cache);
     acre_status status = feed_rewind(run->feed);
     if (status == ACRE_OK)
         status = take_reading(run, &before);
@@ -299,13 +359,26 @@ static acre_status run_pass(struct run *run, bool stops_at_failure, acre_replay_
     return status;
 }
 
+/* Makes a device and what is on it. */
+static acre_status open_target(struct run *run, uint64_t device_bytes)
+{
+    acre_status status = target_init(&run->target, run->config->policy, run->config->conf,
+                                     device_bytes);
+
+    if (status != ACRE_OK || !(run->config->flags & ACRE_REPLAY_PLAN))
+        return status;
+    status = target_plan(&run->target, run->feed);
+    if (status != ACRE_OK)
+        target_fini(&run->target);
+    return status;
+}
+
 /* ---- Smallest capacity ---------------------------------------------------------------- */
 
 static acre_status fits(struct run *run, uint64_t capacity_mib, bool *out)
 {
     acre_replay_pass unused;
-    acre_status status = target_init(&run->target, run->config->policy, run->config->conf,
-                                     capacity_mib * MIB);
+    acre_status status = open_target(run, capacity_mib * MIB);
 
     if (status != ACRE_OK)
         return status;
@@ -365,8 +438,7 @@ static acre_status search_capacity(struct run *run, const acre_replay_pass *firs
 static acre_status run_all(struct run *run, uint64_t device_bytes, acre_replay_result *result)
 {
     uint32_t repeat = run->config->repeat ? run->config->repeat : 1;
-    acre_status status = target_init(&run->target, run->config->policy, run->config->conf,
-                                     device_bytes);
+    acre_status status = open_target(run, device_bytes);
 
     if (status != ACRE_OK)
         return status;

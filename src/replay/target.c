@@ -28,12 +28,63 @@ acre_status target_init(struct target *target, acre_policy policy, const char *c
 
 void target_fini(struct target *target)
 {
+    acre_planner_destroy(target->planner);
     acre_cache_destroy(target->cache);
     for (uint32_t i = 1; i < target->stream_count; i++)
         acre_stream_native_destroy(target->device, target->streams[i]);
     heap_free(target->streams);
     acre_backend_unregister(target->backend);
     memset(target, 0, sizeof *target);
+}
+
+/* Copies all events of the feed into one array, which the caller frees. */
+static acre_status collect(struct target *target, struct feed *feed, acre_trace_event **out,
+                           size_t *out_count)
+{
+    acre_trace_event *all = NULL;
+    size_t total = 0, capacity = 0, count;
+    acre_status status;
+
+    for (;;) {
+        const acre_trace_event *events;
+        status = feed_next(feed, &events, &count);
+        if (status != ACRE_OK || count == 0)
+            break;
+        if (total + count > capacity) {
+            capacity = 2 * (total + count);
+            acre_trace_event *bigger = heap_realloc(all, capacity * sizeof *bigger);
+            status = bigger ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+            all = bigger ? bigger : all;
+        }
+        for (size_t i = 0; i < count && status == ACRE_OK; i++) {
+            if (events[i].stream != ACRE_TRACE_ALL_STREAMS)
+                status = target_need_stream(target, events[i].stream);
+            all[total++] = events[i];
+        }
+        if (status != ACRE_OK)
+            break;
+    }
+    *out = all;
+    *out_count = total;
+    return status;
+}
+
+acre_status target_plan(struct target *target, struct feed *feed)
+{
+    acre_planner_config config = {.struct_size = sizeof config, .flags = ACRE_PLANNER_KEEP};
+    acre_trace_event *events = NULL;
+    size_t count = 0;
+    acre_status status = acre_planner_create(target->cache, &config, &target->planner);
+
+    if (status == ACRE_OK)
+        status = feed_rewind(feed);
+    if (status == ACRE_OK)
+        status = collect(target, feed, &events, &count);
+    if (status == ACRE_OK && count > 0)
+        status = acre_planner_learn(target->planner, events, count, target->streams,
+                                    target->stream_count);
+    heap_free(events);
+    return status == ACRE_ERR_DEVICE_MEMORY ? ACRE_OK : status;
 }
 
 acre_status target_need_stream(struct target *target, uint32_t number)

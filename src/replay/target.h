@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What a trace is fed to: a simulated device that hands out addresses only, a
- * cache on it, and its streams by number. Nothing of it is seen by others: the
- * device belongs to a backend of its own. */
+ * cache on it, perhaps a planner in front of it, and its streams by number. Nothing of
+ * it is seen by others: the device belongs to a backend of its own. */
 #ifndef SRC_REPLAY_TARGET_H
 #define SRC_REPLAY_TARGET_H
 
+#include "replay/feed.h"
+
+#include <acre/planner.h>
 #include <acre/sim.h>
 #include <acre/trace.h>
 
@@ -12,6 +15,7 @@ struct target {
     acre_backend *backend;
     acre_device *device;
     acre_cache *cache;
+    acre_planner *planner; /* NULL without a plan                            */
     void **streams;        /* native ones; number 0 is NULL, the default one */
     uint32_t stream_count; /* streams below it exist                         */
 };
@@ -20,6 +24,10 @@ struct target {
 acre_status target_init(struct target *target, acre_policy policy, const char *conf,
                         uint64_t device_bytes);
 void target_fini(struct target *target); /* a zeroed one is fine */
+
+/* Reads all of the feed and makes a plan of it. Without room for the arena the cache
+ * serves everything. Errors: those of reading, ACRE_ERR_HOST_MEMORY. */
+acre_status target_plan(struct target *target, struct feed *feed);
 
 /* Makes the streams up to this number. Errors: ACRE_ERR_HOST_MEMORY, and those
  * of the device. */

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans from recorded events, and whole traces. */
+#include "tests/support/planner_ground.h"
+
+/* ---- Learning --------------------------------------------------------------------------- */
+
+TEST(a_recorded_sequence_is_followed_from_its_first_event)
+{
+    const acre_trace_event events[] = {
+        {.kind = ACRE_TRACE_ALLOC, .bytes = 1000, .slot = 0},
+        {.kind = ACRE_TRACE_ALLOC, .bytes = 2000, .slot = 1},
+        {.kind = ACRE_TRACE_FREE, .slot = 0},
+        {.kind = ACRE_TRACE_SYNC, .stream = ACRE_TRACE_ALL_STREAMS},
+        {.kind = ACRE_TRACE_ALLOC, .bytes = 900, .slot = 0},
+    };
+    acre_planner_config config = {.struct_size = sizeof config, .flags = ACRE_PLANNER_KEEP};
+
+    open_ground(&config, 0, true);
+    REQUIRE_OK(acre_planner_learn(ground.planner, events, 5, NULL, 0));
+    for (int round = 0; round < 3; round++) {
+        char *first = take(0, 1000);
+        take(1, 2000);
+        give(0);
+        EXPECT_PTR_EQ(take(2, 900), first);
+        give(1);
+        give(2);
+    }
+    EXPECT_EQ(stats().departures, 0);
+    EXPECT_EQ(stats().arena_bytes, 1024 + 2048);
+    take(0, 1000);
+    EXPECT_EQ(acre_planner_learn(ground.planner, events, 5, NULL, 0), ACRE_ERR_STATE);
+    give(0);
+    REQUIRE_OK(acre_planner_learn(ground.planner, events, 5, NULL, 0));
+    EXPECT_EQ(acre_planner_learn(ground.planner, events + 2, 1, NULL, 0), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_planner_learn(ground.planner, events + 3, 1, NULL, 0), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_planner_learn(ground.planner, NULL, 1, NULL, 0), ACRE_ERR_INVALID);
+    close_ground();
+}
+
+/* Feeds a trace to a planner that does not know it. */
+static void feed_file(const char *path, uint64_t *out_allocs)
+{
+    acre_trace_event events[256];
+    acre_trace *trace;
+    size_t count = 1;
+    void *streams[2] = {NULL, NULL};
+    void **pointers = calloc(100000, sizeof *pointers);
+
+    REQUIRE_OK(acre_stream_native_create(ground.device, 0, 0, &streams[1]));
+    REQUIRE_OK(acre_trace_open(path, &trace));
+    *out_allocs = 0;
+    while (count > 0) {
+        REQUIRE_OK(acre_trace_read(trace, events, 256, &count));
+        for (size_t i = 0; i < count; i++) {
+            void **pointer = &pointers[events[i].slot];
+            *out_allocs += events[i].kind == ACRE_TRACE_ALLOC;
+            if (events[i].kind == ACRE_TRACE_ALLOC)
+                REQUIRE_OK(acre_planner_alloc(ground.planner, events[i].bytes,
+                                              streams[events[i].stream % 2], pointer));
+            else if (events[i].kind == ACRE_TRACE_FREE)
+                REQUIRE_OK(acre_planner_free(ground.planner, *pointer));
+        }
+    }
+    acre_trace_close(trace);
+    free(pointers);
+}
+
+/* Iterations of these repeat but for a smaller last batch or sampling in between. */
+TEST(repeating_traces_are_followed_without_having_been_seen)
+{
+    static const char *const names[] = {"traces/public/resnet50_sgd.trace.gz",
+                                        "traces/public/unet_ddpm.trace.gz"};
+
+    for (int n = 0; n < 2; n++) {
+        const char *path = t_shared(names[n]);
+        uint64_t allocs;
+        if (!path)
+            T_SKIP("%s is not at hand", names[n]);
+        open_ground(NULL, (uint64_t)80 << 30, true);
+        feed_file(path, &allocs);
+        acre_planner_stats now = stats();
+        printf("%s: %llu plans, %llu dropped, %llu rounds, %llu of %llu depart, arena %+.3f %%\n",
+               names[n], (unsigned long long)now.plans, (unsigned long long)now.drops,
+               (unsigned long long)now.rounds, (unsigned long long)now.departures,
+               (unsigned long long)allocs,
+               100.0 * ((double)now.arena_bytes - (double)now.lower_bound) /
+                   (double)(now.lower_bound + 1));
+        EXPECT_GE(now.rounds, 6);
+        EXPECT_LE(now.departures, allocs / 8);
+        EXPECT_LE(now.arena_bytes, now.lower_bound + now.lower_bound / 1000);
+        close_ground();
+    }
+}
+
+TEST(whole_traces_placed_ahead_waste_next_to_nothing)
+{
+    static const char *const names[] = {
+        "fasterrcnn_varsize", "gpt12_varlen_adam", "gpt12_varlen_ckpt", "kvcache_serving",
+        "lstm_lm_tbptt",      "resnet50_sgd",      "unet_ddpm"};
+
+    for (int n = 0; n < 7; n++) {
+        acre_replay_config config = {.struct_size = sizeof config, .repeat = 2,
+                                     .flags = ACRE_REPLAY_PLAN};
+        acre_replay_result result = {.struct_size = sizeof result};
+        char name[100];
+        snprintf(name, sizeof name, "traces/public/%s.trace.gz", names[n]);
+        const char *path = t_shared(name);
+        if (!path)
+            T_SKIP("%s is not at hand", name);
+        REQUIRE_OK(acre_replay(path, &config, &result));
+        EXPECT_LE(result.first.waste_ppm, 2000);
+        EXPECT_LE(result.warm.waste_ppm, 2000);
+        EXPECT_EQ(result.first.departures + result.warm.departures, 0);
+        EXPECT_EQ(result.first.ooms, 0);
+    }
+}
+
+T_MAIN()
