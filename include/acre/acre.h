@@ -18,6 +18,7 @@
 #include <acre/share.h>
 #include <acre/sim.h>
 #include <acre/store.h>
+#include <acre/symm.h>
 #include <acre/trace.h>
 #include <acre/view.h>
 

@@ -12,6 +12,7 @@ static struct t_case *first, **last = &first;
 static jmp_buf leave;
 static int failures;      /* of the running test */
 static int skipped;       /* the running test was */
+static int is_child;      /* made by t_start: there is no test to leave */
 static uint64_t seed;
 
 void t_register(struct t_case *test)
@@ -34,6 +35,8 @@ void t_fail(const char *file, int line, const char *format, ...)
 
 void t_leave(void)
 {
+    if (is_child)
+        _exit(1);
     longjmp(leave, 1);
 }
 
@@ -134,20 +137,31 @@ int t_map_count(void)
     return count;
 }
 
-int t_child(void (*fn)(void *), void *arg)
+pid_t t_start(void (*fn)(void *), void *arg)
 {
-    int status = 0;
-    pid_t pid;
-
     fflush(NULL);
-    pid = fork();
+    pid_t pid = fork();
+
     if (pid == 0) {
+        is_child = 1;
         fn(arg);
         _exit(failures ? 1 : 0);
     }
+    return pid;
+}
+
+int t_join(pid_t pid)
+{
+    int status = 0;
+
     while (pid > 0 && waitpid(pid, &status, 0) < 0)
         ;
     return pid > 0 ? status : -1;
+}
+
+int t_child(void (*fn)(void *), void *arg)
+{
+    return t_join(t_start(fn, arg));
 }
 
 struct faulting {

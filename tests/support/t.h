@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +51,10 @@ const char *t_shared(const char *name);
 int t_fd_count(void);
 int t_map_count(void);
 int t_thread_count(void);
+/* Starts fn in a child process, where a failed REQUIRE ends the process; waits for one and
+ * returns its wait status. */
+pid_t t_start(void (*fn)(void *), void *arg);
+int t_join(pid_t pid);
 /* Runs fn in a child process; returns its wait status. */
 int t_child(void (*fn)(void *), void *arg);
 /* Whether fn dies by a memory fault when run in a child. */

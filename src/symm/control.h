@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* The control page of a rank in a team: what collectives and barriers need besides the pad.
+ *
+ * A memory file of its own, so that user channels and collectives never meet, and device
+ * memory need not be touched by the host. One cache line per subject:
+ *
+ *     0     sleepers   how many sleep on words of this rank's pad or page; who changes such
+ *                      a word wakes them when this is not 0
+ *     64    sequence   steps of collectives that this rank has finished
+ *     4096  barriers   of rank 0: one per channel, generation << 32 | ranks that came
+ *     stage            two buffers of STAGE_BYTES for small operations
+ */
+#ifndef SRC_SYMM_CONTROL_H
+#define SRC_SYMM_CONTROL_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STAGE_BYTES 8192u
+#define BARRIER_RANKS_MAX 32 /* larger worlds meet pair by pair */
+
+struct control {
+    _Alignas(64) _Atomic uint32_t sleepers;
+    _Alignas(64) _Atomic uint32_t sequence;
+    _Alignas(4096) _Atomic uint64_t barriers[];
+};
+
+static inline size_t control_stage_offset(uint32_t channels)
+{
+    return (4096 + 8 * (size_t)channels + 4095) / 4096 * 4096;
+}
+
+static inline size_t control_bytes(uint32_t channels)
+{
+    return control_stage_offset(channels) + 2 * STAGE_BYTES;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* A piece of memory that several processes map: their own, or one that came as a descriptor.
+ *
+ * On the host it is a memory file that cannot shrink; on a device, virtual memory that is
+ * shareable. Counted; the last put unmaps it, addresses included.
+ */
+#ifndef SRC_SYMM_MEMORY_H
+#define SRC_SYMM_MEMORY_H
+
+#include <acre/device.h>
+
+#include <stdatomic.h>
+
+struct memory {
+    _Atomic unsigned refs;
+    acre_device *device; /* NULL: host                                          */
+    char *base;          /* device memory: its address there                    */
+    size_t bytes;        /* a multiple of the granularity                       */
+    int fd;              /* own host memory; else -1                            */
+    void *handle;        /* device memory                                       */
+};
+
+/* What sizes are rounded up to. device NULL: the system's page. */
+acre_status memory_granularity(acre_device *device, size_t *out);
+/* New zeroed memory of whole granules. */
+acre_status memory_create(acre_device *device, size_t bytes, struct memory **out);
+/* A new descriptor of own memory, to be closed by the caller. */
+acre_status memory_export(struct memory *memory, int *out_fd);
+/* Maps what another process exported, after checking type, size and seals. The descriptor
+ * stays the caller's. Errors: ACRE_ERR_REJECTED (not what it should be). */
+acre_status memory_import(acre_device *device, int fd, size_t bytes, struct memory **out);
+void memory_get(struct memory *memory);
+void memory_put(struct memory *memory); /* NULL is fine */
+
+#endif

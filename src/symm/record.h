@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* What ranks tell each other at a rendezvous, as a value and as bytes.
+ *
+ * One message on a private channel; all numbers little endian. A CARD carries the two
+ * descriptors of a block, a VERDICT says whether its sender could use everybody's.
+ */
+#ifndef SRC_SYMM_RECORD_H
+#define SRC_SYMM_RECORD_H
+
+#include <acre/symm.h>
+
+#define RECORD_BYTES 400u
+#define RECORD_TEXT 280u
+
+enum record_type { RECORD_HELLO = 1, RECORD_CARD = 2, RECORD_VERDICT = 3 };
+enum record_kind { KIND_NONE = 0, KIND_HOST = 1, KIND_DEVICE = 2 };
+
+struct record {
+    enum record_type type;
+    uint32_t rank;          /* of the sender                                     */
+    uint64_t epoch;         /* rendezvous of the group so far                    */
+    uint64_t token;         /* of the group, the same on all ranks once joined   */
+    acre_status status;     /* of a verdict, or a card of who failed before      */
+    enum record_kind kind;  /* what the block is made of; NONE: only a barrier   */
+    uint32_t flags;         /* ACRE_GROUP_*                                      */
+    int32_t device_type, device_index;
+    int32_t clique;         /* -1: none                                          */
+    uint64_t block_bytes, buffer_bytes, pad_offset, pad_bytes, control_bytes;
+    char text[RECORD_TEXT]; /* why it failed; zero-terminated                    */
+};
+
+void record_encode(const struct record *record, uint8_t out[RECORD_BYTES]);
+/* Errors: ACRE_ERR_FORMAT (not a record, or numbers no rank would send). */
+acre_status record_decode(const uint8_t *data, size_t bytes, struct record *out);
+
+/* Whether the cards of all ranks go together; every rank comes to the same answer.
+ * Errors: ACRE_ERR_INVALID names ranks and values, or a failed card's own status. */
+acre_status record_check(const struct record *cards, int count);
+
+#endif

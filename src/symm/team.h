@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* One block and one group after their rendezvous: everybody's memory, mapped here.
+ *
+ * Counted by the block that caches it and by handles. The last put unmaps everything.
+ */
+#ifndef SRC_SYMM_TEAM_H
+#define SRC_SYMM_TEAM_H
+
+#include "symm/control.h"
+#include "symm/group.h"
+#include "symm/memory.h"
+
+/* Extents of a block; see acre/symm.h. */
+struct layout {
+    size_t buffer_bytes, pad_offset, pad_bytes, block_bytes;
+};
+
+struct team {
+    struct list link;          /* in block->teams; under the lock of blocks           */
+    _Atomic unsigned refs;
+    acre_group *group;         /* with a reference                                    */
+    int rank, count;
+    struct layout layout;
+    acre_device *device;       /* NULL: host                                          */
+    bool has_multicast;
+    uint32_t channels;
+    unsigned spin_count;       /* looks at a word before the processor is given away  */
+    struct memory **memories;  /* by rank                                             */
+    struct memory **controls;  /* by rank; host memory                                */
+    _Atomic bool is_broken;    /* a collective failed half way                        */
+    uint32_t sequence;         /* steps of collectives begun; the users' order        */
+    struct lock lock;          /* RANK_THREADS: one collective at a time              */
+};
+
+/* Meets the others around memory; the lock of the group is held. */
+acre_status team_create_locked(acre_group *group, struct memory *memory,
+                               const struct layout *layout, struct team **out);
+void team_get(struct team *team);
+void team_put(struct team *team); /* NULL is fine */
+
+static inline struct control *team_control(const struct team *team, int rank)
+{
+    return (struct control *)(void *)team->controls[rank]->base;
+}
+
+static inline char *team_stage(const struct team *team, int rank, unsigned which)
+{
+    return team->controls[rank]->base + control_stage_offset(team->channels) +
+           which * STAGE_BYTES;
+}
+
+#endif

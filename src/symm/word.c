@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting for words; see word.h. */
+#include "symm/word.h"
+
+#include "symm/deadline.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define YIELD_COUNT 60             /* times the processor is given away before sleeping */
+#define SLICE_NS (50 * NS_PER_MS)  /* of sleep between looks at who has died            */
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t ns)
+{
+    struct timespec time = {ns / 1000000000, (long)(ns % 1000000000)};
+
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, &time, NULL, 0);
+}
+
+void word_wake_sleepers(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static bool has_changed(struct spot spot, uint32_t seen)
+{
+    return atomic_load_explicit(spot.word, memory_order_acquire) != seen;
+}
+
+/* Sleeps until the word changes, the other dies, or time is up. */
+static acre_status sleep_on(const struct team *team, struct spot spot, uint32_t seen, int peer,
+                            int64_t deadline)
+{
+    for (;;) {
+        int64_t left = deadline_left_ns(deadline);
+        atomic_fetch_add(&spot.owner->sleepers, 1);
+        if (atomic_load(spot.word) == seen && left > 0)
+            futex_wait(spot.word, seen, left < SLICE_NS ? left : SLICE_NS);
+        atomic_fetch_sub(&spot.owner->sleepers, 1);
+        if (has_changed(spot, seen))
+            return ACRE_OK;
+        bool is_dead = peer >= 0 && link_is_dead(team->group->peers, peer);
+        if (has_changed(spot, seen))
+            return ACRE_OK; /* the last thing it did */
+        if (is_dead)
+            return ACRE_ERR_PEER;
+        if (left == 0)
+            return ACRE_ERR_TIMEOUT;
+    }
+}
+
+acre_status word_await(const struct team *team, struct spot spot, uint32_t seen, int peer,
+                       int64_t deadline)
+{
+    for (unsigned i = 0; i < team->spin_count; i++) {
+        if (has_changed(spot, seen))
+            return ACRE_OK;
+        word_pause();
+    }
+    for (int i = 0; i < YIELD_COUNT; i++) {
+        if (has_changed(spot, seen))
+            return ACRE_OK;
+        sched_yield();
+    }
+    return sleep_on(team, spot, seen, peer, deadline);
+}
+
+bool word_try(struct spot spot, uint32_t from, uint32_t to)
+{
+    uint32_t expected = from;
+
+    if (!atomic_compare_exchange_strong(spot.word, &expected, to))
+        return false;
+    word_wake(spot);
+    return true;
+}
+
+acre_status word_exchange(const struct team *team, struct spot spot, uint32_t from, uint32_t to,
+                          int peer, int64_t deadline)
+{
+    acre_status status = ACRE_OK;
+
+    while (status == ACRE_OK) {
+        uint32_t seen = atomic_load_explicit(spot.word, memory_order_relaxed);
+        if (seen == from) {
+            if (word_try(spot, from, to))
+                return ACRE_OK;
+            continue;
+        }
+        status = word_await(team, spot, seen, peer, deadline);
+    }
+    return status;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Running work directly, on a stream, or both. */
+#include "symm/work.h"
+
+#include "base/heap.h"
+#include "base/status.h"
+#include "symm/deadline.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Result of work that a caller waits for. */
+struct outcome {
+    acre_status status;
+    char text[512];
+};
+
+static acre_status body_run(struct work *work)
+{
+    work->deadline = deadline_in_ms(work->timeout_ms);
+    return work->body(work);
+}
+
+/* On a stream: the result goes to who waits, or stays with the handle. */
+static void body_run_on_stream(struct work *work)
+{
+    struct outcome *outcome = work->outcome;
+    acre_symm *symm = work->symm;
+    acre_status status = body_run(work);
+    int none = ACRE_OK;
+
+    if (outcome) {
+        outcome->status = status;
+        if (status != ACRE_OK)
+            snprintf(outcome->text, sizeof outcome->text, "%s", acre_last_error());
+    } else if (status != ACRE_OK &&
+               atomic_load_explicit(&symm->failed, memory_order_acquire) == ACRE_OK) {
+        snprintf(symm->failure, sizeof symm->failure, "%s", acre_last_error());
+        atomic_compare_exchange_strong(&symm->failed, &none, (int)status);
+    }
+}
+
+static void work_kernel(acre_kernel_context *context, void *args)
+{
+    struct work *work = args;
+
+    work->context = context;
+    body_run_on_stream(work);
+}
+
+/* Host memory in the order of somebody's stream: work is a copy to be freed. */
+static void work_host(void *arg)
+{
+    body_run_on_stream(arg);
+    heap_free(arg);
+}
+
+static acre_status launch(struct work *work, size_t bytes, const struct place *place)
+{
+    acre_device *own = work->symm->team->device;
+
+    if (own)
+        return acre_launch_kernel(own, place->stream, work_kernel, work, bytes);
+    struct work *copy = heap_alloc(bytes);
+    if (!copy)
+        return ACRE_ERR_HOST_MEMORY;
+    memcpy(copy, work, bytes);
+    acre_status status = acre_launch_host(place->device, place->stream, work_host, copy);
+    if (status != ACRE_OK)
+        heap_free(copy);
+    return status;
+}
+
+acre_status work_run(struct work *work, size_t bytes, const struct place *place)
+{
+    struct outcome outcome = {ACRE_OK, ""};
+    acre_device *device = work->symm->team->device ? work->symm->team->device : place->device;
+
+    if (!device)
+        return body_run(work);
+    work->outcome = place->is_async ? NULL : &outcome;
+    acre_status status = launch(work, bytes, place);
+    if (status != ACRE_OK || place->is_async)
+        return status;
+    status = acre_stream_native_synchronize(device, place->stream);
+    if (outcome.status != ACRE_OK)
+        return status_fail(outcome.status, "%s", outcome.text);
+    return status;
+}
+
+char *work_block(struct work *work, int rank)
+{
+    const struct team *team = work->symm->team;
+
+    if (!work->context)
+        return team->memories[rank]->base;
+    return work_pointer(work, team->memories[rank]->base, team->memories[rank]->bytes);
+}
+
+void *work_pointer(struct work *work, const void *pointer, size_t bytes)
+{
+    if (!work->context || bytes == 0)
+        return (void *)(uintptr_t)pointer;
+    void *address = acre_kernel_pointer(work->context, pointer, bytes);
+    if (!address)
+        status_fail(ACRE_ERR_INVALID, "%s: %zu bytes at %p are not memory of the device",
+                    work->call, bytes, pointer);
+    return address;
+}
+
+acre_status work_fail_wait(const struct work *work, acre_status status, int rank,
+                           const char *for_what)
+{
+    const struct team *team = work->symm->team;
+
+    if (status == ACRE_ERR_PEER)
+        return status_fail(status, "%s: rank %d (process %d) is gone", work->call, rank,
+                           (int)team->group->peers->peers[rank].pid);
+    return status_fail(status, "%s: rank %d did not %s within %llu ms", work->call, rank, for_what,
+                       (unsigned long long)work->timeout_ms);
+}

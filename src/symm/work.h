@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Work on a team: run by the caller on host memory, as a kernel on device memory.
+ *
+ * A kind of work embeds struct work as its first member and gives a body. On a device the
+ * whole struct travels to the kernel; pointers in it are turned into addresses that the
+ * kernel may use by work_pointer and work_block.
+ */
+#ifndef SRC_SYMM_WORK_H
+#define SRC_SYMM_WORK_H
+
+#include "symm/symm.h"
+
+struct work {
+    acre_symm *symm;
+    acre_status (*body)(struct work *work);
+    const char *call;             /* name of the public call, for sentences        */
+    uint64_t timeout_ms;          /* 0: for ever                                   */
+    int64_t deadline;             /* set when the body starts                      */
+    acre_kernel_context *context; /* on a device, while the body runs              */
+    struct outcome *outcome;      /* where a caller that waits reads the result    */
+};
+
+/* Where and how it runs. */
+struct place {
+    acre_device *device; /* for host memory: whose stream; NULL: none              */
+    void *stream;        /* NULL: the default one, where there is a device         */
+    bool is_async;       /* do not wait; failures stay with the handle             */
+};
+
+/* Runs work of so many bytes, which is copied where it must outlive the call. */
+acre_status work_run(struct work *work, size_t bytes, const struct place *place);
+
+/* Address of a rank's block, or NULL (and a recorded failure). */
+char *work_block(struct work *work, int rank);
+/* Address of memory of the user's, or NULL (and a recorded failure). */
+void *work_pointer(struct work *work, const void *pointer, size_t bytes);
+
+/* Records a failed wait for one rank. */
+acre_status work_fail_wait(const struct work *work, acre_status status, int rank,
+                           const char *for_what);
+
+#endif
