@@ -19,6 +19,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/record.h"
 #include "cache/size.h"
 
 static bool is_about_memory(acre_status status)
@@ -99,6 +100,9 @@ static void count_obtained(acre_cache *cache, struct segment *segment)
         segment->is_oversize = true;
         stat_up(&cache->stats.oversize_segments, 1);
     }
+    segment->stack = record_stack_locked(cache);
+    record_segment_locked(cache, ACRE_ACTION_SEGMENT_ALLOC, segment->base, segment->bytes,
+                          segment->stream, segment->pool, segment->stack);
 }
 
 /* Obtains a segment of request->segment_bytes, or room in an expandable one; the

@@ -88,6 +88,7 @@ struct block {
     struct use *uses;        /* other streams that use it, newest first; LIVE only */
     uint64_t gc_base;        /* pool->find_count when it became free               */
     uint32_t event_count;    /* events until it is free; WAITING only              */
+    uint32_t stack;          /* that allocated it (history.h); 0: not known        */
     uint8_t state;           /* enum block_state                                   */
     bool is_oversize;        /* counted in oversize_allocations                    */
     bool is_expandable;      /* of an expandable segment (policy torch)            */

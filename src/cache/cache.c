@@ -7,6 +7,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "cache/record.h"
 #include "cache/size.h"
 
 #include <math.h>
@@ -164,6 +165,7 @@ void acre_cache_destroy(acre_cache *cache)
     if (!cache)
         return;
     status_save(&before);
+    record_stop_locked(cache);
     if (cache->policy->settle)
         cache->policy->settle(cache);
     if (cache->stats.allocation.all.current)
@@ -187,6 +189,8 @@ void acre_cache_destroy(acre_cache *cache)
     observers_drop(cache->oom_observers);
     observers_drop(cache->rejection_observers);
     observers_drop(cache->reclaimers);
+    observers_drop(cache->trackers);
+    history_clear(&cache->history);
     heap_free(cache->conf_text);
     heap_free(cache);
     status_restore(&before);
@@ -275,9 +279,11 @@ acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **ou
         return alloc_direct(cache, bytes, out);
     request.bytes = bytes;
     request.stream = stream;
+    record_gather(cache, ACRE_CONTEXT_STATE);
     quick_lock_take(&cache->lock);
     acre_status status = engine_alloc_locked(cache, &request);
     if (LIKELY(status == ACRE_OK)) {
+        record_alloc_locked(cache, request.block);
         cache->policy->admit(cache, request.block);
         *out = request.block->base;
     }
@@ -322,8 +328,11 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
                              ? engine_alloc_at_locked(cache, &request, address, &prefix)
                              : status_fail(ACRE_ERR_NOT_FOUND, "%zu bytes are too many", bytes);
     if (status == ACRE_OK) {
-        if (prefix)
+        if (prefix) {
+            record_alloc_locked(cache, prefix);
             cache->policy->admit(cache, prefix);
+        }
+        record_alloc_locked(cache, request.block);
         cache->policy->admit(cache, request.block);
         if (prefix)
             free_locked(cache, prefix);
@@ -353,6 +362,7 @@ acre_status cache_free(acre_cache *cache, void *pointer)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_free: a cache is needed");
     if (UNLIKELY(!pointer))
         return ACRE_OK;
+    record_gather(cache, ACRE_CONTEXT_ALL);
     quick_lock_take(&cache->lock);
     struct block *block = engine_find_locked(cache, pointer);
     if (UNLIKELY(!block))
@@ -407,6 +417,7 @@ acre_status acre_cache_empty(acre_cache *cache)
 {
     if (!cache)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_empty: a cache is needed");
+    record_gather(cache, ACRE_CONTEXT_ALL);
     quick_lock_take(&cache->lock);
     if (cache->policy->relieve)
         cache->policy->relieve(cache);

@@ -20,6 +20,7 @@
 #include "cache/conf.h"
 #include "cache/deferred.h"
 #include "cache/expand.h"
+#include "cache/history.h"
 #include "cache/park.h"
 #include "cache/map.h"
 #include "cache/observer.h"
@@ -69,7 +70,8 @@ struct acre_cache {
     struct list marks;           /* captures that the cache was told of              */
     uint32_t capture_count;      /* how many                                         */
     acre_cache_stats stats;
-    struct observers *oom_observers, *rejection_observers, *reclaimers;
+    struct observers *oom_observers, *rejection_observers, *reclaimers, *trackers;
+    struct history history;
     uint64_t rejection_logged_ns; /* when a rejection was last logged; 0: never      */
     _Atomic bool is_enabled;     /* the user's switch; read unlocked                 */
     bool is_forbidden;           /* by the environment; constant                     */

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/record.h"
 #include "cache/size.h"
 
 /* Accounts for a block that leaves the pool: whole, or with a tail that stays. */
@@ -201,6 +202,7 @@ void engine_done_locked(void *arg, struct block *block)
 {
     acre_cache *cache = arg;
 
+    record_done_locked(cache, block);
     cache->policy->retire(cache, block);
     engine_put_locked(cache, block);
 }
@@ -222,6 +224,7 @@ acre_status engine_free_locked(acre_cache *cache, struct block *block)
         if (status != ACRE_OK)
             return status;
     }
+    record_free_locked(cache, block);
     if (UNLIKELY(block->is_oversize)) {
         block->is_oversize = false;
         stat_down(&cache->stats.oversize_allocations, 1);

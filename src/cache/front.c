@@ -39,6 +39,7 @@
 
 #include "base/status.h"
 #include "cache/policy_acre.h"
+#include "cache/record.h"
 #include "cache/size.h"
 
 /* ---- Under the lock --------------------------------------------------------- */
@@ -169,6 +170,7 @@ bool front_drain_locked(acre_cache *cache, bool large_only)
 void front_detach_locked(acre_cache *cache, struct lane *lane)
 {
     drain_locked(cache, lane, false);
+    lane_notes_collect_locked(cache, lane);
     credit_collect(&cache->front->credit, &lane->purse);
     list_remove(&lane->cache_link);
     cache->front->lane_count--;
@@ -195,6 +197,7 @@ static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t by
         request.block->requested = bytes;
         front_account_locked(cache->front, lane, request.block);
         block_tag_live(request.block);
+        record_alloc_locked(cache, request.block);
         *out = request.block->base;
     }
     cache_check_locked(cache);
@@ -244,6 +247,7 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane,
     account_locked(cache->front, lane, block, (int64_t)units, (int64_t)bytes);
     *out = block->base;
     block_tag_live(block);
+    record_alloc_locked(cache, block);
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
     return ACRE_OK;
@@ -283,8 +287,33 @@ static inline bool serve(struct lane *lane, size_t bytes, void **out)
     *top = block->cached_next;
     block->requested = bytes;
     *out = block->base;
+    if (UNLIKELY(lane->page))
+        lane_note(lane, lane->note, block->base, bytes, false);
     block_tag_live(block);
     return true;
+}
+
+/* Whether a key read from a lane lets the ordinary or the noting path go on. */
+static bool may_go_on(const struct lane *lane, const void *seen, const void *key)
+{
+    return seen == key || (lane_is_noting(seen, key) && lane->note != lane->notes_end);
+}
+
+/* Empties the page of notes of a lane of this thread when it is full. Stopped
+ * lanes are not looked into: whoever stopped them empties them, too. */
+static void make_room(acre_cache *cache, struct lane *lane)
+{
+    lane_enter(lane);
+    acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
+    struct arena *key = atomic_load_explicit(&lane->key, memory_order_acquire);
+    bool is_full = (lane_is_noting(seen, cache) || lane_is_noting(key, lane->home_key)) &&
+                   lane->note == lane->notes_end;
+    lane_leave(lane);
+    if (LIKELY(!is_full))
+        return;
+    quick_lock_take(&cache->lock);
+    lane_notes_collect_locked(cache, lane);
+    quick_lock_drop(&cache->lock);
 }
 
 /* A wallet is overdrawn by what was last taken from it: puts that back and looks
@@ -336,6 +365,7 @@ static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size
     if (UNLIKELY(!cache || !out || !cache->front || bytes - 1 >= SIZE_REQUEST_END - 1 ||
                  !acre_cache_is_enabled(cache)))
         return cache_alloc(cache, bytes, stream, out);
+    record_gather(cache, ACRE_CONTEXT_STATE);
     if (UNLIKELY(atomic_load_explicit(&cache->scope_count, memory_order_relaxed)))
         return alloc_scoped(cache, bytes, stream, out);
     struct lane *lane = lane_get(cache, stream);
@@ -345,9 +375,10 @@ static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size
     }
     size_t units = lane_units_of(bytes);
     lane_current = lane;
+    make_room(cache, lane);
     lane_enter(lane);
-    if (UNLIKELY(atomic_load_explicit(&lane->cache, memory_order_acquire) != cache) ||
-        !serve(lane, bytes, out))
+    acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
+    if (UNLIKELY(!may_go_on(lane, seen, cache)) || !serve(lane, bytes, out))
         return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
     lane_leave(lane);
     return ACRE_OK;
@@ -363,9 +394,12 @@ static bool free_other(acre_cache *cache, struct block *block, const void *point
 
     if (!lane)
         return false;
+    make_room(cache, lane);
     lane_enter(lane);
-    if (atomic_load_explicit(&lane->key, memory_order_acquire) == key &&
+    if (may_go_on(lane, atomic_load_explicit(&lane->key, memory_order_acquire), key) &&
         block_tag_claim(block, pointer)) {
+        if (UNLIKELY(lane->page))
+            lane_note(lane, lane->note, pointer, block->requested, true);
         lane_push(lane, block);
         is_done = true;
     }
@@ -389,17 +423,12 @@ static __attribute__((noinline)) acre_status free_slow(acre_cache *cache, void *
 
 /* ---- The hot path -------------------------------------------------------------- */
 
-acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out)
+/* Takes the block at the top of its bin, if it is of that size and there is credit
+ * for it; the lane is entered. note, when not NULL, is where the lane's next one
+ * goes. */
+static inline __attribute__((always_inline)) acre_status
+alloc_hot(struct lane *lane, size_t bytes, void **out, struct note *note)
 {
-    struct lane *lane = lane_current;
-
-    if (UNLIKELY(lane->stream != stream || !out))
-        return alloc_other(cache, bytes, stream, out);
-    lane_enter(lane);
-    if (UNLIKELY(atomic_load_explicit(&lane->cache, memory_order_acquire) != cache)) {
-        lane_leave(lane);
-        return alloc_other(cache, bytes, stream, out);
-    }
     /* Zero bytes and sizes that wrap round to 0 find no block of that size. */
     size_t units = lane_units_of(bytes);
     struct block **top = &lane->bins[lane_bin(units)];
@@ -420,10 +449,32 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
 
     *top = block->cached_next;
     block->requested = bytes;
-    *out = block->base;
-    block_tag_live(block);
+    char *base = block->base;
+    *out = base;
+    if (note)
+        lane_note(lane, note, base, bytes, false);
+    atomic_store_explicit(&block->tag, (uintptr_t)base, memory_order_release);
     lane_leave(lane);
     return ACRE_OK;
+}
+
+acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out)
+{
+    struct lane *lane = lane_current;
+
+    if (UNLIKELY(lane->stream != stream || !out))
+        return alloc_other(cache, bytes, stream, out);
+    lane_enter(lane);
+    acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
+    if (LIKELY(seen == cache))
+        return alloc_hot(lane, bytes, out, NULL);
+    if (lane_is_noting(seen, cache)) {
+        struct note *note = lane->note;
+        if (LIKELY(note != lane->notes_end))
+            return alloc_hot(lane, bytes, out, note);
+    }
+    lane_leave(lane);
+    return alloc_other(cache, bytes, stream, out);
 }
 
 acre_status acre_cache_free(acre_cache *cache, void *pointer)
@@ -434,15 +485,26 @@ acre_status acre_cache_free(acre_cache *cache, void *pointer)
     if (UNLIKELY(!block))
         return free_slow(cache, pointer);
     lane_enter(lane);
-    if (UNLIKELY(atomic_load_explicit(&lane->key, memory_order_acquire) !=
-                 atomic_load_explicit(&block->key, memory_order_relaxed)))
-        goto miss;
+    struct arena *seen = atomic_load_explicit(&lane->key, memory_order_acquire);
+    struct arena *key = atomic_load_explicit(&block->key, memory_order_relaxed);
+    if (UNLIKELY(seen != key))
+        goto other;
     if (UNLIKELY(!block_tag_claim(block, pointer)))
         goto miss;
     lane_push(lane, block);
     lane_leave(lane);
     return ACRE_OK;
 
+other:
+    if (lane_is_noting(seen, key)) {
+        struct note *note = lane->note;
+        if (LIKELY(note != lane->notes_end) && LIKELY(block_tag_claim(block, pointer))) {
+            lane_note(lane, note, pointer, block->requested, true);
+            lane_push(lane, block);
+            lane_leave(lane);
+            return ACRE_OK;
+        }
+    }
 miss:
     lane_leave(lane);
     return free_slow(cache, pointer);

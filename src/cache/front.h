@@ -12,6 +12,8 @@ struct front {
     uint64_t lane_count;
     struct credit credit;
     bool is_off;          /* lanes stay stopped: caching is switched off       */
+    bool is_noting;       /* lanes write notes: a history is recorded          */
+    bool is_central;      /* lanes stay stopped: the lock sees every event     */
     uint64_t stop_count;  /* how often threads were stopped, for the curious   */
 };
 
@@ -29,6 +31,13 @@ void front_enable_locked(struct front *front, bool enabled);
 /* Scopes were opened or closed: lets lanes that they concern serve frees only, so
  * that allocations take the lock and are routed. */
 void front_divert_locked(acre_cache *cache);
+/* After recording was switched on or off: lanes write notes, or stay stopped when
+ * every event is to pass the lock. */
+void front_record_locked(acre_cache *cache, bool is_on, bool is_central);
+/* Puts the notes of all lanes into the history. */
+void front_notes_collect_locked(acre_cache *cache);
+/* The same for one lane that is stopped or the caller's own. */
+void lane_notes_collect_locked(acre_cache *cache, struct lane *lane);
 
 /* Gives the blocks of all lanes, or the large ones, back to their arenas; whether
  * there were any. */

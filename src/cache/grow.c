@@ -15,23 +15,32 @@
 #include "base/status.h"
 #include "cache/cache.h"
 #include "cache/expand.h"
+#include "cache/record.h"
 #include "cache/shelf.h"
 #include "cache/size.h"
 
 /* ---- Accounts ------------------------------------------------------------------ */
 
-static void count_mapped(acre_cache *cache, struct pool *pool, size_t bytes)
+static void count_mapped(acre_cache *cache, struct segment *segment, const char *base,
+                         size_t bytes)
 {
     cache->held_bytes += bytes;
     cache->stats.num_device_alloc++;
-    pool_gain(pool, &cache->stats, bytes);
+    pool_gain(segment->pool, &cache->stats, bytes);
+    if (!segment->stack)
+        segment->stack = record_stack_locked(cache);
+    record_segment_locked(cache, ACRE_ACTION_SEGMENT_MAP, base, bytes, segment->stream,
+                          segment->pool, segment->stack);
 }
 
-static void count_unmapped(acre_cache *cache, struct pool *pool, size_t bytes)
+static void count_unmapped(acre_cache *cache, struct segment *segment, const char *base,
+                           size_t bytes)
 {
     cache->held_bytes -= bytes;
     cache->stats.num_device_free++;
-    pool_lose(pool, &cache->stats, bytes);
+    pool_lose(segment->pool, &cache->stats, bytes);
+    record_segment_locked(cache, ACRE_ACTION_SEGMENT_UNMAP, base, bytes, segment->stream,
+                          segment->pool, segment->stack);
 }
 
 /* ---- Segments -------------------------------------------------------------------- */
@@ -139,6 +148,7 @@ static acre_status map_front(acre_cache *cache, struct block *block, size_t byte
 {
     struct segment *segment = block->segment;
     size_t whole = expand_round(bytes, segment->expand->page_bytes);
+    const char *base = block->base;
 
     if (!block_store_reserve(&cache->blocks, 2))
         return ACRE_ERR_HOST_MEMORY;
@@ -153,7 +163,7 @@ static acre_status map_front(acre_cache *cache, struct block *block, size_t byte
         shelf_unmapped_remove(pool_shelf(block->pool, block->stream), block);
     block->state = BLOCK_FREE;
     settle_free(cache, block);
-    count_mapped(cache, segment->pool, whole);
+    count_mapped(cache, segment, base, whole);
     *out = block;
     return ACRE_OK;
 }
@@ -208,7 +218,7 @@ static acre_status unmap_block(acre_cache *cache, struct block **block)
         return status;
     pool_remove(segment->pool, *block);
     *block = mark_unmapped(cache, *block, first - offset, gone);
-    count_unmapped(cache, segment->pool, gone);
+    count_unmapped(cache, segment, segment->base + first, gone);
     return status;
 }
 

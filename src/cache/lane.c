@@ -14,6 +14,7 @@
 #include "cache/lane.h"
 
 #include "base/heap.h"
+#include "base/status.h"
 #include "cache/front.h"
 #include "cache/policy_acre.h"
 
@@ -78,12 +79,21 @@ static void barrier_all(void)
         CHECK(barrier_register());
 }
 
-/* Lets a lane be used; only for frees while scopes concern it. */
-static void lane_open(struct lane *lane)
+/* Lets a lane be used as its front says. A lane without a page for notes stays
+ * closed while they are wanted: the lock serves it. Only for frees while scopes
+ * concern it. */
+static void lane_open(const struct front *front, struct lane *lane)
 {
-    atomic_store_explicit(&lane->key, lane->home_key, memory_order_release);
+    size_t notes = front->is_noting ? LANE_NOTES : 0;
+    char *key = (char *)lane->home_key + notes;
+    char *cache = (char *)atomic_load(&lane->home) + notes;
+
+    if (front->is_off || front->is_central || (notes && !lane->page))
+        return;
+    atomic_store_explicit(&lane->key, (struct arena *)(void *)key, memory_order_release);
     if (!lane->is_diverted)
-        atomic_store_explicit(&lane->cache, atomic_load(&lane->home), memory_order_release);
+        atomic_store_explicit(&lane->cache, (acre_cache *)(void *)cache,
+                              memory_order_release);
 }
 
 static void lane_close(struct lane *lane)
@@ -123,12 +133,10 @@ void front_stop_locked(struct front *front)
 
 void front_go_locked(struct front *front)
 {
-    if (front->is_off)
-        return;
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
         if (lane->thread != self)
-            lane_open(lane);
+            lane_open(front, lane);
     }
 }
 
@@ -138,10 +146,8 @@ void front_enable_locked(struct front *front, bool enabled)
     front->is_off = !enabled;
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
-        if (enabled)
-            lane_open(lane);
-        else
-            lane_close(lane);
+        lane_close(lane);
+        lane_open(front, lane);
     }
 }
 
@@ -161,13 +167,112 @@ void front_divert_locked(acre_cache *cache)
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
         lane->is_diverted = scopes_concern(&cache->scopes, lane->thread_number, lane->stream);
-        if (lane->thread != self || front->is_off)
+        if (lane->thread != self)
             continue;
         lane_close(lane);
-        lane_open(lane);
+        lane_open(front, lane);
     }
     if (is_other)
         front_go_locked(front);
+}
+
+/* ---- Notes ----------------------------------------------------------------- */
+
+/* Lets a lane write into a page, NULL: none. */
+static void lane_page_set(struct lane *lane, struct note_page *page)
+{
+    lane->page = page;
+    lane->note = page ? page->notes : NULL;
+    lane->notes_end = page ? page->notes + HISTORY_PAGE : NULL;
+}
+
+/* Gives a lane a page, or takes it away. Without memory it has none. */
+static void lane_page_prepare(struct front *front, struct history *history, struct lane *lane)
+{
+    struct status_saved before;
+
+    if (!front->is_noting || front->is_central) {
+        heap_free(lane->page);
+        lane_page_set(lane, NULL);
+        return;
+    }
+    history_slack_for(history, front->lane_count + 1);
+    if (lane->page)
+        return;
+    status_save(&before);
+    struct note_page *page = heap_zalloc(sizeof *page);
+    status_restore(&before);
+    if (page) {
+        page->stream = lane->stream;
+        page->pool[0] = lane->arenas[CREDIT_LARGE]->pool->id[0];
+        page->pool[1] = lane->arenas[CREDIT_LARGE]->pool->id[1];
+        page->label = lane->label;
+    }
+    lane_page_set(lane, page);
+}
+
+void lane_notes_collect_locked(acre_cache *cache, struct lane *lane)
+{
+    struct note_page *page = lane->page;
+
+    if (!page || lane->note == page->notes)
+        return;
+    page->count = (size_t)(lane->note - page->notes);
+    struct note_page *fresh = history_turn(&cache->history, page);
+    if (fresh != page) {
+        fresh->stream = page->stream;
+        fresh->pool[0] = page->pool[0];
+        fresh->pool[1] = page->pool[1];
+        fresh->label = page->label;
+    }
+    lane_page_set(lane, fresh);
+}
+
+void front_notes_collect_locked(acre_cache *cache)
+{
+    struct front *front = cache->front;
+
+    front_stop_locked(front);
+    LIST_FOR_EACH(link, &front->lanes)
+        lane_notes_collect_locked(cache, CONTAINER_OF(link, struct lane, cache_link));
+    front_go_locked(front);
+}
+
+void front_record_locked(acre_cache *cache, bool is_on, bool is_central)
+{
+    struct front *front = cache->front;
+
+    front_stop_locked(front);
+    LIST_FOR_EACH(link, &front->lanes)
+        lane_notes_collect_locked(cache, CONTAINER_OF(link, struct lane, cache_link));
+    front->is_noting = is_on;
+    front->is_central = is_central;
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        lane_close(lane);
+        lane_page_prepare(front, &cache->history, lane);
+        lane_open(front, lane);
+    }
+}
+
+void lane_relabel(void)
+{
+    lock_take(&threads_lock);
+    if (self) {
+        LIST_FOR_EACH(link, &self->lanes) {
+            struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
+            acre_cache *cache = atomic_load(&lane->home);
+            if (!cache)
+                continue;
+            quick_lock_take(&cache->lock);
+            lane_notes_collect_locked(cache, lane);
+            lane->label = label_current();
+            if (lane->page)
+                lane->page->label = lane->label;
+            quick_lock_drop(&cache->lock);
+        }
+    }
+    lock_drop(&threads_lock);
 }
 
 /* ---- Threads --------------------------------------------------------------- */
@@ -179,6 +284,7 @@ static void lane_destroy(struct lane *lane)
     if (lane_current == lane)
         lane_current = &lane_none;
     list_remove(&lane->thread_link);
+    heap_free(lane->page);
     heap_free(lane);
 }
 
@@ -257,9 +363,10 @@ static struct lane *lane_create_locked(acre_cache *cache, void *stream)
     lane->thread_number = thread_number();
     lane->is_diverted = scopes_concern(&cache->scopes, lane->thread_number, stream);
     atomic_init(&lane->home, cache);
+    lane->label = label_current();
     lane_close(lane);
-    if (!cache->front->is_off)
-        lane_open(lane);
+    lane_page_prepare(cache->front, &cache->history, lane);
+    lane_open(cache->front, lane);
     list_push_back(&cache->front->lanes, &lane->cache_link);
     cache->front->lane_count++;
     list_push_front(&self->lanes, &lane->thread_link);

@@ -32,6 +32,7 @@
 
 #include "cache/arena.h"
 #include "cache/credit.h"
+#include "cache/history.h"
 
 enum {
     LANE_EXACT_BINS = 256,  /* one per size below so many units                  */
@@ -44,6 +45,10 @@ enum {
 
 /* A key that no call carries. */
 #define LANE_STOPPED 1
+/* What is added to both keys of a lane that writes notes (history.h), so that the
+ * ordinary path does not take it and the noting one does, for nothing more than
+ * the comparison that fails. */
+#define LANE_NOTES 2
 
 struct lane {
     struct block *bins[LANE_BINS];
@@ -51,6 +56,8 @@ struct lane {
     _Atomic(acre_cache *) cache;   /* key of allocations, or LANE_STOPPED         */
     _Atomic(struct arena *) key;   /* of frees, or LANE_STOPPED                   */
     _Atomic uint32_t is_busy;      /* the thread is inside                        */
+    struct note *note;             /* where the next one goes                     */
+    struct note *notes_end;        /* none fits from here on; note when there are none */
     struct purse purse;
     /* Cold. */
     _Atomic(acre_cache *) home;    /* the cache; NULL once it has ended           */
@@ -61,6 +68,8 @@ struct lane {
     uint64_t thread_number;        /* constant: the number of that thread         */
     bool is_diverted;              /* scopes concern it: allocations take the lock;
                                       guarded by the cache's lock                 */
+    struct note_page *page;        /* that note and notes_end point into, or NULL */
+    struct label label;            /* of its thread; guarded by the cache's lock  */
     int64_t units_base;            /* see lane_units                              */
     struct list cache_link;        /* in front.lanes; guarded by the cache's lock */
     struct list thread_link;       /* in thread.lanes; its thread's alone         */
@@ -126,6 +135,23 @@ static inline void lane_leave(struct lane *lane)
     atomic_store_explicit(&lane->is_busy, 0, memory_order_release);
 }
 
+/* Whether keys, as read from a lane, are those of a lane that writes notes. */
+static inline bool lane_is_noting(const void *seen, const void *key)
+{
+    return (uintptr_t)seen == (uintptr_t)key + LANE_NOTES;
+}
+
+/* Writes down an allocation, or a free, that takes place in a lane; note is where
+ * its next one goes, which is not notes_end. */
+static inline void lane_note(struct lane *lane, struct note *note, const void *base,
+                             size_t bytes, bool is_free)
+{
+    lane->note = note + 1;
+    note->address = (uintptr_t)base;
+    note->bytes = is_free ? ~bytes : bytes;
+    ticks_write(&note->ticks);
+}
+
 /* Puts a block in and takes its credit back. */
 static inline void lane_push(struct lane *lane, struct block *block)
 {
@@ -165,6 +191,10 @@ void lane_count(const struct lane *lane, int64_t count[CREDIT_CLASSES]);
  * host memory, or the kernel has no membarrier. Takes the cache's lock when it
  * makes one. */
 struct lane *lane_get(acre_cache *cache, void *stream);
+/* The labels of the calling thread have changed: what it noted so far goes into
+ * the histories with the old ones. Takes locks. */
+void lane_relabel(void);
+
 /* The calling thread's lane of a key of cache, or NULL when it has none. */
 struct lane *lane_peek(const acre_cache *cache, const struct arena *key);
 

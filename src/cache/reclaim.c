@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "cache/arena.h"
 #include "cache/cache.h"
+#include "cache/record.h"
 
 /* Whether a block is free and nobody's: its stream is none (policy acre). */
 static bool is_common(const struct block *block)
@@ -99,6 +100,8 @@ static acre_status release_segment(acre_cache *cache, struct segment *segment,
         cache->policy->remove(block->pool, block);
         block_destroy(&cache->blocks, block);
     }
+    record_segment_locked(cache, ACRE_ACTION_SEGMENT_FREE, segment->base, segment->bytes,
+                          segment->stream, segment->pool, segment->stack);
     cache->held_bytes -= segment->bytes;
     cache->stats.num_device_free++;
     stats_down(&cache->stats.segment, is_small, 1);

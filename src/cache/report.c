@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cache/cache.h"
+#include "cache/record.h"
 
 #include <time.h>
 
@@ -69,6 +70,8 @@ void request_gather_locked(acre_cache *cache, struct request *request)
         cache->stats.num_oom_rejections++;
     else
         cache->stats.num_ooms++;
+    if (!request->is_rejected)
+        record_oom_locked(cache, request);
     if (cache->policy->resume)
         cache->policy->resume(cache);
 }

@@ -29,6 +29,7 @@ struct segment {
     void *stream;         /* native stream it was obtained for                 */
     struct expand *expand; /* its addresses and pages; NULL: a plain segment   */
     uint64_t order;       /* grows with every new segment, never reused        */
+    uint32_t stack;       /* that obtained it (history.h); 0: not known        */
     bool is_oversize;     /* counted in oversize_segments                      */
 };
 

@@ -378,7 +378,7 @@ static acre_status list_begin(struct builder *builder, value object, uint64_t *o
 static acre_status append_from(struct builder *builder, value object, size_t base)
 {
     acre_status status = ACRE_OK;
-    uint64_t index;
+    uint64_t index = 0;
 
     if (builder->stack_count > base)
         status = list_begin(builder, object, &index);
