@@ -16,7 +16,8 @@ static const char help[] =
     "Feeds recorded allocations to a caching allocator on a simulated device that hands\n"
     "out addresses only, and tells how much memory it held and why. A FILE is a trace,\n"
     "plain or gzip, with one event a line: a ID BYTES STREAM, f ID, u ID STREAM, s STREAM,\n"
-    "e, # comment. Every file is run with every policy and every conf.\n\n"
+    "e, # comment; or a memory snapshot with history, as PyTorch writes it. Every file is\n"
+    "run with every policy and every conf.\n\n"
     "  --policy P           acre (default), torch, which decides exactly as PyTorch does, or\n"
     "                       plan, which places the whole trace ahead; may be repeated, or a\n"
     "                       list: torch,acre\n"
@@ -25,8 +26,12 @@ static const char help[] =
     "  --repeat N           replay N times and tell about the last pass as well\n"
     "  --min-capacity       also search the smallest capacity, to 1 MiB, that does not fail\n"
     "  --streams N          allocation number i goes to stream i mod N\n"
+    "  --device N           of a snapshot: whose history, 0 by default\n"
+    "  --verify             replay snapshots under their recorded settings, and tell for how\n"
+    "                       many events segments and addresses are the recorded ones\n"
     "  --json               {\"runs\": [...]}, one object per run\n\n"
-    "Exit status: 1 when an allocation failed because the memory was not enough.\n\n"
+    "Exit status: 1 when an allocation failed because the memory was not enough, when --verify\n"
+    "finds a difference, or when the segments of a snapshot do not add up.\n\n"
     "Example: would this job fit a smaller card with another setting?\n"
     "  acre replay job.trace.gz --policy torch --device-memory 24G \\\n"
     "      --conf '' --conf max_split_size_mb:128 --min-capacity\n";
@@ -51,7 +56,8 @@ struct request {
     int policies[LIST_MAX]; /* indices of the table above */
     int policy_count;
     uint64_t device_bytes, repeat, streams;
-    bool json, min_capacity, help;
+    uint64_t device;
+    bool json, min_capacity, verify, help;
 };
 
 struct run {
@@ -105,12 +111,15 @@ static bool read_request(int argc, char **argv, struct request *request)
             request->json = true;
         else if (options_is(&options, "--min-capacity"))
             request->min_capacity = true;
+        else if (options_is(&options, "--verify"))
+            request->verify = true;
         else if (options_value(&options, "--policy", &text))
             options.is_bad ? (void)0 : add_policies(&options, request, text);
         else if (options_value(&options, "--conf", &text))
             options.is_bad ? (void)0 : add_item(&options, &request->confs, text);
         else if (!options_size(&options, "--device-memory", &request->device_bytes) &&
                  !options_number(&options, "--repeat", 1, 1000000, &request->repeat) &&
+                 !options_number(&options, "--device", 0, 65535, &request->device) &&
                  !options_number(&options, "--streams", 1, ACRE_TRACE_STREAM_MAX + 1,
                                  &request->streams)) {
             if (options_operand(&options, &text))
@@ -137,7 +146,22 @@ static int run_count(const struct request *request)
     return request->files.count * request->policy_count * request->confs.count;
 }
 
-static bool run_one(const struct request *request, struct run *run, struct progress *progress)
+/* Names the file once, whether or not the library did. */
+static void say_error(const char *file)
+{
+    if (strncmp(acre_last_error(), file, strlen(file)) == 0)
+        fprintf(stderr, "acre replay: %s\n", acre_last_error());
+    else
+        fprintf(stderr, "acre replay: %s: %s\n", file, acre_last_error());
+}
+
+/* A file that cannot be trusted or set up is a "no", everything else bad input. */
+static int exit_of(acre_status status)
+{
+    return status == ACRE_ERR_STATE || status == ACRE_ERR_UNSUPPORTED ? CLI_NO : CLI_BAD;
+}
+
+static int run_one(const struct request *request, struct run *run, struct progress *progress)
 {
     acre_replay_config config = {.struct_size = sizeof config,
                                  .policy = policies[run->policy].policy,
@@ -145,6 +169,7 @@ static bool run_one(const struct request *request, struct run *run, struct progr
                                  .device_bytes = request->device_bytes,
                                  .repeat = (uint32_t)request->repeat,
                                  .streams = (uint32_t)request->streams,
+                                 .device = (uint32_t)request->device,
                                  .progress = progress_tell,
                                  .progress_arg = progress};
 
@@ -155,35 +180,34 @@ static bool run_one(const struct request *request, struct run *run, struct progr
     run->result.struct_size = sizeof run->result;
     acre_status status = acre_replay(run->file, &config, &run->result);
     if (status == ACRE_OK)
-        return true;
+        return CLI_DONE;
     progress_end(progress);
     if (status == ACRE_ERR_CONFIG)
         fprintf(stderr, "acre replay: --conf \"%s\": %s\n", run->conf, acre_last_error());
-    else if (strncmp(acre_last_error(), run->file, strlen(run->file)) == 0)
-        fprintf(stderr, "acre replay: %s\n", acre_last_error());
     else
-        fprintf(stderr, "acre replay: %s: %s\n", run->file, acre_last_error());
-    return false;
+        say_error(run->file);
+    return exit_of(status);
 }
 
-static bool run_all(const struct request *request, struct run *runs)
+static int run_all(const struct request *request, struct run *runs)
 {
     int count = run_count(request), at = 0;
     struct progress progress;
-    bool is_done = true;
+    int status = CLI_DONE;
 
     progress_begin(&progress);
     for (int file = 0; file < request->files.count; file++)
         for (int policy = 0; policy < request->policy_count; policy++)
-            for (int conf = 0; conf < request->confs.count && is_done; conf++, at++) {
+            for (int conf = 0; conf < request->confs.count && status == CLI_DONE;
+                 conf++, at++) {
                 runs[at].file = request->files.items[file];
                 runs[at].policy = request->policies[policy];
                 runs[at].conf = request->confs.items[conf];
                 progress_part(&progress, (double)at / count, 1.0 / count);
-                is_done = run_one(request, &runs[at], &progress);
+                status = run_one(request, &runs[at], &progress);
             }
     progress_end(&progress);
-    return is_done;
+    return status;
 }
 
 /* ---- Telling --------------------------------------------------------------------------- */
@@ -220,6 +244,14 @@ static void print_json(const struct request *request, const struct run *runs)
         printf(", \"device\": 0, \"device_bytes\": %llu,\n   ",
                (unsigned long long)result->device_bytes);
         print_pass_json(&result->first, policies[runs[i].policy].is_planned);
+        if (result->start_allocs)
+            printf(",\n   \"start_allocs\": %llu, \"start_bytes\": %llu, \"start_open\": %llu, "
+                   "\"start_open_bytes\": %llu, \"contradictions\": %llu",
+                   (unsigned long long)result->start_allocs,
+                   (unsigned long long)result->start_bytes,
+                   (unsigned long long)result->start_open,
+                   (unsigned long long)result->start_open_bytes,
+                   (unsigned long long)result->contradictions);
         if (request->min_capacity && result->min_capacity_bytes)
             printf(",\n   \"min_capacity_bytes\": %llu",
                    (unsigned long long)result->min_capacity_bytes);
@@ -271,6 +303,24 @@ static void add_row(struct table *table, const struct request *request, const st
     table_cell(table, "%.0f", pass->ns_per_event);
 }
 
+/* What a snapshot's history began with, and what is not known about it. */
+static void print_start(const struct run *run)
+{
+    const acre_replay_result *result = &run->result;
+
+    if (result->start_allocs)
+        printf("\n%s: %llu blocks of %s were live when the history began; they are allocated "
+               "first,\nby address: in which order they came is not recorded.\n",
+               file_name(run->file), (unsigned long long)result->start_allocs,
+               print_bytes(result->start_bytes));
+    if (result->start_open)
+        printf("Of %llu of them the exact block size is not known: up to %s in all.\n",
+               (unsigned long long)result->start_open, print_bytes(result->start_open_bytes));
+    if (result->contradictions)
+        printf("%llu events do not fit the segments at the end of %s.\n",
+               (unsigned long long)result->contradictions, file_name(run->file));
+}
+
 static void print_table(const struct request *request, const struct run *runs)
 {
     const char *columns[20];
@@ -306,6 +356,9 @@ static void print_table(const struct request *request, const struct run *runs)
     printf("\nDevice of %s. Peaks in MiB: requested by the job, allocated in blocks, reserved "
            "from\nthe device; waste is reserved above requested. alloc/free and map/unmap count "
            "calls to\nthe device.\n", print_bytes(runs[0].result.device_bytes));
+    for (int i = 0; i < run_count(request); i++)
+        if (i == 0 || runs[i].file != runs[i - 1].file)
+            print_start(&runs[i]);
 }
 
 static bool has_failed(const struct request *request, const struct run *runs)
@@ -314,6 +367,82 @@ static bool has_failed(const struct request *request, const struct run *runs)
         if (runs[i].result.first.ooms || runs[i].result.warm.ooms)
             return true;
     return false;
+}
+
+/* ---- Verifying ------------------------------------------------------------------------- */
+
+static void print_verify_json(const char *file, uint64_t device, const acre_verify_result *result,
+                              bool is_first)
+{
+    fputs(is_first ? "\n  {\"file\": " : ",\n  {\"file\": ", stdout);
+    print_json_string(stdout, file);
+    printf(", \"device\": %llu, \"conf\": ", (unsigned long long)device);
+    print_json_string(stdout, result->conf);
+    printf(", \"exact\": %s, \"events\": %llu, \"compared\": %llu, \"agreed\": %llu, "
+           "\"first_difference\": %lld, \"start_blocks\": %llu, \"start_open\": %llu, "
+           "\"start_open_bytes\": %llu, \"contradictions\": %llu, \"ties_by_address\": %s, "
+           "\"text\": ",
+           result->is_exact ? "true" : "false", (unsigned long long)result->events,
+           (unsigned long long)result->compared, (unsigned long long)result->agreed,
+           (long long)result->first_difference, (unsigned long long)result->start_blocks,
+           (unsigned long long)result->start_open, (unsigned long long)result->start_open_bytes,
+           (unsigned long long)result->contradictions,
+           result->ties_by_address ? "true" : "false");
+    print_json_string(stdout, result->text);
+    putchar('}');
+}
+
+static void print_verify(const char *file, const acre_verify_result *result)
+{
+    printf("%s: %llu events, %llu compared, %llu agree%s\n", file_name(file),
+           (unsigned long long)result->events, (unsigned long long)result->compared,
+           (unsigned long long)result->agreed, result->is_exact ? ": exact" : "");
+    if (result->ties_by_address)
+        puts("  recorded by an older version, which took the lowest address among equals");
+    if (*result->conf)
+        printf("  recorded settings: %s\n", result->conf);
+    if (result->start_blocks)
+        printf("  %llu blocks were live at the start", (unsigned long long)result->start_blocks);
+    if (result->start_open)
+        printf("; %llu of them may be larger than is known, by up to %s in all",
+               (unsigned long long)result->start_open, print_bytes(result->start_open_bytes));
+    if (result->start_blocks)
+        putchar('\n');
+    if (result->contradictions)
+        printf("  %llu events do not fit the segments at the end\n",
+               (unsigned long long)result->contradictions);
+    if (result->first_difference >= 0)
+        printf("  first difference at event %lld: %s\n", (long long)result->first_difference,
+               result->text);
+}
+
+/* Every file under its recorded settings; 1 when one differs or cannot be trusted. */
+static int verify_all(const struct request *request)
+{
+    int status = CLI_DONE, shown = 0;
+
+    if (request->json)
+        fputs("{\"verified\": [", stdout);
+    for (int i = 0; i < request->files.count; i++) {
+        const char *file = request->files.items[i];
+        acre_verify_result result = {.struct_size = sizeof result};
+        acre_status found = acre_replay_verify(file, (uint32_t)request->device, &result);
+        if (found != ACRE_OK) {
+            int code = exit_of(found);
+            say_error(file);
+            status = code > status ? code : status;
+            continue;
+        }
+        if (request->json)
+            print_verify_json(file, request->device, &result, shown++ == 0);
+        else
+            print_verify(file, &result);
+        if (!result.is_exact && status == CLI_DONE)
+            status = CLI_NO;
+    }
+    if (request->json)
+        fputs("\n]}\n", stdout);
+    return status;
 }
 
 int cmd_replay(int argc, char **argv)
@@ -327,10 +456,12 @@ int cmd_replay(int argc, char **argv)
         fputs(help, stdout);
         return CLI_DONE;
     }
+    if (request.verify)
+        return verify_all(&request);
     struct run *runs = calloc((size_t)run_count(&request), sizeof *runs);
     if (!runs)
         fputs("acre replay: out of memory\n", stderr);
-    else if (run_all(&request, runs)) {
+    else if ((status = run_all(&request, runs)) == CLI_DONE) {
         if (request.json)
             print_json(&request, runs);
         else

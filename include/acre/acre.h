@@ -18,6 +18,7 @@
 #include <acre/pool.h>
 #include <acre/share.h>
 #include <acre/sim.h>
+#include <acre/snapshot.h>
 #include <acre/store.h>
 #include <acre/symm.h>
 #include <acre/trace.h>

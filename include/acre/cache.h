@@ -49,6 +49,9 @@ typedef enum acre_cache_flag {
     ACRE_CACHE_UNLOCKED_DEVICE = 1u << 3,
     /** Starts with caching switched off; see acre_cache_enable(). */
     ACRE_CACHE_DISABLED = 1u << 4,
+    /** Of free blocks of one size the lowest address is taken, not that of the oldest
+     *  segment, as PyTorch did before it counted segments. */
+    ACRE_CACHE_TIES_BY_ADDRESS = 1u << 5,
 } acre_cache_flag;
 
 /** A limit that is none; see acre_cache_limit_set(). */

@@ -117,7 +117,7 @@ typedef struct acre_replay_config {
     uint64_t device_bytes; /**< Capacity; 0: ACRE_REPLAY_DEVICE_BYTES.                   */
     uint32_t streams;      /**< N: allocation number i goes to stream i mod N; 0: as
                                 recorded.                                                */
-    uint32_t reserved;     /**< 0.                                                       */
+    uint32_t device;       /**< Of a snapshot: whose history; ignored for traces.        */
     acre_progress_fn progress; /**< Or NULL. Called on the calling thread.               */
     void *progress_arg;        /**< Handed to it.                                        */
 } acre_replay_config;
@@ -156,18 +156,65 @@ typedef struct acre_replay_result {
     uint64_t min_capacity_bytes; /**< Multiple of 1 MiB; 0: not searched, or none works.  */
     acre_replay_pass first; /**< From an empty cache.                                     */
     acre_replay_pass warm;  /**< The last pass.                                           */
+    uint64_t start_allocs;  /**< Of a snapshot: allocations at the front of the events that
+                                 stand for what was live when its history began.          */
+    uint64_t start_bytes;   /**< Requested by them.                                       */
+    uint64_t start_open;    /**< Blocks among them whose exact size is not recorded ...   */
+    uint64_t start_open_bytes; /**< ... and how many bytes larger they may be in all.     */
+    uint64_t contradictions; /**< Events that do not fit the segments of the snapshot.    */
 } acre_replay_result;
 
-/** Replays a trace file through a new cache on a new simulated device.
+/** Replays a trace, or the history of a snapshot, through a new cache on a new
+ *  simulated device.
+ *
+ * A snapshot's history becomes a trace: what was live at its start is allocated
+ * first, a free is that which completed, and a request that failed is made again.
  *
  * A failed allocation does not end the replay: later lines of it count and do
  * nothing. What is live at the end of a pass is freed before the next.
  * Threads: any; replays are independent of each other.
- * Errors: those of reading; ACRE_ERR_CONFIG (conf), ACRE_ERR_INVALID,
- *         ACRE_ERR_HOST_MEMORY.
+ * Errors: those of reading; ACRE_ERR_NOT_FOUND (a snapshot without history),
+ *         ACRE_ERR_STATE (its segments do not add up), ACRE_ERR_CONFIG (conf),
+ *         ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_replay(const char *path, const acre_replay_config *config,
                                  acre_replay_result *result);
+
+/* ---- Verifying ---------------------------------------------------------------- */
+
+/** How far a recorded history is reproduced. */
+typedef struct acre_verify_result {
+    uint32_t struct_size;   /**< sizeof(acre_verify_result), set by the caller.          */
+    uint32_t is_exact;      /**< 1: every event that was compared agreed.                */
+    uint64_t events;        /**< Events of the history.                                  */
+    uint64_t compared;      /**< Allocations, segments obtained and segments given back. */
+    uint64_t agreed;        /**< Those with the recorded address or segment.             */
+    int64_t first_difference; /**< Number of the first event that differs; -1: none.     */
+    uint64_t start_blocks;  /**< Blocks that were live when the history began.           */
+    uint64_t start_open;    /**< Those whose exact size is not recorded ...              */
+    uint64_t start_open_bytes; /**< ... and how many bytes larger they may be in all.    */
+    uint64_t contradictions; /**< Events that do not fit the segments of the snapshot.   */
+    uint32_t ties_by_address; /**< 1: compared with the decisions of older versions, see
+                                   ACRE_CACHE_TIES_BY_ADDRESS, which fit better.         */
+    uint32_t reserved;      /**< 0.                                                      */
+    char conf[256];         /**< The recorded settings, as they were replayed.           */
+    char text[512];         /**< What differs first and why; empty when nothing does.    */
+} acre_verify_result;
+
+/** Replays the history of a device of a snapshot under its recorded settings with
+ *  ACRE_POLICY_TORCH, from the recovered state at its start, and compares.
+ *
+ * The device hands out the recorded addresses of segments, and is out of memory
+ * when the recorded one was; everything else the policy decides. After a
+ * difference the recorded placement is forced where that is possible, so that
+ * later events are compared as well.
+ * Threads: any.
+ * Errors: those of reading; ACRE_ERR_NOT_FOUND (no history), ACRE_ERR_STATE (the
+ *         segments do not add up), ACRE_ERR_UNSUPPORTED (a state that cannot be set
+ *         up), ACRE_ERR_HOST_MEMORY.
+ */
+ACRE_API acre_status acre_replay_verify(const char *path, uint32_t device,
+                                        acre_verify_result *result);
 
 ACRE_END_DECLS
 

@@ -137,7 +137,7 @@ static acre_status obtain(acre_cache *cache, struct request *request, struct blo
     }
     block = block_create(&cache->blocks);
     segment_init(segment, block, request->pool, request->stream, base,
-                 request->segment_bytes, cache->order_next++);
+                 request->segment_bytes, cache_take_order(cache));
     block->state = BLOCK_FREE;
     list_push_back(&cache->segments, &segment->link);
     count_obtained(cache, segment);

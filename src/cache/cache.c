@@ -89,6 +89,7 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
     if (!cache)
         return ACRE_ERR_HOST_MEMORY;
     cache->device = device;
+    cache->order_step = !(copy.flags & ACRE_CACHE_TIES_BY_ADDRESS);
     list_init(&cache->segments);
     list_init(&cache->returned);
     list_init(&cache->private_pools);

@@ -55,6 +55,7 @@ struct acre_cache {
     uint64_t limit_bytes;        /* cap on held_bytes, or ACRE_CACHE_NO_LIMIT        */
     uint64_t held_bytes;         /* bytes obtained from the device, or being obtained */
     uint64_t order_next;         /* of the next segment                              */
+    uint64_t order_step;         /* 1; 0 where age does not count                    */
     struct pool small, large;    /* the shared pool                                  */
     struct list private_pools;   /* oldest first                                     */
     struct list accounts;        /* statistics of private pools, ended ones too      */
@@ -250,6 +251,15 @@ static inline void cache_check_locked(acre_cache *cache)
 {
     if (ACRE_CHECK >= 2)
         cache_check_now(cache);
+}
+
+/* The order of a new segment. */
+static inline uint64_t cache_take_order(acre_cache *cache)
+{
+    uint64_t order = cache->order_next;
+
+    cache->order_next += cache->order_step;
+    return order;
 }
 
 #endif

@@ -60,7 +60,7 @@ static uint64_t take_order(acre_cache *cache, struct shelf *shelf)
     uint64_t order = shelf->order_unused;
 
     shelf->order_unused = SHELF_NO_ORDER;
-    return order == SHELF_NO_ORDER ? cache->order_next++ : order;
+    return order == SHELF_NO_ORDER ? cache_take_order(cache) : order;
 }
 
 static void keep_order(struct shelf *shelf, uint64_t order)

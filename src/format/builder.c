@@ -12,16 +12,6 @@
 /* Room that small files may take whatever their size. */
 #define SLACK_BYTES ((uint64_t)4 << 20)
 
-static const char *const first_strings[] = {
-#define BUILDER_KEY(constant, name) name,
-    BUILDER_KEYS(BUILDER_KEY)
-#undef BUILDER_KEY
-#define SNAP_NAME(constant, name) name,
-    SNAP_ACTIONS(SNAP_NAME)
-    SNAP_STATES(SNAP_NAME)
-#undef SNAP_NAME
-};
-
 _Static_assert(KEY_COUNT <= 64, "a set of keys is 64 bits");
 
 acre_status builder_init(struct builder *builder, const char *path)
@@ -31,10 +21,9 @@ acre_status builder_init(struct builder *builder, const char *path)
     builder->last_pool[0] = VALUE_NONE;
     acre_status status = snapshot_create(&builder->snapshot);
 
-    for (size_t i = 0; i < sizeof first_strings / sizeof *first_strings && status == ACRE_OK; i++) {
+    for (size_t i = 0; i < NAME_COUNT && status == ACRE_OK; i++) {
         uint32_t id;
-        status = snapshot_add_string(builder->snapshot, first_strings[i],
-                                     strlen(first_strings[i]), &id);
+        status = snapshot_add_string(builder->snapshot, key_names[i], strlen(key_names[i]), &id);
         CHECK(status != ACRE_OK || id == i);
     }
     if (status != ACRE_OK)

@@ -20,56 +20,11 @@
 #ifndef SRC_FORMAT_BUILDER_H
 #define SRC_FORMAT_BUILDER_H
 
+#include "format/keys.h"
 #include "format/snapshot.h"
 
 #define BUILDER_DEPTH 64
 #define BUILDER_FACTOR 12
-
-/* Keys that are known, in the order in which they are the first strings. */
-#define BUILDER_KEYS(X)                                                        \
-    X(KEY_ACTION, "action")                                                    \
-    X(KEY_ADDR, "addr")                                                        \
-    X(KEY_DEVICE_FREE, "device_free")                                          \
-    X(KEY_SIZE, "size")                                                        \
-    X(KEY_STREAM, "stream")                                                    \
-    X(KEY_TIME_US, "time_us")                                                  \
-    X(KEY_COMPILE_CONTEXT, "compile_context")                                  \
-    X(KEY_USER_METADATA, "user_metadata")                                      \
-    X(KEY_POOL_ID, "pool_id")                                                  \
-    X(KEY_FRAMES, "frames")                                                    \
-    X(KEY_FORWARD_FRAMES, "forward_frames")                                    \
-    X(KEY_STACK, "stack")                                                      \
-    X(KEY_DEVICE, "device")                                                    \
-    X(KEY_ADDRESS, "address")                                                  \
-    X(KEY_TOTAL_SIZE, "total_size")                                            \
-    X(KEY_ALLOCATED_SIZE, "allocated_size")                                    \
-    X(KEY_ACTIVE_SIZE, "active_size")                                          \
-    X(KEY_REQUESTED_SIZE, "requested_size")                                    \
-    X(KEY_SEGMENT_TYPE, "segment_type")                                        \
-    X(KEY_SEGMENT_POOL_ID, "segment_pool_id")                                  \
-    X(KEY_IS_EXPANDABLE, "is_expandable")                                      \
-    X(KEY_BLOCKS, "blocks")                                                    \
-    X(KEY_STATE, "state")                                                      \
-    X(KEY_HISTORY, "history")                                                  \
-    X(KEY_REAL_SIZE, "real_size")                                              \
-    X(KEY_FILENAME, "filename")                                                \
-    X(KEY_LINE, "line")                                                        \
-    X(KEY_NAME, "name")                                                        \
-    X(KEY_SEGMENTS, "segments")                                                \
-    X(KEY_DEVICE_TRACES, "device_traces")                                      \
-    X(KEY_ALLOCATOR_SETTINGS, "allocator_settings")                            \
-    X(KEY_EXTERNAL_ANNOTATIONS, "external_annotations")                        \
-    X(KEY_STACKS, "stacks")                                                    \
-    X(KEY_ACRE_SNAPSHOT, "acre_snapshot")
-
-enum builder_key {
-#define BUILDER_KEY(constant, name) constant,
-    BUILDER_KEYS(BUILDER_KEY)
-#undef BUILDER_KEY
-    KEY_COUNT,                          /* below it: a known key                    */
-    FIRST_ACTION = KEY_COUNT,           /* strings of the actions follow ...        */
-    FIRST_STATE = FIRST_ACTION + SNAP_OTHER, /* ... and of the states               */
-};
 
 enum tag { TAG_INTEGER, TAG_STRING, TAG_OBJECT, TAG_NUMBER, TAG_CONSTANT, TAG_POOL, TAG_EMPTY };
 

@@ -500,6 +500,20 @@ static acre_status top_list(struct finish *finish, value top, uint32_t key, bool
                         snapshot_string(finish->snapshot, key, NULL));
 }
 
+/* Newer versions of our JSON than this library knows are refused. */
+static acre_status check_version(struct finish *finish, value top)
+{
+    uint64_t version;
+    value item;
+
+    if (!record_get(finish->builder, top, KEY_ACRE_SNAPSHOT, &item))
+        return ACRE_OK;
+    if (record_integer(finish->builder, item, &version) && version == 1)
+        return ACRE_OK;
+    return BUILDER_FAIL(finish->builder, "%s", "the file was written by a newer version of this "
+                        "library; version 1 of its JSON is read");
+}
+
 static acre_status finish_top(struct finish *finish, value top)
 {
     struct snapshot *snapshot = finish->snapshot;
@@ -516,6 +530,8 @@ static acre_status finish_top(struct finish *finish, value top)
         if (status == ACRE_OK)
             status = top_list(finish, top, KEY_EXTERNAL_ANNOTATIONS, &snapshot->has_annotations,
                               &annotations);
+        if (status == ACRE_OK)
+            status = check_version(finish, top);
         if (status == ACRE_OK && finish->builder->is_json)
             status = top_list(finish, top, KEY_STACKS, &has_rows, &finish->rows);
         if (status == ACRE_OK && finish->builder->is_json)

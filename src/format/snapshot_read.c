@@ -6,6 +6,8 @@
 #include "format/pickle_read.h"
 #include "format/snapshot.h"
 
+#include <sys/stat.h>
+
 /* The first byte that is not blank; -1 for a file without one. */
 static acre_status first_byte(struct input *input, int *out)
 {
@@ -61,9 +63,13 @@ acre_status snapshot_read(const char *path, struct snapshot **out)
 acre_status snapshot_is_one(const char *path, bool *out)
 {
     struct input input;
+    struct stat facts;
     int first = -1;
-    acre_status status = input_open(&input, path);
 
+    *out = false;
+    if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode))
+        return ACRE_OK; /* a pipe cannot be looked at twice */
+    acre_status status = input_open(&input, path);
     if (status != ACRE_OK)
         return status;
     status = first_byte(&input, &first);

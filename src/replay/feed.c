@@ -2,19 +2,80 @@
 #include "replay/feed.h"
 
 #include "base/heap.h"
+#include "base/status.h"
+#include "replay/history.h"
 
 #include <string.h>
 
-acre_status feed_open(const char *path, uint32_t streams, struct feed **out)
+/* Moves allocations to other streams where that is asked for. */
+static void rewrite_streams(struct feed *feed, acre_trace_event *events, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (events[i].kind == ACRE_TRACE_ALLOC)
+            events[i].stream = (uint32_t)(feed->alloc_count++ % feed->streams);
+}
+
+/* Takes over the events of a history. */
+static void adopt(struct feed *feed, struct history *history)
+{
+    feed->kept = history->events;
+    feed->kept_count = history->event_count;
+    feed->kept_capacity = history->event_capacity;
+    history->events = NULL;
+    feed->slot_count = history->slot_count;
+    feed->start = (struct feed_start){.allocs = history->start_count,
+                                      .bytes = history->past.requested_bytes,
+                                      .open_count = history->past.open_count,
+                                      .open_bytes_max = history->past.open_bytes_max,
+                                      .contradictions = history->past.contradictions};
+    feed->is_whole = true;
+    if (feed->streams)
+        rewrite_streams(feed, feed->kept, feed->kept_count);
+}
+
+static acre_status open_snapshot(struct feed *feed, const char *path, uint32_t device)
+{
+    struct snapshot *snapshot = NULL;
+    struct history *history = NULL;
+    struct status_saved why;
+    acre_status status = snapshot_read(path, &snapshot);
+
+    if (status != ACRE_OK)
+        return status;
+    status = snapshot_check(snapshot);
+    if (status != ACRE_OK) {
+        status_save(&why);
+        status = status_fail(ACRE_ERR_STATE, "%s: %.800s; the file was changed by hand or by a "
+                             "tool, and nothing replayed from it could be trusted", path,
+                             why.text);
+    }
+    if (status == ACRE_OK)
+        status = history_create(snapshot, device, &history);
+    if (status == ACRE_ERR_NOT_FOUND)
+        status = status_fail(status, "%s: device %u has no history to replay; record one with "
+                             "torch.cuda.memory._record_memory_history() before the job", path,
+                             device);
+    if (status == ACRE_OK)
+        adopt(feed, history);
+    history_destroy(history);
+    snapshot_destroy(snapshot);
+    return status;
+}
+
+acre_status feed_open(const char *path, uint32_t device, uint32_t streams, struct feed **out)
 {
     struct feed *feed = heap_zalloc(sizeof *feed);
+    bool is_snapshot = false;
 
     if (!feed)
         return ACRE_ERR_HOST_MEMORY;
     feed->streams = streams;
-    acre_status status = acre_trace_open(path, &feed->trace);
+    acre_status status = snapshot_is_one(path, &is_snapshot);
+    if (status == ACRE_OK)
+        status = is_snapshot ? open_snapshot(feed, path, device)
+                             : acre_trace_open(path, &feed->trace);
     if (status != ACRE_OK) {
-        heap_free(feed);
+        feed_close(feed);
         return status;
     }
     *out = feed;
@@ -28,14 +89,6 @@ void feed_close(struct feed *feed)
     acre_trace_close(feed->trace);
     heap_free(feed->kept);
     heap_free(feed);
-}
-
-/* Moves allocations to other streams where that is asked for. */
-static void rewrite_streams(struct feed *feed, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (feed->chunk[i].kind == ACRE_TRACE_ALLOC)
-            feed->chunk[i].stream = (uint32_t)(feed->alloc_count++ % feed->streams);
 }
 
 /* Adds the chunk to what is kept, or gives up keeping. */
@@ -80,7 +133,7 @@ acre_status feed_next(struct feed *feed, const acre_trace_event **out_events, si
         return status;
     feed->slot_count = acre_trace_slots(feed->trace);
     if (feed->streams)
-        rewrite_streams(feed, count);
+        rewrite_streams(feed, feed->chunk, count);
     status = keep(feed, count);
     if (status != ACRE_OK)
         return status;

@@ -2,7 +2,8 @@
 /* The events of a trace in chunks, as often as wanted.
  *
  * A trace of up to FEED_KEPT_MAX events is kept in memory after the first pass;
- * a longer one is read again, so that memory stays bounded.
+ * a longer one is read again, so that memory stays bounded. The history of a
+ * snapshot is in memory from the start.
  */
 #ifndef SRC_REPLAY_FEED_H
 #define SRC_REPLAY_FEED_H
@@ -12,8 +13,18 @@
 #define FEED_CHUNK 4096
 #define FEED_KEPT_MAX ((size_t)1 << 20)
 
+/* What is known about the state at the start of a history; all 0 for a trace. */
+struct feed_start {
+    uint64_t allocs;          /* that stand for it, at the front of the events     */
+    uint64_t bytes;           /* requested by them                                 */
+    uint64_t open_count;      /* blocks whose exact size is not known ...          */
+    uint64_t open_bytes_max;  /* ... and how much larger they may be in all        */
+    uint64_t contradictions;  /* events that do not fit the segments               */
+};
+
 struct feed {
-    acre_trace *trace;
+    acre_trace *trace;        /* NULL for a snapshot                               */
+    struct feed_start start;  /* of a snapshot                                     */
     uint32_t streams;         /* 0: as recorded; N: allocation i to stream i mod N */
     uint64_t alloc_count;     /* of this pass so far                               */
     uint64_t slot_count;      /* every slot met so far is below it                 */
@@ -26,8 +37,10 @@ struct feed {
     acre_trace_event chunk[FEED_CHUNK];
 };
 
-/* Errors: those of acre_trace_open. */
-acre_status feed_open(const char *path, uint32_t streams, struct feed **out);
+/* Opens a trace, or a snapshot, of which device counts. Errors: those of
+ * acre_trace_open and snapshot_read; ACRE_ERR_NOT_FOUND (no history),
+ * ACRE_ERR_FORMAT (segments that do not add up). */
+acre_status feed_open(const char *path, uint32_t device, uint32_t streams, struct feed **out);
 void feed_close(struct feed *feed); /* NULL is fine */
 /* Gives the next events, at most FEED_CHUNK; none at the end. They are valid
  * until the next call. Errors: those of acre_trace_read. */

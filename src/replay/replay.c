@@ -471,9 +471,15 @@ acre_status acre_replay(const char *path, const acre_replay_config *config,
     run.work_total = run.config->repeat ? run.config->repeat : 1;
     if (run.config->flags & ACRE_REPLAY_MIN_CAPACITY)
         run.work_total += 12;
-    acre_status status = feed_open(path, run.config->streams, &run.feed);
-    if (status == ACRE_OK)
+    acre_status status = feed_open(path, run.config->device, run.config->streams, &run.feed);
+    if (status == ACRE_OK) {
+        found.start_allocs = run.feed->start.allocs;
+        found.start_bytes = run.feed->start.bytes;
+        found.start_open = run.feed->start.open_count;
+        found.start_open_bytes = run.feed->start.open_bytes_max;
+        found.contradictions = run.feed->start.contradictions;
         status = run_all(&run, found.device_bytes, &found);
+    }
     feed_close(run.feed);
     heap_free(run.pointers);
     heap_free(run.sizes);

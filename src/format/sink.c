@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "format/sink.h"
+
+#include "base/heap.h"
+#include "base/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef ACRE_HAVE_ZLIB
+#include <zlib.h>
+#endif
+
+static acre_status fail_io(const char *path, const char *what)
+{
+    int code = errno;
+
+    return status_fail_native(ACRE_ERR_IO, code, "%s: %s: %s", path, what, strerror(code));
+}
+
+static void sink_free(struct sink *sink)
+{
+    if (sink->fd >= 0)
+        close(sink->fd);
+#ifdef ACRE_HAVE_ZLIB
+    if (sink->gzip)
+        deflateEnd(sink->gzip);
+#endif
+    heap_free(sink->gzip);
+    heap_free(sink->packed);
+    heap_free(sink->buffer);
+    heap_free(sink->temporary);
+    heap_free(sink->path);
+    memset(sink, 0, sizeof *sink);
+    sink->fd = -1;
+}
+
+void sink_abandon(struct sink *sink)
+{
+    if (sink->temporary)
+        unlink(sink->temporary);
+    sink_free(sink);
+}
+
+static acre_status gzip_begin(struct sink *sink)
+{
+#ifdef ACRE_HAVE_ZLIB
+    z_stream *z = heap_zalloc(sizeof *z);
+
+    if (!z)
+        return ACRE_ERR_HOST_MEMORY;
+    if (deflateInit2(z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        heap_free(z);
+        return status_fail(ACRE_ERR_HOST_MEMORY, "%s: no memory to compress", sink->path);
+    }
+    sink->gzip = z;
+    sink->packed = heap_alloc(SINK_BUFFER);
+    return sink->packed ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+#else
+    return status_fail(ACRE_ERR_UNSUPPORTED, "%s: this build cannot write gzip; give a name "
+                       "without .gz", sink->path);
+#endif
+}
+
+/* Opens a file beside the wanted one, or the wanted one when it is no plain file. */
+static acre_status open_file(struct sink *sink)
+{
+    struct stat facts;
+    size_t length = strlen(sink->path);
+
+    if (stat(sink->path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
+        sink->fd = open(sink->path, O_WRONLY | O_CLOEXEC);
+        return sink->fd < 0 ? fail_io(sink->path, "it cannot be written") : ACRE_OK;
+    }
+    char *name = heap_alloc(length + 16);
+    if (!name)
+        return ACRE_ERR_HOST_MEMORY;
+    snprintf(name, length + 16, "%s.XXXXXX", sink->path);
+    sink->fd = mkostemp(name, O_CLOEXEC);
+    if (sink->fd < 0) {
+        heap_free(name);
+        return fail_io(sink->path, "it cannot be created");
+    }
+    sink->temporary = name;
+    fchmod(sink->fd, 0644);
+    return ACRE_OK;
+}
+
+acre_status sink_open(struct sink *sink, const char *path, bool gzip)
+{
+    memset(sink, 0, sizeof *sink);
+    sink->fd = -1;
+    sink->path = heap_strdup(path);
+    sink->buffer = heap_alloc(SINK_BUFFER);
+    acre_status status = sink->path && sink->buffer ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+
+    if (status == ACRE_OK && gzip)
+        status = gzip_begin(sink);
+    if (status == ACRE_OK)
+        status = open_file(sink);
+    if (status != ACRE_OK)
+        sink_abandon(sink);
+    return status;
+}
+
+/* ---- Writing ---------------------------------------------------------------------------- */
+
+static void write_all(struct sink *sink, const unsigned char *bytes, size_t count)
+{
+    while (count > 0 && sink->failed == ACRE_OK) {
+        ssize_t done = write(sink->fd, bytes, count);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0) {
+            sink->failed = fail_io(sink->path, "writing failed");
+            return;
+        }
+        bytes += done;
+        count -= (size_t)done;
+    }
+}
+
+#ifdef ACRE_HAVE_ZLIB
+static void write_packed(struct sink *sink, const unsigned char *bytes, size_t count, int how)
+{
+    z_stream *z = sink->gzip;
+    int code = Z_OK;
+
+    z->next_in = (unsigned char *)(uintptr_t)bytes;
+    z->avail_in = (uInt)count;
+    do {
+        z->next_out = sink->packed;
+        z->avail_out = (uInt)SINK_BUFFER;
+        code = deflate(z, how);
+        write_all(sink, sink->packed, SINK_BUFFER - z->avail_out);
+    } while (z->avail_out == 0 || (how == Z_FINISH && code == Z_OK));
+}
+#endif
+
+static void write_some(struct sink *sink, const unsigned char *bytes, size_t count)
+{
+    if (sink->failed != ACRE_OK)
+        return;
+#ifdef ACRE_HAVE_ZLIB
+    if (sink->gzip) {
+        write_packed(sink, bytes, count, Z_NO_FLUSH);
+        return;
+    }
+#endif
+    write_all(sink, bytes, count);
+}
+
+void sink_flush(struct sink *sink)
+{
+    write_some(sink, sink->buffer, sink->count);
+    sink->count = 0;
+}
+
+void sink_put_long(struct sink *sink, const void *bytes, size_t count)
+{
+    const unsigned char *at = bytes;
+
+    sink_flush(sink);
+    for (; count > SINK_BUFFER; at += SINK_BUFFER, count -= SINK_BUFFER)
+        write_some(sink, at, SINK_BUFFER);
+    memcpy(sink->buffer, at, count);
+    sink->count = count;
+}
+
+acre_status sink_finish(struct sink *sink)
+{
+    acre_status status;
+
+    sink_flush(sink);
+#ifdef ACRE_HAVE_ZLIB
+    if (sink->gzip && sink->failed == ACRE_OK)
+        write_packed(sink, NULL, 0, Z_FINISH);
+#endif
+    status = sink->failed;
+    if (close(sink->fd) != 0 && status == ACRE_OK)
+        status = fail_io(sink->path, "writing failed");
+    sink->fd = -1;
+    if (status == ACRE_OK && sink->temporary && rename(sink->temporary, sink->path) != 0)
+        status = fail_io(sink->path, "it cannot be replaced");
+    if (status != ACRE_OK) {
+        sink_abandon(sink);
+        return status;
+    }
+    sink_free(sink);
+    return ACRE_OK;
+}
+
+/* ---- Text -------------------------------------------------------------------------------- */
+
+void sink_text(struct sink *sink, const char *text)
+{
+    sink_put(sink, text, strlen(text));
+}
+
+void sink_unsigned(struct sink *sink, uint64_t number)
+{
+    char digits[24];
+    size_t at = sizeof digits;
+
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+    sink_put(sink, digits + at, sizeof digits - at);
+}
+
+void sink_integer(struct sink *sink, int64_t number)
+{
+    if (number < 0)
+        sink_byte(sink, '-');
+    sink_unsigned(sink, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* A file being written, plain or gzip, that appears whole or not at all.
+ *
+ * Bytes go to a file beside the wanted one, which takes its name at the end. What
+ * is no regular file (a pipe, a terminal) is written to directly. After the first
+ * failure nothing more is written, and sink_finish tells it.
+ *
+ *   sink_open ──► sink_put ... ──► sink_finish     the file is there
+ *                              └─► sink_abandon    nothing is there
+ */
+#ifndef SRC_FORMAT_SINK_H
+#define SRC_FORMAT_SINK_H
+
+#include <acre/base.h>
+
+#include <stdbool.h>
+#include <string.h>
+
+#define SINK_BUFFER ((size_t)1 << 17)
+
+struct sink {
+    int fd;
+    char *path, *temporary; /* temporary is NULL when path is written directly */
+    acre_status failed;     /* of the first failure                            */
+    void *gzip;             /* a z_stream, or NULL                             */
+    unsigned char *packed;  /* SINK_BUFFER bytes for its output                */
+    unsigned char *buffer;  /* SINK_BUFFER bytes                               */
+    size_t count;           /* bytes in buffer                                 */
+};
+
+/* gzip: compress. Errors: ACRE_ERR_IO, ACRE_ERR_UNSUPPORTED (gzip without zlib),
+ * ACRE_ERR_HOST_MEMORY. */
+acre_status sink_open(struct sink *sink, const char *path, bool gzip);
+/* Writes what is left and gives the file its name. The sink is gone in any case.
+ * Errors: ACRE_ERR_IO. */
+acre_status sink_finish(struct sink *sink);
+void sink_abandon(struct sink *sink);
+
+void sink_flush(struct sink *sink);
+void sink_put_long(struct sink *sink, const void *bytes, size_t count);
+
+static inline void sink_put(struct sink *sink, const void *bytes, size_t count)
+{
+    if (count > SINK_BUFFER - sink->count) {
+        sink_put_long(sink, bytes, count);
+        return;
+    }
+    memcpy(sink->buffer + sink->count, bytes, count);
+    sink->count += count;
+}
+
+static inline void sink_byte(struct sink *sink, unsigned char byte)
+{
+    sink_put(sink, &byte, 1);
+}
+
+/* Text, and decimal numbers. */
+void sink_text(struct sink *sink, const char *text);
+void sink_unsigned(struct sink *sink, uint64_t number);
+void sink_integer(struct sink *sink, int64_t number);
+
+#endif

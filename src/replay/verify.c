@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/* A cache with policy torch on a device that follows the recording (script.h).
+ *
+ * The start is set up with the cache's own calls: a segment is made by a request that
+ * fills it, all are held until every one exists, then freed; then each live block is
+ * taken at its exact address. Segments come into being by address: how old they were
+ * is not recorded.
+ *
+ * Then event by event. Segments that are obtained or given back before an allocation
+ * are what that allocation has to cause; frees are those that completed.
+ */
+#include "replay/verify.h"
+
+#include "base/heap.h"
+#include "base/ptrmap.h"
+#include "base/status.h"
+#include "format/array.h"
+#include "replay/past.h"
+#include "replay/recorded.h"
+#include "replay/script.h"
+
+#include <acre/pool.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define ADDRESS_END ((uint64_t)1 << 48)
+
+typedef unsigned long long ull;
+
+struct verify {
+    const struct snapshot *snapshot;
+    uint32_t device;
+    const struct snap_entry *entries;
+    uint64_t entry_count;
+    struct past past;
+    struct script script;
+    acre_cache *cache;
+    struct ptrmap live;          /* recorded address + 1 to pointer in the cache */
+    acre_verify_result *result;
+    bool ties_by_address;        /* as older versions decided                    */
+    void **seeds;                /* what fills the segments of the start         */
+    size_t seed_count, seed_capacity;
+};
+
+static const void *key_of(uint64_t address)
+{
+    return (const void *)(uintptr_t)(address + 1);
+}
+
+static void *native(uint64_t handle)
+{
+    return (void *)(uintptr_t)handle;
+}
+
+/* Notes a difference; the first one is told. */
+static void differ(struct verify *verify, uint64_t event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void differ(struct verify *verify, uint64_t event, const char *format, ...)
+{
+    va_list args;
+
+    if (verify->result->first_difference >= 0)
+        return;
+    verify->result->first_difference = (int64_t)event;
+    va_start(args, format);
+    vsnprintf(verify->result->text, sizeof verify->result->text, format, args);
+    va_end(args);
+}
+
+/* ---- Pools ---------------------------------------------------------------------------------- */
+
+static acre_pool_id pool_id(const struct verify *verify, uint32_t pool)
+{
+    if (pool == SNAP_NONE)
+        return (acre_pool_id){0, 0};
+    return (acre_pool_id){verify->snapshot->pools[pool].id[0],
+                          verify->snapshot->pools[pool].id[1]};
+}
+
+static bool is_shared(acre_pool_id id)
+{
+    return id.graph == 0 && id.user == 0;
+}
+
+/* The pool of an event: told, or that of the segment its address lies in. */
+static uint32_t pool_of(const struct verify *verify, const struct snap_entry *entry)
+{
+    const struct snapshot *snapshot = verify->snapshot;
+
+    if (entry->pool != SNAP_NONE)
+        return entry->pool;
+    if (snapshot->pool_count < 2)
+        return SNAP_NONE;
+    for (size_t i = 0; i < snapshot->segment_count; i++) {
+        const struct snap_segment *segment = &snapshot->segments[i];
+        if (segment->device == verify->device &&
+            entry->address - segment->address < segment->bytes)
+            return segment->pool;
+    }
+    return SNAP_NONE;
+}
+
+/* Allocates from a pool. */
+static acre_status alloc_in(struct verify *verify, uint32_t pool, uint64_t bytes,
+                            uint64_t stream, void **out)
+{
+    acre_pool_id id = pool_id(verify, pool);
+
+    if (is_shared(id))
+        return acre_cache_alloc(verify->cache, bytes, native(stream), out);
+    acre_status status = acre_pool_begin(verify->cache, id, NULL);
+    if (status != ACRE_OK)
+        return status;
+    status = acre_cache_alloc(verify->cache, bytes, native(stream), out);
+    acre_status ended = acre_pool_end(verify->cache, id);
+    return status == ACRE_OK ? ended : status;
+}
+
+static acre_status alloc_at(struct verify *verify, uint32_t pool, uint64_t bytes, uint64_t stream,
+                            uint64_t address)
+{
+    acre_pool_id id = pool_id(verify, pool);
+
+    if (is_shared(id))
+        return acre_cache_alloc_at(verify->cache, bytes, native(stream), native(address));
+    acre_status status = acre_pool_begin(verify->cache, id, NULL);
+    if (status != ACRE_OK)
+        return status;
+    status = acre_cache_alloc_at(verify->cache, bytes, native(stream), native(address));
+    acre_status ended = acre_pool_end(verify->cache, id);
+    return status == ACRE_OK ? ended : status;
+}
+
+/* ---- The start ------------------------------------------------------------------------------- */
+
+/* Makes one segment by requests that fill it, which stay for now. */
+static acre_status seed_segment(struct verify *verify, const struct past_segment *segment)
+{
+    uint64_t piece = segment->is_small ? MIB : segment->bytes;
+    bool fits = segment->is_small ? segment->bytes == 2 * MIB
+                                  : segment->bytes >= 10 * MIB && segment->bytes % (2 * MIB) == 0;
+
+    if (segment->is_expandable)
+        return status_fail(ACRE_ERR_UNSUPPORTED, "the history begins with expandable segments; "
+                           "their state then cannot be set up again");
+    if (!fits || segment->address >= ADDRESS_END)
+        return status_fail(ACRE_ERR_UNSUPPORTED, "a segment of %llu bytes at 0x%llx is none that "
+                           "the recorded settings make", (ull)segment->bytes,
+                           (ull)segment->address);
+    acre_status status = script_expect_alloc(&verify->script, segment->address, segment->bytes, 0);
+    for (uint64_t done = 0; done < segment->bytes && status == ACRE_OK; done += piece) {
+        status = ARRAY_ROOM(verify, seeds, seed, 1);
+        if (status == ACRE_OK)
+            status = alloc_in(verify, segment->pool, piece, segment->stream,
+                              &verify->seeds[verify->seed_count]);
+        verify->seed_count += status == ACRE_OK;
+    }
+    if (status == ACRE_OK && !script_forget(&verify->script))
+        return status_fail(ACRE_ERR_INTERNAL, "a segment of %llu bytes was not made as expected",
+                           (ull)segment->bytes);
+    return status;
+}
+
+/* The pool of the segment that holds an address at the start. */
+static uint32_t start_pool(const struct verify *verify, uint64_t address)
+{
+    size_t low = 0, high = verify->past.segment_count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (verify->past.segments[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? verify->past.segments[low - 1].pool : SNAP_NONE;
+}
+
+static acre_status seed_all(struct verify *verify)
+{
+    const struct past *past = &verify->past;
+    acre_status status = ACRE_OK;
+
+    for (size_t i = 0; i < past->segment_count && status == ACRE_OK; i++)
+        status = seed_segment(verify, &past->segments[i]);
+    for (size_t i = 0; i < verify->seed_count && status == ACRE_OK; i++)
+        status = acre_cache_free(verify->cache, verify->seeds[i]);
+    for (size_t i = 0; i < past->block_count && status == ACRE_OK; i++) {
+        const struct past_block *block = &past->blocks[i];
+        status = alloc_at(verify, start_pool(verify, block->address), block->bytes, block->stream,
+                          block->address);
+        if (status == ACRE_ERR_NOT_FOUND)
+            return status_fail(ACRE_ERR_UNSUPPORTED, "the block of %llu bytes at 0x%llx, live when "
+                               "the history began, has no room in the segments of then",
+                               (ull)block->bytes, (ull)block->address);
+        if (status == ACRE_OK)
+            status = ptrmap_put(&verify->live, key_of(block->address), native(block->address));
+    }
+    return status;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+/* Compares what the device was asked for with what was recorded. */
+static void compare_segments(struct verify *verify, uint64_t event)
+{
+    struct script *script = &verify->script;
+    uint64_t missed = script->alloc_count + script->free_count;
+
+    if (script->alloc_count)
+        differ(verify, script->allocs[0].event, "a segment of %llu bytes was obtained; the replay "
+               "needed none", (ull)script->allocs[0].bytes);
+    else if (script->free_count)
+        differ(verify, script->frees[0].event, "the segment at 0x%llx was given back; the replay "
+               "kept it", (ull)script->frees[0].address);
+    else if (script->surprise_count && script->surprise_is_free)
+        differ(verify, event, "the replay gave back the segment at 0x%llx; the recording did not",
+               (ull)script->surprise.address);
+    else if (script->surprise_count)
+        differ(verify, event, "the replay obtained a segment of %llu bytes; the recording did not",
+               (ull)script->surprise.bytes);
+    verify->result->agreed -= missed;
+    script_forget(script);
+}
+
+static acre_status run_alloc(struct verify *verify, uint64_t event)
+{
+    const struct snap_entry *entry = &verify->entries[event];
+    uint32_t pool = pool_of(verify, entry);
+    void *got = NULL;
+    acre_status status = alloc_in(verify, pool, entry->bytes ? entry->bytes : 1, entry->stream,
+                                  &got);
+
+    compare_segments(verify, event);
+    verify->result->compared++;
+    if (status != ACRE_OK && status != ACRE_ERR_DEVICE_MEMORY)
+        return status;
+    if (status == ACRE_OK && (uint64_t)(uintptr_t)got == entry->address) {
+        verify->result->agreed++;
+    } else {
+        differ(verify, event, "%llu bytes were placed at 0x%llx; the replay placed them at 0x%llx",
+               (ull)entry->bytes, (ull)entry->address, (ull)(uintptr_t)got);
+        if (got && acre_cache_free(verify->cache, got) == ACRE_OK &&
+            alloc_at(verify, pool, entry->bytes, entry->stream, entry->address) == ACRE_OK)
+            got = native(entry->address);
+        else if (got)
+            status = alloc_in(verify, pool, entry->bytes, entry->stream, &got);
+    }
+    if (status == ACRE_ERR_DEVICE_MEMORY)
+        return ACRE_OK;
+    return status == ACRE_OK ? ptrmap_put(&verify->live, key_of(entry->address), got) : status;
+}
+
+static acre_status run_free(struct verify *verify, uint64_t event)
+{
+    void *pointer = ptrmap_take(&verify->live, key_of(verify->entries[event].address));
+
+    return pointer ? acre_cache_free(verify->cache, pointer) : ACRE_OK;
+}
+
+/* A request that failed: it fails again, after the same segments were given back. */
+static acre_status run_oom(struct verify *verify, uint64_t event)
+{
+    const struct snap_entry *entry = &verify->entries[event];
+    void *got = NULL;
+
+    verify->script.is_full = true;
+    acre_status status = alloc_in(verify, entry->pool, entry->bytes, entry->stream, &got);
+    verify->script.is_full = false;
+    compare_segments(verify, event);
+    verify->result->compared++;
+    if (status == ACRE_OK) {
+        differ(verify, event, "%llu bytes could not be had; the replay found them at 0x%llx",
+               (ull)entry->bytes, (ull)(uintptr_t)got);
+        return acre_cache_free(verify->cache, got);
+    }
+    verify->result->agreed += status == ACRE_ERR_DEVICE_MEMORY;
+    return status == ACRE_ERR_DEVICE_MEMORY ? ACRE_OK : status;
+}
+
+/* A segment that was given back: alone, or to make room for what follows. */
+static acre_status run_segment_free(struct verify *verify, uint64_t event)
+{
+    const struct snap_entry *entry = &verify->entries[event];
+    uint16_t next = event + 1 < verify->entry_count ? verify->entries[event + 1].action
+                                                    : (uint16_t)SNAP_SNAPSHOT;
+    acre_status status = script_expect_free(&verify->script, entry->address, entry->bytes, event);
+
+    verify->result->compared++;
+    verify->result->agreed++;
+    if (status != ACRE_OK || next == SNAP_SEGMENT_FREE || next == SNAP_SEGMENT_ALLOC ||
+        next == SNAP_OOM)
+        return status;
+    status = acre_cache_empty(verify->cache);
+    compare_segments(verify, event);
+    return status;
+}
+
+static acre_status run_event(struct verify *verify, uint64_t event)
+{
+    const struct snap_entry *entry = &verify->entries[event];
+
+    switch (entry->action) {
+    case SNAP_ALLOC:
+        return run_alloc(verify, event);
+    case SNAP_FREE_REQUESTED:
+        return verify->past.has_completed ? ACRE_OK : run_free(verify, event);
+    case SNAP_FREE_COMPLETED:
+        return run_free(verify, event);
+    case SNAP_SEGMENT_ALLOC:
+        verify->result->compared++;
+        verify->result->agreed++;
+        return script_expect_alloc(&verify->script, entry->address, entry->bytes, event);
+    case SNAP_SEGMENT_FREE:
+        return run_segment_free(verify, event);
+    case SNAP_SEGMENT_MAP:
+    case SNAP_SEGMENT_UNMAP:
+        return status_fail(ACRE_ERR_UNSUPPORTED, "the history has expandable segments; where their "
+                           "addresses were reserved is not recorded");
+    case SNAP_OOM:
+        return run_oom(verify, event);
+    default:
+        return ACRE_OK;
+    }
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static acre_status run_all(struct verify *verify)
+{
+    acre_cache_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_TORCH,
+                                .flags = ACRE_CACHE_NO_ENVIRONMENT};
+    char conf[RECORDED_CONF_MAX];
+
+    if (verify->ties_by_address)
+        config.flags |= ACRE_CACHE_TIES_BY_ADDRESS;
+    acre_status status = acre_cache_create(verify->script.device, &config, &verify->cache);
+    recorded_conf(verify->snapshot, conf);
+    snprintf(verify->result->conf, sizeof verify->result->conf, "%.255s", conf);
+    if (status == ACRE_OK)
+        status = seed_all(verify);
+    if (status == ACRE_OK && *conf)
+        status = acre_cache_conf_set(verify->cache, conf);
+    for (uint64_t i = 0; i < verify->entry_count && status == ACRE_OK; i++)
+        status = run_event(verify, i);
+    return status;
+}
+
+static acre_status verify_once(const struct snapshot *snapshot, uint32_t device,
+                               bool ties_by_address, acre_verify_result *result)
+{
+    struct verify verify = {.snapshot = snapshot, .device = device, .result = result,
+                            .ties_by_address = ties_by_address};
+    acre_status status = past_recover(snapshot, device, &verify.past);
+
+    *result = (acre_verify_result){.struct_size = sizeof *result, .first_difference = -1,
+                                   .ties_by_address = ties_by_address};
+    if (status != ACRE_OK)
+        return status;
+    verify.entries = snapshot->entries + snapshot->devices[device].first_entry;
+    verify.entry_count = snapshot->devices[device].entry_count;
+    result->events = verify.entry_count;
+    result->start_blocks = verify.past.block_count;
+    result->start_open = verify.past.open_count;
+    result->start_open_bytes = verify.past.open_bytes_max;
+    result->contradictions = verify.past.contradictions;
+    ptrmap_init(&verify.live);
+    status = script_init(&verify.script, (uint64_t)1 << 44);
+    if (status == ACRE_OK) {
+        status = run_all(&verify);
+        acre_cache_destroy(verify.cache);
+        script_fini(&verify.script);
+    }
+    ptrmap_fini(&verify.live);
+    heap_free(verify.seeds);
+    past_fini(&verify.past);
+    result->is_exact = status == ACRE_OK && result->first_difference < 0;
+    return status;
+}
+
+acre_status verify_device(const struct snapshot *snapshot, uint32_t device,
+                          acre_verify_result *result)
+{
+    acre_verify_result other;
+    acre_status status = verify_once(snapshot, device, false, result);
+
+    if (status != ACRE_OK || result->is_exact)
+        return status;
+    status = verify_once(snapshot, device, true, &other);
+    if (status == ACRE_OK && (other.is_exact || other.agreed > result->agreed))
+        *result = other;
+    return status;
+}
+
+acre_status acre_replay_verify(const char *path, uint32_t device, acre_verify_result *result)
+{
+    acre_verify_result found = {.struct_size = sizeof found};
+    struct snapshot *snapshot = NULL;
+
+    if (!path || !result || result->struct_size < sizeof *result)
+        return status_fail(ACRE_ERR_INVALID, "acre_replay_verify: %s",
+                           path && result ? "struct_size is not set" : "an argument is NULL");
+    acre_status status = snapshot_read(path, &snapshot);
+    if (status == ACRE_OK && snapshot_check(snapshot) != ACRE_OK)
+        status = ACRE_ERR_STATE;
+    if (status == ACRE_OK)
+        status = verify_device(snapshot, device, &found);
+    snapshot_destroy(snapshot);
+    if (status == ACRE_OK)
+        *result = found;
+    return status;
+}

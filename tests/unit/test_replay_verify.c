@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* Recorded jobs are reproduced to the address: from an empty start, and from any
+ * later moment, whose state has to be recovered. */
+#include "format/input.h"
+#include "replay/history.h"
+#include "replay/past.h"
+#include "replay/recorded.h"
+#include "replay/script.h"
+#include "replay/verify.h"
+#include "tests/support/recorder.h"
+#include "tests/support/t.h"
+
+#include <dirent.h>
+
+static struct recorder recorder;
+
+static struct snapshot *record(int steps, uint64_t largest, uint64_t seed)
+{
+    recorder_begin(&recorder, "", seed);
+    recorder_run(&recorder, steps, largest);
+    return recorder_end(&recorder);
+}
+
+TEST(a_job_from_the_start_is_exact)
+{
+    for (uint64_t round = 0; round < t_count(8, 200); round++) {
+        struct snapshot *snapshot = record(800, (uint64_t)64 << 20, t_seed() + round);
+        acre_verify_result result;
+        REQUIRE_OK(snapshot_check(snapshot));
+        REQUIRE_OK(verify_device(snapshot, 0, &result));
+        if (!result.is_exact)
+            t_fail(__FILE__, __LINE__, "event %lld: %s", (long long)result.first_difference,
+                   result.text);
+        EXPECT_EQ(result.ties_by_address, 0);
+        EXPECT_EQ(result.agreed, result.compared);
+        EXPECT_GT(result.compared, 300);
+        EXPECT_EQ(result.contradictions, 0);
+        snapshot_destroy(snapshot);
+    }
+}
+
+/* What was live after the first count events, by the recording itself. */
+static uint64_t live_after(const struct snapshot *snapshot, uint64_t count, uint64_t *out_bytes)
+{
+    uint64_t live = 0;
+
+    *out_bytes = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const struct snap_entry *entry = &snapshot->entries[i];
+        live += entry->action == SNAP_ALLOC;
+        live -= entry->action == SNAP_FREE_COMPLETED;
+        *out_bytes += entry->action == SNAP_ALLOC ? entry->bytes : 0;
+        *out_bytes -= entry->action == SNAP_FREE_COMPLETED ? entry->bytes : 0;
+    }
+    return live;
+}
+
+TEST(the_state_at_any_moment_is_recovered)
+{
+    uint64_t exact = 0, rounds = t_count(16, 400);
+
+    for (uint64_t round = 0; round < rounds; round++) {
+        struct snapshot *snapshot = record(800, (uint64_t)64 << 20, t_seed() + round);
+        uint64_t cut = 50 + round * 37 % 900, bytes;
+        while (snapshot->entries[cut].action != SNAP_ALLOC)
+            cut++;
+        uint64_t live = live_after(snapshot, cut, &bytes);
+        recorder_forget(snapshot, cut);
+        struct past past;
+        REQUIRE_OK(past_recover(snapshot, 0, &past));
+        EXPECT_EQ(past.block_count, live);
+        EXPECT_EQ(past.requested_bytes, bytes);
+        EXPECT_EQ(past.contradictions, 0);
+        past_fini(&past);
+        acre_verify_result result;
+        REQUIRE_OK(verify_device(snapshot, 0, &result));
+        EXPECT_EQ(result.start_blocks, live);
+        exact += result.is_exact;
+        snapshot_destroy(snapshot);
+    }
+    /* The age of segments and some sizes are lost: not all can be exact. */
+    printf("     %llu of %llu cut histories are exact\n", (unsigned long long)exact,
+           (unsigned long long)rounds);
+    EXPECT_GE(exact * 2, rounds);
+}
+
+TEST(a_wrong_address_is_found_where_it_stands)
+{
+    struct snapshot *snapshot = record(300, (uint64_t)4 << 20, 7);
+    acre_verify_result result;
+    uint64_t at = 100;
+
+    while (snapshot->entries[at].action != SNAP_ALLOC)
+        at++;
+    uint64_t address = snapshot->entries[at].address;
+    for (uint64_t i = at; i < snapshot->entry_count; i++)
+        if (snapshot->entries[i].address == address &&
+            snapshot->entries[i].action <= SNAP_FREE_COMPLETED)
+            snapshot->entries[i].address += 512;
+    REQUIRE_OK(verify_device(snapshot, 0, &result));
+    EXPECT_EQ(result.is_exact, 0);
+    EXPECT_EQ(result.first_difference, at);
+    EXPECT_HAS(result.text, "the replay placed them at");
+    EXPECT_LT(result.agreed, result.compared);
+    snapshot_destroy(snapshot);
+}
+
+TEST(a_history_becomes_a_trace_that_is_consistent)
+{
+    struct snapshot *snapshot = record(600, (uint64_t)8 << 20, 11);
+    struct history *history;
+    uint64_t live = 0, frees = 0;
+
+    recorder_forget(snapshot, 200);
+    REQUIRE_OK(history_create(snapshot, 0, &history));
+    EXPECT_EQ(history->start_count, history->past.block_count);
+    static uint64_t owner[4096];
+    memset(owner, 0, sizeof owner);
+    for (size_t i = 0; i < history->event_count; i++) {
+        const acre_trace_event *event = &history->events[i];
+        REQUIRE(event->slot < history->slot_count && event->slot < 4096);
+        if (event->kind == ACRE_TRACE_ALLOC) {
+            EXPECT_EQ(owner[event->slot], 0);
+            owner[event->slot] = event->id + 1;
+            EXPECT_LT(event->stream, 3);
+            live++;
+        } else if (event->kind == ACRE_TRACE_FREE) {
+            EXPECT_EQ(owner[event->slot], event->id + 1);
+            owner[event->slot] = 0;
+            live--;
+            frees++;
+        }
+    }
+    EXPECT_GT(frees, 100);
+    uint64_t active = 0;
+    for (size_t i = 0; i < snapshot->block_count; i++)
+        active += snapshot->blocks[i].state != SNAP_INACTIVE;
+    EXPECT_EQ(live, active);
+    history_destroy(history);
+    snapshot_destroy(snapshot);
+}
+
+TEST(settings_are_told_as_a_configuration)
+{
+    struct snapshot *snapshot;
+    uint32_t last = SNAP_NONE, key, child = SNAP_NONE, child_last = SNAP_NONE;
+    char conf[RECORDED_CONF_MAX];
+
+    REQUIRE_OK(snapshot_create(&snapshot));
+    recorded_conf(snapshot, conf);
+    EXPECT_STR_EQ(conf, "");
+    REQUIRE_OK(snapshot_add_string(snapshot, "max_split_size", 14, &key));
+    REQUIRE_OK(snapshot_add_value(snapshot, &snapshot->settings, &last,
+                                  (struct snap_value){.key = key, .kind = SNAP_INTEGER,
+                                                      .as.integer = (int64_t)128 << 20}));
+    REQUIRE_OK(snapshot_add_string(snapshot, "4", 1, &key));
+    REQUIRE_OK(snapshot_add_value(snapshot, &child, &child_last,
+                                  (struct snap_value){.key = key, .kind = SNAP_INTEGER,
+                                                      .as.integer = 8}));
+    REQUIRE_OK(snapshot_add_string(snapshot, "roundup_power2_divisions", 24, &key));
+    REQUIRE_OK(snapshot_add_value(snapshot, &snapshot->settings, &last,
+                                  (struct snap_value){.key = key, .kind = SNAP_DICT,
+                                                      .as.child = child}));
+    recorded_conf(snapshot, conf);
+    EXPECT_STR_EQ(conf, "max_split_size_mb:128,roundup_power2_divisions:[4:8]");
+    snapshot_destroy(snapshot);
+}
+
+/* The number of files that are exact never falls. */
+TEST(every_shared_snapshot_with_history_is_exact)
+{
+    const char *folder = t_shared("snapshots");
+    struct dirent *item;
+    int exact = 0, compared = 0, untrusted = 0, without = 0;
+    char path[4096], base[2048];
+
+    if (!folder)
+        T_SKIP("no snapshots at hand");
+    snprintf(base, sizeof base, "%s", folder);
+    DIR *files = opendir(base);
+    REQUIRE(files);
+    while ((item = readdir(files))) {
+        acre_verify_result result = {.struct_size = sizeof result};
+        if (!strstr(item->d_name, ".pickle.gz"))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", base, item->d_name);
+        acre_status status = acre_replay_verify(path, 0, &result);
+        untrusted += status == ACRE_ERR_STATE;
+        without += status == ACRE_ERR_NOT_FOUND;
+        compared += status == ACRE_OK;
+        exact += status == ACRE_OK && result.is_exact;
+    }
+    closedir(files);
+    printf("     %d of %d exact, %d without history, %d not trusted\n", exact, compared, without,
+           untrusted);
+    EXPECT_GE(exact, 8);
+    EXPECT_EQ(compared, exact);
+    EXPECT_EQ(untrusted, 1);
+}
+
+T_MAIN()
