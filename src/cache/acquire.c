@@ -118,7 +118,7 @@ static acre_status obtain(acre_cache *cache, struct request *request, struct blo
         status = cache->policy->prepare(cache, request);
     if (status != ACRE_OK)
         return status;
-    if (request->expands)
+    if (cache_expands(cache, request->pool))
         return grow_locked(cache, request, out);
     status = ACRE_ERR_HOST_MEMORY;
     if (!block_store_reserve(&cache->blocks, 2))

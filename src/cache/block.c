@@ -60,7 +60,6 @@ struct block *block_create(struct block_store *store)
     block->arena = NULL;
     block->event_count = 0;
     block->is_oversize = false;
-    block->is_expandable = false;
     block->state = BLOCK_LIVE;
     return block;
 }

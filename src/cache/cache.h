@@ -91,7 +91,6 @@ struct request {
     size_t rounded;       /* size of the block                                      */
     size_t segment_bytes; /* what the device would be asked for                     */
     struct pool *pool;
-    bool expands;         /* expandable segments may serve it, and grow for it      */
     struct block *block;  /* the result                                             */
     /* Set on failure, for request_failed. */
     bool is_rejected;     /* refused ahead                                          */

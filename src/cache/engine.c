@@ -81,7 +81,6 @@ static inline __attribute__((always_inline)) acre_status alloc_in(acre_cache *ca
     if (UNLIKELY(!block_store_reserve(&cache->blocks, 1)))
         return ACRE_ERR_HOST_MEMORY;
     request->is_rejected = false;
-    request->expands = cache_expands(cache, request->pool);
     block = request->rounded ? policy->find(cache, request) : NULL;
     if (UNLIKELY(!block)) {
         status = acquire_locked(cache, request, &block);

@@ -344,6 +344,13 @@ void grow_configure_locked(acre_cache *cache)
     cache->handle_type = wanted_types[cache->conf.handle_choice];
 }
 
+/* Nobody would notice a page that stayed, so a refusal is met with a second try. */
+static bool release_probe(const struct acre_device *device, void *handle)
+{
+    return device->ops->release(device->self, device->index, handle) == ACRE_OK ||
+           device->ops->release(device->self, device->index, handle) == ACRE_OK;
+}
+
 /* What the device has of a type or a weaker one, found out with one page of its
  * own; the type itself when that cannot be told now. */
 static acre_handle_type probe(const struct acre_device *device, acre_handle_type type)
@@ -355,8 +362,8 @@ static acre_handle_type probe(const struct acre_device *device, acre_handle_type
             continue;
         acre_status status = device->ops->create(device->self, device->index,
                                                  device->info.page_bytes, type, &handle);
-        if (status == ACRE_OK)
-            device->ops->release(device->self, device->index, handle);
+        if (status == ACRE_OK && !release_probe(device, handle))
+            log_line(ACRE_LOG_ERROR, "a page could not be returned: %s", acre_last_error());
         if (status != ACRE_ERR_UNSUPPORTED || type == ACRE_HANDLE_NONE)
             return type;
     }

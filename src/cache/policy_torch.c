@@ -76,7 +76,7 @@ static struct block *torch_find(acre_cache *cache, const struct request *request
         pool->find_count++;
     struct block *block = pool_find(pool, request->stream, rounded);
     if (block && block->is_expandable)
-        block = choose(pool, block, request->expands);
+        block = choose(pool, block, cache_expands(cache, pool));
     if (!block)
         return NULL;
     if (rounded < conf->max_split_bytes && block->bytes >= conf->max_split_bytes)

@@ -328,11 +328,11 @@ struct block *pools_lend_locked(acre_cache *cache, struct request *request)
 {
     struct pool *shared = request->pool;
     struct block *block = NULL;
-    bool expands = request->expands;
+    bool expands = cache->expands;
 
     if (shared->owner)
         return NULL;
-    request->expands = false; /* expandable memory is not lent */
+    cache->expands = false; /* expandable memory is not lent */
     LIST_FOR_EACH(link, &cache->private_pools) {
         struct private_pool *pool = CONTAINER_OF(link, struct private_pool, link);
         if (!pool->helps_on_oom || pool->has_scope || pool->is_baked || !pool->use_count)
@@ -343,7 +343,7 @@ struct block *pools_lend_locked(acre_cache *cache, struct request *request)
             break;
     }
     request->pool = shared;
-    request->expands = expands;
+    cache->expands = expands;
     return block;
 }
 

@@ -18,6 +18,7 @@ void segment_init(struct segment *segment, struct block *block, struct pool *poo
     block->order = order;
     block->segment = segment;
     block->pool = pool;
+    block->is_expandable = false;
 }
 
 bool segment_check(const struct segment *segment, const char **fact)

@@ -223,17 +223,25 @@ struct reading {
     acre_cache_stats stats;
     acre_planner_stats plan;  /* all 0 without a planner */
     uint64_t maps, unmaps;
-    uint64_t segments; /* of expandable ones, runs of pages */
 };
 
-static acre_status count_segments(acre_cache *cache, uint64_t *out)
+/* Segments held now; of expandable ones, runs of pages. */
+static acre_status count_segments(acre_cache *cache, acre_replay_pass *result,
+                                  const struct reading *after)
 {
     acre_cache_layout *layout;
-    acre_status status = acre_cache_layout_create(cache, &layout);
+    uint64_t expandable_count;
+    acre_status status = acre_cache_stream_segment_sizes(cache, NULL, 0, &expandable_count);
 
+    result->segments = (uint64_t)after->stats.segment.all.current;
+    if (status != ACRE_OK || !expandable_count)
+        return status;
+    status = acre_cache_layout_create(cache, &layout);
     if (status != ACRE_OK)
         return status;
-    *out = layout->segment_count;
+    result->segments = layout->segment_count;
+    if (result->segments > result->segments_peak)
+        result->segments_peak = result->segments;
     acre_cache_layout_destroy(layout);
     return ACRE_OK;
 }
@@ -248,8 +256,6 @@ static acre_status take_reading(struct run *run, struct reading *out)
         status = acre_planner_stats_get(run->target.planner, &out->plan);
     if (status == ACRE_OK)
         status = target_page_calls(&run->target, &out->maps, &out->unmaps);
-    if (status == ACRE_OK)
-        status = count_segments(run->target.cache, &out->segments);
     return status;
 }
 
@@ -276,9 +282,6 @@ static void fill_result(acre_replay_pass *result, const struct reading *before,
     result->bytes_allocated_peak = (uint64_t)to->allocated_bytes.all.peak;
     result->bytes_reserved_peak = (uint64_t)to->reserved_bytes.all.peak;
     result->segments_peak = (uint64_t)to->segment.all.peak;
-    result->segments = after->segments;
-    if (result->segments > result->segments_peak)
-        result->segments_peak = result->segments;
     result->device_allocs = (uint64_t)(to->segment.all.allocated - from->segment.all.allocated);
     result->device_frees = (uint64_t)(to->segment.all.freed - from->segment.all.freed);
     result->maps = after->maps - before->maps;
@@ -352,8 +355,10 @@ static acre_status run_pass(struct run *run, bool stops_at_failure, acre_replay_
         status = take_reading(run, &after);
     if (status == ACRE_OK) {
         fill_result(result, &before, &after, pass->ns);
-        status = free_live(run);
+        status = count_segments(run->target.cache, result, &after);
     }
+    if (status == ACRE_OK)
+        status = free_live(run);
     run->work_done++;
     heap_free(pass);
     return status;

@@ -18,6 +18,8 @@ static acre_cache *cache;
 static void *blocks[BLOCKS];
 static acre_status injected; /* what the failing call answers; the heap: HOST_MEMORY */
 static acre_policy policy;
+static const char *conf;    /* options, or NULL                                  */
+static uint64_t page_bytes; /* of virtual memory; 0: none                        */
 static uint64_t bytes_direct; /* held beside the cache */
 
 static acre_cache_stats read_stats(void)
@@ -43,6 +45,7 @@ static void expect_unharmed(const acre_cache_stats *before)
     /* Nothing was released or waited for: then nothing at all may differ. */
     if (after.num_device_free == before->num_device_free &&
         after.num_sync_all_streams == before->num_sync_all_streams &&
+        after.num_device_alloc == before->num_device_alloc && /* holes were filled */
         after.num_ooms == before->num_ooms &&
         after.active.all.freed == before->active.all.freed)
         EXPECT(memcmp(before, &after, sizeof after) == 0);
@@ -198,10 +201,11 @@ static bool disarm(bool is_heap)
 static bool run_once(void (*scenario)(void), bool is_heap, uint64_t nth)
 {
     uint64_t heap_before = heap_live_count();
-    acre_cache_config config = {.struct_size = sizeof config, .policy = policy,
+    acre_cache_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf,
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
 
-    fake = fake_create(&(struct fake_config){.bytes = DEVICE_BYTES});
+    fake = fake_create(&(struct fake_config){.bytes = DEVICE_BYTES, .page_bytes = page_bytes,
+                                             .has_fabric = true});
     uint64_t heap_bare = heap_live_count();
     arm(is_heap, nth);
     acre_status status = acre_cache_create(fake_device(fake, 0), &config, &cache);
@@ -217,6 +221,8 @@ static bool run_once(void (*scenario)(void), bool is_heap, uint64_t nth)
     EXPECT_EQ(stats.active.all.current, 0);
     EXPECT_EQ(stats.reserved_bytes.all.current, 0);
     EXPECT_EQ(fake_bytes(fake), 0);
+    EXPECT_EQ(fake_reserved_bytes(fake), 0);
+    EXPECT_EQ(fake_handle_count(fake), 0);
     acre_cache_destroy(cache);
     EXPECT_EQ(fake_alloc_count(fake), 0);
     EXPECT_EQ(fake_event_count(fake), 0);
@@ -270,6 +276,65 @@ TEST(torch_exact_address)
 {
     policy = ACRE_POLICY_TORCH;
     run_all(scenario_exact_address);
+}
+
+/* Growing, holes, filling them, the option switched off and on between. */
+static void scenario_pages(void)
+{
+    for (int i = 0; i < 5; i++)
+        take(i, (size_t)(i % 2 ? 10 : 30) * MIB, 0);
+    for (int i = 5; i < 9; i++)
+        take(i, MIB, i % 2);
+    give(0);
+    give(2);
+    give(6);
+    TWICE(acre_cache_empty(cache));
+    TWICE(acre_cache_conf_set(cache, "expandable_segments:False"));
+    take(0, 3 * MIB, 0);
+    TWICE(acre_cache_conf_set(cache, "expandable_segments:True"));
+    give(1);
+    take(1, 62 * MIB, 0); /* fills two holes */
+    take(2, 20 * MIB, 1);
+    give(1);
+    take(6, 130 * MIB, 1); /* does not fit before the rest goes */
+    for (int i = 0; i < 9; i++)
+        if (blocks[i])
+            give(i);
+}
+
+static void run_expandable(void (*scenario)(void))
+{
+    policy = ACRE_POLICY_TORCH;
+    conf = "expandable_segments:True";
+    page_bytes = 2 * MIB;
+    run_all(scenario);
+    conf = NULL;
+    page_bytes = 0;
+}
+
+TEST(B66_W10_expandable_pages)
+{
+    run_expandable(scenario_pages);
+}
+
+TEST(expandable_split_and_merge)
+{
+    run_expandable(scenario_split_and_merge);
+}
+
+TEST(expandable_streams)
+{
+    run_expandable(scenario_streams);
+}
+
+TEST(expandable_pressure)
+{
+    run_expandable(scenario_pressure);
+}
+
+TEST(expandable_exact_address)
+{
+    run_expandable(scenario_exact_address);
 }
 
 T_MAIN()

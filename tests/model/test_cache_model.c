@@ -37,6 +37,7 @@ static struct side sides[DEVICES];
 static uint64_t random_state, step;
 static acre_policy policy;
 static bool is_exact_oom; /* the segment of a request can be foretold */
+static bool is_paged;     /* expandable segments, switched off and on   */
 
 static uint64_t below(uint64_t limit)
 {
@@ -228,8 +229,18 @@ static void check_stats(int device)
         wrong("reserved_bytes is not what the device gave");
     if (stats.num_ooms != side->ooms)
         wrong("num_ooms is not the number of failures");
-    if (stats.segment.all.current != stats.num_device_alloc - stats.num_device_free)
+    if (!is_paged && stats.segment.all.current != stats.num_device_alloc - stats.num_device_free)
         wrong("segments were lost");
+}
+
+/* Mostly on; now and then with blocks that are kept whole. */
+static void run_toggle(int device)
+{
+    static const char *const confs[] = {"expandable_segments:True", "expandable_segments:False",
+                                        "expandable_segments:True,max_split_size_mb:20",
+                                        "expandable_segments:True,large_segment_size_mb:12"};
+
+    REQUIRE_OK(acre_cache_conf_set(sides[device].cache, confs[below(4)]));
 }
 
 static void run_step(void)
@@ -251,6 +262,8 @@ static void run_step(void)
         run_bad_free(device);
     else if (dice < 987 && acre_cache_empty(sides[device].cache) != ACRE_OK)
         wrong(acre_last_error());
+    else if (dice >= 995 && is_paged)
+        run_toggle(device);
     for (int i = 0; i < DEVICES; i++)
         settle(&sides[i]);
 }
@@ -260,7 +273,8 @@ static void open_sides(const char *conf)
     acre_cache_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf,
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
 
-    fake = fake_create(&(struct fake_config){.bytes = DEVICE_BYTES, .devices = DEVICES});
+    fake = fake_create(&(struct fake_config){.bytes = DEVICE_BYTES, .devices = DEVICES,
+                                             .page_bytes = is_paged ? 2 * MIB : 0});
     for (int i = 0; i < DEVICES; i++) {
         memset(&sides[i], 0, sizeof sides[i]);
         REQUIRE_OK(acre_cache_create(fake_device(fake, i), &config, &sides[i].cache));
@@ -321,6 +335,13 @@ TEST(torch_with_collection_and_divisions)
 {
     run_model(ACRE_POLICY_TORCH,
               "garbage_collection_threshold:0.3,roundup_power2_divisions:4", false);
+}
+
+TEST(torch_with_expandable_segments)
+{
+    is_paged = true;
+    run_model(ACRE_POLICY_TORCH, "expandable_segments:True", false);
+    is_paged = false;
 }
 
 TEST(acre_with_defaults)
