@@ -12,69 +12,74 @@
 #define FACT_COLUMNS 34
 
 struct report {
-    FILE *file;
+    acre_view *view;
     char path[4096];
     int section_count;
-    bool in_table; /* a list of facts is open on the page */
+    char heading[128];  /* of the section under way; "" before the first */
+    char *text;         /* of it, growing; NULL: empty                   */
+    bool is_lost;       /* something could not be kept                   */
 };
-
-static void put_escaped(FILE *file, const char *text)
-{
-    for (; *text; text++) {
-        const char *entity = *text == '<' ? "&lt;" : *text == '>' ? "&gt;"
-                           : *text == '&' ? "&amp;" : NULL;
-
-        if (entity)
-            fputs(entity, file);
-        else
-            putc(*text, file);
-    }
-}
 
 struct report *report_open(const char *folder, const char *title)
 {
     struct report *report = calloc(1, sizeof *report);
+    FILE *file;
 
-    if (!report) {
+    if (!report || acre_view_create(title, &report->view) != ACRE_OK) {
         fputs("acre demo: out of host memory\n", stderr);
-        return NULL;
-    }
-    snprintf(report->path, sizeof report->path, "%s/report.html", folder);
-    report->file = fopen(report->path, "w");
-    if (!report->file) {
-        fprintf(stderr, "acre demo: %s cannot be written: %s; choose a folder with -o\n",
-                report->path, strerror(errno));
         free(report);
         return NULL;
     }
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", report->file);
-    put_escaped(report->file, title);
-    fputs("</title>\n<style>\n"
-          "body { font: 16px/1.5 sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; }\n"
-          "h2 { margin-top: 2em; border-top: 1px solid #ccc; padding-top: .5em; }\n"
-          "td { padding: .15em 1em .15em 0; vertical-align: top; }\n"
-          "td + td { font-family: monospace; overflow-wrap: anywhere; }\n"
-          "</style></head><body>\n<h1>", report->file);
-    put_escaped(report->file, title);
-    fputs("</h1>\n", report->file);
+    snprintf(report->path, sizeof report->path, "%s/report.html", folder);
+    file = fopen(report->path, "w");
+    if (!file) {
+        fprintf(stderr, "acre demo: %s cannot be written: %s; choose a folder with -o\n",
+                report->path, strerror(errno));
+        acre_view_destroy(report->view);
+        free(report);
+        return NULL;
+    }
+    fclose(file);
     printf("%s\n", title);
     return report;
 }
 
-static void end_table(struct report *report)
+acre_view *report_view(struct report *report)
 {
-    if (report->in_table)
-        fputs("</table>\n", report->file);
-    report->in_table = false;
+    return report->view;
+}
+
+/* Puts a line into the section under way. */
+static void add_line(struct report *report, const char *first, const char *second)
+{
+    size_t length = report->text ? strlen(report->text) : 0;
+    size_t more = strlen(first) + (second ? strlen(second) : 0) + 3;
+    char *text = realloc(report->text, length + more);
+
+    if (!text) {
+        report->is_lost = true;
+        return;
+    }
+    report->text = text;
+    snprintf(text + length, more, "%s%s%s\n", first, second ? "\t" : "", second ? second : "");
+}
+
+static void end_section(struct report *report)
+{
+    if (report->heading[0] &&
+        acre_view_note_add(report->view, report->heading, report->text ? report->text : "")
+        != ACRE_OK)
+        report->is_lost = true;
+    free(report->text);
+    report->text = NULL;
+    report->heading[0] = '\0';
 }
 
 void report_section(struct report *report, const char *title)
 {
-    end_table(report);
-    printf("\n%d. %s\n", ++report->section_count, title);
-    fprintf(report->file, "<h2>%d. ", report->section_count);
-    put_escaped(report->file, title);
-    fputs("</h2>\n", report->file);
+    end_section(report);
+    snprintf(report->heading, sizeof report->heading, "%d. %s", ++report->section_count, title);
+    printf("\n%s\n", report->heading);
 }
 
 /* Prints a paragraph indented, broken between words. */
@@ -97,11 +102,8 @@ static void print_wrapped(const char *text)
 
 void report_say(struct report *report, const char *text)
 {
-    end_table(report);
     print_wrapped(text);
-    fputs("<p>", report->file);
-    put_escaped(report->file, text);
-    fputs("</p>\n", report->file);
+    add_line(report, text, NULL);
 }
 
 void report_fact(struct report *report, const char *what, const char *format, ...)
@@ -113,14 +115,7 @@ void report_fact(struct report *report, const char *what, const char *format, ..
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     printf("     %-*s %s\n", FACT_COLUMNS, what, text);
-    if (!report->in_table)
-        fputs("<table>\n", report->file);
-    report->in_table = true;
-    fputs("<tr><td>", report->file);
-    put_escaped(report->file, what);
-    fputs("</td><td>", report->file);
-    put_escaped(report->file, text);
-    fputs("</td></tr>\n", report->file);
+    add_line(report, what, text);
 }
 
 const char *report_path(const struct report *report)
@@ -134,12 +129,12 @@ bool report_close(struct report *report)
 
     if (!report)
         return true;
-    end_table(report);
-    fputs("</body></html>\n", report->file);
-    is_whole = !ferror(report->file);
-    is_whole = fclose(report->file) == 0 && is_whole;
+    end_section(report);
+    is_whole = acre_view_write(report->view, report->path) == ACRE_OK && !report->is_lost;
     if (!is_whole)
-        fprintf(stderr, "acre demo: %s could not be written whole\n", report->path);
+        fprintf(stderr, "acre demo: %s could not be written whole: %s\n", report->path,
+                report->is_lost ? "out of host memory" : acre_last_error());
+    acre_view_destroy(report->view);
     free(report);
     return is_whole;
 }

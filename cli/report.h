@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the demo tells, twice: as text on standard output and as a page.
- *
- * The page is one HTML file without scripts or anything from the network. */
+/* What the demo tells, twice: as text on standard output and as a page, the one
+ * of "acre view" with the text below its pictures. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
+
+#include <acre/view.h>
 
 #include <stdbool.h>
 
@@ -12,6 +13,9 @@ struct report;
 /* Begins FOLDER/report.html; NULL, with a sentence on standard error, when the
  * file cannot be written. */
 struct report *report_open(const char *folder, const char *title);
+
+/* Where events of memory go. */
+acre_view *report_view(struct report *report);
 
 /* A numbered heading. */
 void report_section(struct report *report, const char *title);

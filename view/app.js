@@ -32,8 +32,9 @@ class App {
     this.fillSelect(byId("pool"), this.meta.pools.map((_, i) => poolName(this, i)));
     if (this.meta.warning)
       this.notice("Not all of this can be trusted: " + this.meta.warning);
+    document.body.classList.toggle("empty", !this.devices.length);
     if (!this.devices.length)
-      return this.notice("This recording holds no memory of any device.");
+      return this.notice("No memory of any device was recorded.");
     await this.stacks.load();
     this.stackCount = this.stacks.lists.length;
     await this.open(0);
@@ -73,7 +74,24 @@ class App {
 
   showNotes() {
     byId("notes").replaceChildren(...this.meta.notes.map(([heading, text]) =>
-      make("article", {}, make("h2", {}, heading), make("pre", {}, text))));
+      make("article", {}, make("h2", {}, heading), ...this.noteParts(text))));
+  }
+
+  // Lines as paragraphs; those with a tab as rows of a table.
+  noteParts(text) {
+    const parts = [];
+    for (const line of text.split("\n").filter((line) => line)) {
+      const cells = line.split("\t");
+      if (cells.length < 2)
+        parts.push(make("p", {}, line));
+      else {
+        if (!parts.length || parts[parts.length - 1].tagName !== "TABLE")
+          parts.push(make("table"));
+        parts[parts.length - 1].append(make("tr", {}, ...cells.map((cell) =>
+          make("td", {}, cell))));
+      }
+    }
+    return parts;
   }
 
   // ---- Drawing ----

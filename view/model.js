@@ -24,15 +24,18 @@ class Stacks {
     return Array.from(this.lists[stack] || [], (i) => this.frames[i]);
   }
 
-  // One line for a stack: the innermost frame that is somebody's own code.
+  // One line for a stack: the innermost frame that is somebody's own code, where it
+  // is, and who called it.
   title(stack) {
     const list = this.lists[stack];
     if (!list || !list.length)
-      return ["unknown: before the recording, or without a stack", ""];
+      return ["unknown: before the recording, or without a stack", "", ""];
     const find = Array.prototype.find;
     const own = find.call(list, (i) => isTelling(this.frames[i])) ??
       find.call(list, (i) => !/unwind|Traceback|Allocator/.test(this.frames[i][0])) ?? list[0];
-    return [this.frames[own][0] || this.frames[own][1] || "?", placeOf(this.frames[own])];
+    const caller = this.frames[list[list.indexOf(own) + 1]];
+    return [this.frames[own][0] || this.frames[own][1] || "?", placeOf(this.frames[own]),
+      caller ? caller[0] : ""];
   }
 
   // 1 for every stack in which a frame holds the text.

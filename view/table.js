@@ -176,12 +176,13 @@ class Texts {
     }
     this.sums = [...sums.values()].sort((a, b) => b.bytes - a.bytes);
     this.rows.replaceChildren(...this.sums.slice(0, 60).map((sum) => {
-      const [name, place] = app.stacks.title(sum.stack);
+      const [name, place, caller] = app.stacks.title(sum.stack);
       const swatch = make("i", { className: "swatch" });
       swatch.style.background = cssOf(app.colours.ofStack(sum.stack));
       return make("tr", { data: { stack: String(sum.stack) }, title: "Click: only this stack" },
         make("td", {}, swatch), make("td", {}, copyable(sizeText(sum.bytes), sum.bytes)),
-        make("td", {}, countText(sum.count)), make("td", {}, name, make("small", {}, place)));
+        make("td", {}, countText(sum.count)), make("td", {}, name,
+          make("small", {}, place), make("small", {}, caller ? "\u2190 " + caller : "")));
     }));
     if (this.sums.length > 60)
       this.rows.append(make("tr", {}, make("td"), make("td"), make("td"),

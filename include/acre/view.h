@@ -105,7 +105,19 @@ ACRE_API acre_status acre_view_stack_add(acre_view *view, const acre_view_frame 
  */
 ACRE_API acre_status acre_view_event_add(acre_view *view, const acre_view_event *event);
 
+/** Tells the segments of a cache as they are now, for a device of the view.
+ *
+ * What came and went since the last call becomes events. Streams and pools are
+ * told apart as in @p layout, so events of blocks give the same: the native
+ * stream as a number. Called after the cache went to its device, at best before
+ * the event that made it do so.
+ * Errors: as acre_view_event_add(); some of the events may have been added then.
+ */
+ACRE_API acre_status acre_view_layout_add(acre_view *view, int device,
+                                          const acre_cache_layout *layout);
+
 /** Adds a text to read, shown under its heading below the pictures. Both copied.
+ *  Lines are paragraphs; a line with a tab is a row of a table.
  *  Errors: ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY. */
 ACRE_API acre_status acre_view_note_add(acre_view *view, const char *heading,
                                         const char *text);

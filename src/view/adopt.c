@@ -192,7 +192,7 @@ static acre_status adopt_settings(struct adoption *adoption)
         const struct snap_value *value = &snapshot->values[at];
         if (value->kind == SNAP_DICT || value->kind == SNAP_LIST || value->kind == SNAP_TUPLE)
             continue;
-        text_add(&text, "%s%s: ", text.length ? "\n" : "",
+        text_add(&text, "%s%s\t", text.length ? "\n" : "",
                  snapshot_string(snapshot, value->key, NULL));
         add_value(snapshot, value, &text);
     }

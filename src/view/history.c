@@ -46,6 +46,7 @@ void history_fini(struct history *history)
         heap_free(held);
     }
     ptrmap_fini(&history->live);
+    ranges_fini(&history->known);
     for (size_t i = 0; i < history->mark_count; i++)
         heap_free(history->marks[i].text);
     heap_free(history->marks);

@@ -21,6 +21,7 @@
 
 #include "base/ptrmap.h"
 #include "base/rbtree.h"
+#include "view/layout.h"
 
 #include <acre/view.h>
 
@@ -63,6 +64,7 @@ struct history {
     size_t mark_count, mark_capacity;
     struct ptrmap live;      /* address + 1 of a live block to its index + 1 */
     struct rbtree held;      /* live ranges by address                 */
+    struct ranges known;     /* of the last acre_view_layout_add       */
     bool has_completed;      /* a free was seen to complete            */
 };
 

@@ -21,17 +21,6 @@ struct placed {
     uint32_t stream;
 };
 
-/* A range of device memory that the view knows of. */
-struct range {
-    uint64_t address, bytes, stream, pool[2];
-    uint32_t flags;
-};
-
-struct ranges {
-    struct range *items;
-    size_t count, capacity;
-};
-
 struct watch {
     acre_view *view;
     const acre_view_config *config;
@@ -40,32 +29,9 @@ struct watch {
     struct placed *placed; /* by slot                                     */
     uint64_t slot_count;
     uint64_t calls;        /* to the device for memory, when last looked  */
-    struct ranges known;   /* in order of address                         */
-    struct ranges seen;    /* the same, being read                        */
 };
 
 /* ---- Segments ------------------------------------------------------------------------ */
-
-static acre_status add_range(struct ranges *ranges, const struct range *range)
-{
-    struct range *last = ranges->count ? &ranges->items[ranges->count - 1] : NULL;
-
-    if (last && last->address + last->bytes == range->address && last->stream == range->stream &&
-        (range->flags & ACRE_VIEW_EXPANDABLE) && last->flags == range->flags) {
-        last->bytes += range->bytes;
-        return ACRE_OK;
-    }
-    if (ranges->count == ranges->capacity) {
-        size_t capacity = ranges->capacity ? ranges->capacity * 2 : 64;
-        struct range *items = heap_realloc(ranges->items, capacity * sizeof *items);
-        if (!items)
-            return ACRE_ERR_HOST_MEMORY;
-        ranges->items = items;
-        ranges->capacity = capacity;
-    }
-    ranges->items[ranges->count++] = *range;
-    return ACRE_OK;
-}
 
 static uint32_t stream_number(const struct watch *watch, const void *stream)
 {
@@ -73,80 +39,6 @@ static uint32_t stream_number(const struct watch *watch, const void *stream)
         if (watch->target.streams[i] == stream)
             return i;
     return 0;
-}
-
-/* Adds what of a segment has memory: all of it, or the mapped part of its blocks. */
-static acre_status add_segment(struct watch *watch, const acre_cache_layout *layout,
-                               const acre_segment_info *segment)
-{
-    struct range range = {.stream = stream_number(watch, segment->stream),
-                          .pool = {segment->pool[0], segment->pool[1]},
-                          .flags = (segment->is_expandable ? ACRE_VIEW_EXPANDABLE : 0) |
-                                   (segment->is_small ? ACRE_VIEW_SMALL : 0)};
-    acre_status status = ACRE_OK;
-
-    range.address = (uint64_t)(uintptr_t)segment->base;
-    range.bytes = segment->bytes;
-    if (!segment->is_expandable)
-        return add_range(&watch->seen, &range);
-    for (uint64_t i = 0; i < segment->block_count && status == ACRE_OK; i++) {
-        const acre_block_info *block = &layout->blocks[segment->first_block + i];
-        range.address = (uint64_t)(uintptr_t)block->base;
-        range.bytes = block->bytes;
-        if (block->state != ACRE_BLOCK_UNMAPPED)
-            status = add_range(&watch->seen, &range);
-    }
-    return status;
-}
-
-/* Tells that [low, high) of a range came or went. */
-static acre_status tell_range(struct watch *watch, const struct range *range, uint64_t low,
-                              uint64_t high, uint32_t action)
-{
-    acre_view_event event = {.action = action, .address = low, .bytes = high - low,
-                             .stream = range->stream, .flags = range->flags,
-                             .pool = {range->pool[0], range->pool[1]}};
-
-    return low < high ? acre_view_event_add(watch->view, &event) : ACRE_OK;
-}
-
-/* Whether memory of one range may be memory of the other, seen later: pages of
- * the same kind, or the same segment. */
-static bool is_kin(const struct range *a, const struct range *b)
-{
-    if (a->stream != b->stream || a->flags != b->flags)
-        return false;
-    return (a->flags & ACRE_VIEW_EXPANDABLE) ||
-           (a->address == b->address && a->bytes == b->bytes);
-}
-
-/* Tells what the ranges of one list have and those of the other have not; both
- * are in order of address. */
-static acre_status tell_missing(struct watch *watch, const struct ranges *list,
-                                const struct ranges *other, uint32_t action)
-{
-    acre_status status = ACRE_OK;
-    size_t first = 0;
-
-    for (size_t i = 0; i < list->count && status == ACRE_OK; i++) {
-        const struct range *range = &list->items[i];
-        uint64_t at = range->address, end = at + range->bytes;
-        while (first < other->count &&
-               other->items[first].address + other->items[first].bytes <= at)
-            first++;
-        for (size_t k = first; k < other->count && other->items[k].address < end &&
-                               status == ACRE_OK; k++) {
-            const struct range *match = &other->items[k];
-            if (!is_kin(range, match))
-                continue;
-            status = tell_range(watch, range, at, match->address, action);
-            if (match->address + match->bytes > at)
-                at = match->address + match->bytes;
-        }
-        if (status == ACRE_OK)
-            status = tell_range(watch, range, at, end, action);
-    }
-    return status;
 }
 
 /* Looks for segments that came or went, after the device was asked for any. */
@@ -164,17 +56,14 @@ static acre_status look(struct watch *watch)
         return ACRE_OK;
     watch->calls = calls;
     status = acre_cache_layout_create(watch->target.cache, &layout);
-    watch->seen.count = 0;
-    for (uint64_t i = 0; status == ACRE_OK && i < layout->segment_count; i++)
-        status = add_segment(watch, layout, &layout->segments[i]);
+    if (status != ACRE_OK)
+        return status;
+    for (uint64_t i = 0; i < layout->segment_count; i++) { /* streams by number, as in the trace */
+        acre_segment_info *segment = &layout->segments[i];
+        segment->stream = (void *)(uintptr_t)stream_number(watch, segment->stream);
+    }
+    status = acre_view_layout_add(watch->view, 0, layout);
     acre_cache_layout_destroy(layout);
-    if (status == ACRE_OK)
-        status = tell_missing(watch, &watch->known, &watch->seen, ACRE_VIEW_SEGMENT_FREE);
-    if (status == ACRE_OK)
-        status = tell_missing(watch, &watch->seen, &watch->known, ACRE_VIEW_SEGMENT_ALLOC);
-    struct ranges swap = watch->known;
-    watch->known = watch->seen;
-    watch->seen = swap;
     return status;
 }
 
@@ -314,7 +203,5 @@ acre_status watch_trace(acre_view *view, const char *path, const acre_view_confi
     }
     feed_close(watch.feed);
     heap_free(watch.placed);
-    heap_free(watch.known.items);
-    heap_free(watch.seen.items);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "format/snapshot.h"
 #include "tests/support/t.h"
 #include "view/adopt.h"
+#include "view/layout.h"
 #include "view/page.h"
 #include "view/pieces.h"
 #include "view/watch.h"
@@ -275,7 +276,7 @@ TEST(snapshots_are_adopted)
     EXPECT_EQ(history->marks[1].moment, 1);
     EXPECT(strstr(history->marks[1].text, "step") && strstr(history->marks[1].text, "START"));
     REQUIRE_EQ(view->note_count, 1);
-    EXPECT_STR_EQ(view->notes[0].text, "PYTORCH_CUDA_ALLOC_CONF: max_split_size_mb:64");
+    EXPECT_STR_EQ(view->notes[0].text, "PYTORCH_CUDA_ALLOC_CONF\tmax_split_size_mb:64");
     EXPECT_PTR_EQ(acre_view_warning(view), NULL);
     acre_view_destroy(view);
     EXPECT_PTR_EQ(acre_view_warning(NULL), NULL);
