@@ -21,14 +21,14 @@
 #include "cache/cache.h"
 #include "cache/record.h"
 #include "cache/size.h"
+#include "cache/stitch.h"
 
 static bool is_about_memory(acre_status status)
 {
     return status == ACRE_ERR_DEVICE_MEMORY || status == ACRE_ERR_LIMIT;
 }
 
-/* Whether the limits allow so many bytes more. */
-static acre_status check_limits(acre_cache *cache, struct request *request)
+acre_status acquire_allows_locked(acre_cache *cache, struct request *request)
 {
     size_t bytes = request->segment_bytes;
 
@@ -107,12 +107,13 @@ static void count_obtained(acre_cache *cache, struct segment *segment)
 
 /* Obtains a segment of request->segment_bytes, or room in an expandable one; the
  * block is in no index. */
-static acre_status obtain(acre_cache *cache, struct request *request, struct block **out)
+static acre_status obtain_segment(acre_cache *cache, struct request *request,
+                                  struct block **out)
 {
     struct segment *segment;
     struct block *block;
     void *base;
-    acre_status status = check_limits(cache, request);
+    acre_status status = acquire_allows_locked(cache, request);
 
     if (status == ACRE_OK && cache->policy->prepare)
         status = cache->policy->prepare(cache, request);
@@ -152,6 +153,14 @@ free_segment:
     return status;
 }
 
+/* Obtains a block that is in no index, or one to cut it off. */
+static acre_status obtain(acre_cache *cache, struct request *request, struct block **out)
+{
+    if (request->pool->stitch)
+        return stitch_obtain(cache, request, out);
+    return obtain_segment(cache, request, out);
+}
+
 /* Asks all callbacks for memory, with the lock dropped; whether one freed some. */
 static bool ask_reclaimers_locked(acre_cache *cache)
 {
@@ -186,10 +195,14 @@ static acre_status release_and_obtain(acre_cache *cache, struct request *request
         if (!is_about_memory(status) && status != ACRE_ERR_REJECTED)
             return status;
     }
+    cache->keeps_pages = request->pool->stitch != NULL; /* they are what is asked for */
     status = reclaim_all_locked(cache);
+    cache->keeps_pages = false;
     if (status != ACRE_OK)
         return status;
     cache->stats.num_alloc_retries++;
+    if (request->pool->stitch && stitch_retry_locked(cache, request, out))
+        return ACRE_OK;
     return obtain(cache, request, out);
 }
 

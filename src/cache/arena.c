@@ -55,6 +55,7 @@ struct arena *arena_get(struct pool *pool, void *stream, struct arena *key)
     arena->commons = arenas->commons;
     arena->stream = stream;
     arena->event = NULL;
+    arena->page_bytes = pool->page_bytes;
     bins_init(&arena->bins);
     list_push_front(&arenas->list, &arena->link);
     return arena;
@@ -112,6 +113,67 @@ struct block *arena_next(const struct pool *pool, const struct block *block)
     struct block *next = bins_next(&block->arena->bins, block);
 
     return next ? next : first_from(pool->index, block->arena->link.next);
+}
+
+struct block *arena_carve(struct arena *arena, struct block_store *store, struct block *from,
+                          size_t offset, size_t bytes)
+{
+    CHECK(offset + bytes <= from->bytes);
+    if (offset) {
+        struct block *head = arena_cut(arena, store, from, offset);
+        head->state = BLOCK_FREE;
+        arena_index(arena, head);
+    }
+    if (from->bytes > bytes)
+        return arena_cut(arena, store, from, bytes);
+    bins_remove(&arena->bins, from);
+    return from;
+}
+
+/* Whole pages inside [begin, end). */
+static size_t pages_in(uintptr_t begin, uintptr_t end, size_t page)
+{
+    uintptr_t first = (begin + page - 1) / page, last = end / page;
+
+    return last > first ? last - first : 0;
+}
+
+/* A place for a block in [begin, end): how bad it is, in tenths of a page. */
+static size_t badness(uintptr_t begin, uintptr_t end, uintptr_t at, size_t bytes, size_t page,
+                      bool is_about_pages)
+{
+    size_t lost = pages_in(begin, end, page) - pages_in(begin, at, page) -
+                  pages_in(at + bytes, end, page);
+    size_t shared = (at % page != 0) + ((at + bytes) % page != 0);
+
+    return lost * 10 + (is_about_pages ? shared * 3 : 0);
+}
+
+/* Whether a size is a number of pages, or so little less that the rest of the last
+ * one is worth less than pages that no other block shares. */
+static bool is_about_pages(size_t bytes, size_t page)
+{
+    return bytes % page == 0 || page - bytes % page <= page / 8;
+}
+
+struct block *arena_carve_pages(struct arena *arena, struct block_store *store,
+                                struct block *from, size_t bytes)
+{
+    size_t page = arena->page_bytes;
+    uintptr_t begin = (uintptr_t)from->base, end = begin + from->bytes;
+    uintptr_t places[] = {begin, end - bytes, (begin + page - 1) / page * page,
+                          end / page * page - bytes};
+    bool is_about = is_about_pages(bytes, page);
+    uintptr_t best = begin;
+
+    if (!block_store_reserve(store, 2))
+        return arena_cut(arena, store, from, bytes);
+    for (int i = 1; i < (is_about ? 4 : 2); i++)
+        if (places[i] >= begin && places[i] <= end - bytes &&
+            badness(begin, end, places[i], bytes, page, is_about) <
+                badness(begin, end, best, bytes, page, is_about))
+            best = places[i];
+    return arena_carve(arena, store, from, best - begin, bytes);
 }
 
 void arena_move(struct block_store *store, struct block *block, struct arena *to)

@@ -31,6 +31,7 @@ struct arena {
     struct arena *commons; /* that of the pool, or NULL as long as there is none */
     void *stream;       /* native stream that the blocks serve                  */
     void *event;        /* for asking how far the stream is; NULL until needed  */
+    size_t page_bytes;  /* that of the pool: from here on, where to cut matters */
     struct bins bins;   /* FREE blocks                                          */
 };
 
@@ -93,6 +94,19 @@ static inline struct block *arena_cut(struct arena *arena, struct block_store *s
     return block;
 }
 
+/* Cuts bytes at an offset out of a FREE block that is in the bins: a block that is
+ * in none, between what stays FREE before it, in a new object, and behind it, in
+ * the old one. Two spare block objects must be there. */
+struct block *arena_carve(struct arena *arena, struct block_store *store, struct block *from,
+                          size_t offset, size_t bytes);
+/* The same at the place that breaks the fewest free pages, and that keeps a block
+ * which is about a number of pages from sharing any. */
+struct block *arena_carve_pages(struct arena *arena, struct block_store *store,
+                                struct block *from, size_t bytes);
+
+/* Takes a stitched block apart; see range_dissolve. */
+void range_dissolve(struct block_store *store, struct block *block);
+
 /* A LIVE block of exactly bytes, cut off a FREE one if need be, in the map; NULL
  * when none is large enough. A spare block object must be there. */
 static inline struct block *arena_take(struct arena *arena, struct block_store *store,
@@ -102,10 +116,12 @@ static inline struct block *arena_take(struct arena *arena, struct block_store *
 
     if (UNLIKELY(!block))
         return NULL;
-    if (LIKELY(block->bytes > bytes))
+    if (UNLIKELY(block->bytes == bytes))
+        bins_remove(&arena->bins, block);
+    else if (LIKELY(bytes < arena->page_bytes))
         block = arena_cut(arena, store, block, bytes);
     else
-        bins_remove(&arena->bins, block);
+        block = arena_carve_pages(arena, store, block, bytes);
     block->state = BLOCK_LIVE;
     map_set(map, block->base, block);
     return block;
@@ -158,7 +174,10 @@ static inline void arena_put(struct block_store *store, struct block *block)
 {
     CHECK(block->state == BLOCK_LIVE);
     CHECK(!block->uses && !block->event_count);
-    arena_join(store, block->arena, block);
+    if (UNLIKELY(block->is_stitched))
+        range_dissolve(store, block);
+    else
+        arena_join(store, block->arena, block);
 }
 
 /* Makes a FREE block one of to. The caller has seen to it that work on the

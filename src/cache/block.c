@@ -60,6 +60,7 @@ struct block *block_create(struct block_store *store)
     block->arena = NULL;
     block->event_count = 0;
     block->is_oversize = false;
+    block->is_stitched = false;
     block->state = BLOCK_LIVE;
     return block;
 }
@@ -137,9 +138,10 @@ bool block_check(const struct block *block, const char **fact)
              block->stream != block->next->stream);
         FACT(block->state != BLOCK_UNMAPPED || block->next->state != BLOCK_UNMAPPED);
     }
-    FACT(block->is_expandable == (block->segment->expand != NULL));
-    FACT(block->state != BLOCK_UNMAPPED || block->is_expandable);
-    FACT(block->state <= BLOCK_UNMAPPED);
+    FACT(!block->is_expandable || block->segment->expand);
+    FACT(block->is_stitched == (block->segment->range != NULL));
+    FACT(block->state <= BLOCK_UNMAPPED || block->state == BLOCK_LENT);
+    FACT(block->state < BLOCK_UNMAPPED || block->segment->expand);
     FACT((block->state == BLOCK_WAITING) == (block->event_count > 0));
     FACT(block->state == BLOCK_LIVE || !block->uses);
     FACT(block->state == BLOCK_LIVE || !block->is_oversize);

@@ -8,6 +8,7 @@
  *          engine_put_locked: at once, or when deferred_collect sees the last event
  *
  *   UNMAPPED ◄──► FREE   pages taken out and put in (grow.c, expandable segments)
+ *   LENT     ◄──► FREE   pages used through another segment (stitch.c, policy acre)
  *
  * Always: the blocks of a segment tile it, linked through prev and next in
  *         address order; two neighbours of one stream are never both FREE, and
@@ -48,6 +49,7 @@ enum block_state {
     BLOCK_UNMAPPED = 3, /* addresses of an expandable segment, no pages    */
     BLOCK_DIRECT = 4,   /* not cached: one whole device allocation, no segment */
     BLOCK_SPARE = 5,    /* an unused object in its store                   */
+    BLOCK_LENT = 6,     /* pages used through another segment (stitch.h)   */
 };
 
 /* What pieces of one block have in common; see struct block. */
@@ -92,6 +94,7 @@ struct block {
     uint8_t state;           /* enum block_state                                   */
     bool is_oversize;        /* counted in oversize_allocations                    */
     bool is_expandable;      /* of an expandable segment (policy torch)            */
+    bool is_stitched;        /* a segment of its own, made of LENT blocks (acre)   */
 };
 
 /* Marks, in the tag of a live block, that other streams use it. Addresses end

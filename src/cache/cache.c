@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "cache/record.h"
 #include "cache/size.h"
+#include "cache/stitch.h"
 
 #include <math.h>
 #include <string.h>
@@ -66,9 +67,13 @@ static acre_status cache_init(acre_cache *cache, const acre_cache_config *config
     status = cache->policy->pool_init(cache, &cache->large);
     if (status != ACRE_OK)
         goto fini_small;
-    status = cache->policy->init ? cache->policy->init(cache) : ACRE_OK;
+    if (cache->policy->id == ACRE_POLICY_ACRE)
+        status = stitch_create(cache, &cache->small, &cache->large);
+    if (status == ACRE_OK && cache->policy->init)
+        status = cache->policy->init(cache);
     if (status == ACRE_OK)
         return status;
+    stitch_destroy(cache->large.stitch);
     cache->policy->pool_fini(cache, &cache->large);
 fini_small:
     cache->policy->pool_fini(cache, &cache->small);
@@ -128,11 +133,15 @@ static void give_back_all(acre_cache *cache)
 
     if (reclaim_quiesce(cache) != ACRE_OK)
         log_line(ACRE_LOG_ERROR, "a cache ends with failed work: %s", acre_last_error());
+    for (struct pool *pool = NULL; (pool = pools_next_locked(cache, pool));)
+        stitch_destroy(pool->stitch);
     LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
         struct segment *segment = CONTAINER_OF(link, struct segment, link);
         const struct private_pool *owner = segment->pool->owner;
         if (segment->expand)
             expand_abandon(segment->expand);
+        else if (segment->host)
+            ; /* part of another one */
         else if (owner && private_pool_has_source(owner))
             pool_source_free(&owner->source, device, segment->base, segment->bytes,
                              segment->stream);
@@ -442,6 +451,9 @@ acre_status acre_cache_base(acre_cache *cache, void *pointer, void **out_base,
     if (!block) {
         status = fail_pointer(pointer);
     } else if (!block->segment) {
+        *out_base = block->base;
+        *out_bytes = block->bytes;
+    } else if (block->pool->stitch) {
         *out_base = block->base;
         *out_bytes = block->bytes;
     } else if (block->segment->expand) {

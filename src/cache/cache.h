@@ -77,6 +77,7 @@ struct acre_cache {
     _Atomic bool is_enabled;     /* the user's switch; read unlocked                 */
     bool is_forbidden;           /* by the environment; constant                     */
     struct front *front;         /* thread caches of policy acre; else NULL          */
+    bool keeps_pages;            /* reclaiming leaves pages of stitched memory alone */
     bool expands;                /* new memory comes by expandable segments          */
     bool is_expanding_said;      /* in the log: what became of expandable_segments   */
     acre_handle_type handle_type; /* to try first for new pages                      */
@@ -147,7 +148,10 @@ bool engine_check_locked(acre_cache *cache, const char **fact);
 acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out);
 acre_status cache_free(acre_cache *cache, void *pointer);
 
-/* acquire.c: the ladder from a miss to a block, which is in no index. */
+/* acquire.c: whether the limits allow request->segment_bytes more from the device.
+ * Errors: ACRE_ERR_LIMIT, ACRE_ERR_REJECTED. */
+acre_status acquire_allows_locked(acre_cache *cache, struct request *request);
+/* The ladder from a miss to a block, which is in no index. */
 acre_status acquire_locked(acre_cache *cache, struct request *request, struct block **out);
 
 /* grow.c: expandable segments, of policy torch. */

@@ -83,7 +83,10 @@ enum {
     X("policy", NULL, policy, USED_BY_BOTH, .kind = CONF_WORD, .words = policy_words,      \
       .help = "who decides where blocks go; default acre")                                 \
     X("cross_stream_reuse", NULL, reuses_across_streams, USED_BY_ACRE, .kind = CONF_BOOL,  \
-      .help = "let one stream reuse what another freed; default True")
+      .help = "let one stream reuse what another freed; default True")                     \
+    X("stitched_memory", NULL, is_stitched, USED_BY_ACRE, .kind = CONF_BOOL,               \
+      .help = "join free pages by virtual memory; fixed when the cache is created; "       \
+              "default True")
 
 static const struct conf_option options[] = {
 #define OPTION_ROW(option, other, member, users, ...)                          \
@@ -123,6 +126,7 @@ void cache_conf_init(struct cache_conf *conf)
         .pinned_num_register_threads = 1,
         .memory_fraction = 1,
         .reuses_across_streams = true,
+        .is_stitched = true,
     };
     reset(conf);
 }

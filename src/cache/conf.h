@@ -32,6 +32,7 @@ struct cache_conf {
     bool drops_lock;               /* release_lock_on_cudamalloc                        */
     bool reuses_in_capture;        /* graph_capture_record_stream_reuse                 */
     bool reuses_across_streams;    /* cross_stream_reuse                                */
+    bool is_stitched;              /* stitched_memory                                   */
     bool pinned_uses_background_threads;
     bool pinned_uses_register;
     bool pinned_catches_all;

@@ -42,8 +42,9 @@
 enum credit_measure { CREDIT_COUNT, CREDIT_UNITS, CREDIT_REQUESTED, CREDIT_MEASURES };
 enum credit_class { CREDIT_SMALL, CREDIT_LARGE, CREDIT_CLASSES, CREDIT_ALL = 2 };
 
-/* Bytes per unit of CREDIT_UNITS. */
+/* Bytes per unit of CREDIT_UNITS, and units of the smallest large block. */
 #define CREDIT_UNIT 512
+#define CREDIT_LARGE_UNITS 128
 
 /* Amounts, by measure. */
 struct amounts {
@@ -79,7 +80,7 @@ struct credit {
 
 static inline enum credit_class credit_class_of(uint64_t units)
 {
-    return units > (1 << 20) / CREDIT_UNIT ? CREDIT_LARGE : CREDIT_SMALL;
+    return units >= CREDIT_LARGE_UNITS ? CREDIT_LARGE : CREDIT_SMALL;
 }
 
 static inline struct amounts credit_amounts(uint64_t units, uint64_t requested)

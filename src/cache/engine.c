@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/range.h"
 #include "cache/record.h"
 #include "cache/size.h"
 
@@ -163,6 +164,10 @@ acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, c
 
 void engine_put_locked(acre_cache *cache, struct block *block)
 {
+    if (block->is_stitched) {
+        range_dissolve(&cache->blocks, block);
+        return;
+    }
     const struct policy *policy = cache->policy;
     struct pool *pool = block->pool;
     struct block *neighbour;

@@ -18,6 +18,7 @@
 #include "cache/record.h"
 #include "cache/shelf.h"
 #include "cache/size.h"
+#include "cache/stitch.h"
 
 /* ---- Accounts ------------------------------------------------------------------ */
 
@@ -414,6 +415,8 @@ static acre_status admit_locked(acre_cache *cache, int peer)
         if (segment->expand && status == ACRE_OK)
             status = expand_admit(segment->expand, peer);
     }
+    if (status == ACRE_OK)
+        status = stitch_admit_locked(cache, peer);
     if (status == ACRE_OK) {
         expand_peers_add(&cache->peers, peer);
         return ACRE_OK;

@@ -35,8 +35,8 @@
 #include "cache/history.h"
 
 enum {
-    LANE_EXACT_BINS = 256,  /* one per size below so many units                  */
-    LANE_HASH_SHIFT = 6,    /* bins that larger sizes share (log2)               */
+    LANE_EXACT_BINS = CREDIT_LARGE_UNITS, /* one per small size                  */
+    LANE_HASH_SHIFT = 2,    /* bins that large sizes share (log2)                */
     LANE_BINS = LANE_EXACT_BINS + (1 << LANE_HASH_SHIFT),
     LANE_LOOK_COUNT = 8,    /* blocks of a bin that the slow path looks at       */
     LANE_SHARE = 8,         /* lanes keep at most this part of what is held      */

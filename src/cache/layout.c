@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cache/cache.h"
 #include "cache/size.h"
+#include "cache/stitch.h"
 
 #include <stdlib.h>
 
@@ -18,12 +19,18 @@ static int by_address(const void *a, const void *b)
     return first->base < second->base ? -1 : first->base > second->base;
 }
 
+/* Whether a block has memory of its own: not UNMAPPED, and not LENT, whose memory
+ * is that of another segment. */
+static bool has_memory(const struct block *block)
+{
+    return block->state != BLOCK_UNMAPPED && block->state != BLOCK_LENT;
+}
+
 /* Whether a run of blocks with memory, as a user sees it a segment, begins here:
  * a plain segment is one, an expandable one may be several. */
 static bool begins_run(const struct block *block)
 {
-    return block->state != BLOCK_UNMAPPED &&
-           (!block->prev || block->prev->state == BLOCK_UNMAPPED);
+    return has_memory(block) && (!block->prev || !has_memory(block->prev));
 }
 
 /* Counts segments, runs of blocks with memory and blocks. */
@@ -36,7 +43,7 @@ static void count_locked(const acre_cache *cache, uint64_t *segments, uint64_t *
         ++*segments;
         for (; block; block = block->next) {
             *runs += begins_run(block);
-            *blocks += block->state != BLOCK_UNMAPPED;
+            *blocks += has_memory(block);
         }
     }
 }
@@ -53,7 +60,7 @@ static void copy_segment(acre_cache_layout *layout, const struct segment *segmen
     acre_segment_info *info = NULL;
 
     for (const struct block *block = segment->first; block; block = block->next) {
-        if (block->state == BLOCK_UNMAPPED)
+        if (!has_memory(block))
             continue;
         if (begins_run(block)) {
             info = &layout->segments[layout->segment_count++];
@@ -298,9 +305,9 @@ static bool check_held(const acre_cache *cache, const struct pool *pool, const c
         const struct segment *segment = CONTAINER_OF(link, struct segment, link);
         if (segment->pool != pool)
             continue;
-        segments++;
+        segments += !segment->range;
         for (const struct block *block = segment->first; block; block = block->next)
-            bytes += block->state == BLOCK_UNMAPPED ? 0 : block->bytes;
+            bytes += has_memory(block) ? block->bytes : 0;
     }
     FACT(pool->segment_count == segments);
     FACT(pool->held_bytes == bytes);
@@ -324,10 +331,10 @@ static bool check_all(acre_cache *cache, const char **fact)
         int class = segment->pool->is_small ? 1 : 2;
         if (!segment_check(segment, fact))
             return false;
-        sums.segments[0] += !segment->expand;
-        sums.segments[class] += !segment->expand;
+        sums.segments[0] += segment_is_plain(segment);
+        sums.segments[class] += segment_is_plain(segment);
         for (struct block *block = segment->first; block; block = block->next) {
-            if (block->state == BLOCK_UNMAPPED)
+            if (!has_memory(block))
                 continue;
             bool is_free = block->state == BLOCK_FREE;
             FACT(is_free || map_find(&cache->map, block->base) == block);
@@ -337,7 +344,8 @@ static bool check_all(acre_cache *cache, const char **fact)
         }
     }
     for (struct pool *pool = NULL; (pool = pools_next_locked(cache, pool));)
-        if (!cache->policy->pool_check(pool, fact) || !check_held(cache, pool, fact))
+        if (!cache->policy->pool_check(pool, fact) || !check_held(cache, pool, fact) ||
+            (pool->stitch && !stitch_check(pool->stitch, cache, fact)))
             return false;
     return deferred_check(&cache->deferred, fact) && check_sums(cache, &sums, fact);
 }

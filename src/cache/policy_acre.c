@@ -19,6 +19,7 @@
 #include "backend/backend.h"
 #include "cache/front.h"
 #include "cache/size.h"
+#include "cache/stitch.h"
 
 enum {
     ACRE_GROWTH_SHARE = 16, /* a segment is at least this part of what its pool holds */
@@ -41,8 +42,7 @@ static bool mark(acre_cache *cache, struct arena *arena)
            ACRE_OK;
 }
 
-/* Whether all work queued on the stream of an arena is done. */
-static bool is_idle(acre_cache *cache, struct arena *arena)
+bool acre_arena_is_idle(acre_cache *cache, struct arena *arena)
 {
     struct acre_device *device = cache->device;
 
@@ -69,7 +69,7 @@ static void clean(acre_cache *cache, struct arena *commons)
 
     LIST_FOR_EACH(link, &arenas->list) {
         struct arena *arena = CONTAINER_OF(link, struct arena, link);
-        if (arena != commons && arena->bins.count && is_idle(cache, arena))
+        if (arena != commons && arena->bins.count && acre_arena_is_idle(cache, arena))
             move_all(cache, arena, commons);
     }
 }
@@ -143,8 +143,8 @@ static struct block *take_alone(acre_cache *cache, struct arena *arena, size_t b
     return block;
 }
 
-/* Steps 2 to 5. */
-static struct block *take(acre_cache *cache, struct arena *arena, size_t bytes)
+/* Steps 2 to 5, free blocks only. */
+static struct block *take_free(acre_cache *cache, struct arena *arena, size_t bytes)
 {
     struct arena *commons = arena->commons;
 
@@ -160,6 +160,13 @@ static struct block *take(acre_cache *cache, struct arena *arena, size_t bytes)
         commons = arena_commons(arena->pool);
     }
     return commons ? take_among(cache, commons, arena, bytes) : NULL;
+}
+
+struct block *acre_take_locked(acre_cache *cache, struct arena *arena, size_t bytes)
+{
+    struct block *block = take_free(cache, arena, bytes);
+
+    return block || !arena->pool->stitch ? block : stitch_reuse(cache, arena, bytes);
 }
 
 struct arena *acre_arena_locked(acre_cache *cache, enum credit_class class, void *stream)
@@ -180,7 +187,7 @@ acre_status acre_alloc_locked(acre_cache *cache, struct arena *arena, struct req
     request->is_rejected = false;
     if (UNLIKELY(!arena || !block_store_reserve(&cache->blocks, 1)))
         return ACRE_ERR_HOST_MEMORY;
-    request->block = take(cache, arena, request->rounded);
+    request->block = acre_take_locked(cache, arena, request->rounded);
     if (request->block)
         return ACRE_OK;
     request->pool = arena->pool;
@@ -188,6 +195,11 @@ acre_status acre_alloc_locked(acre_cache *cache, struct arena *arena, struct req
     if (status == ACRE_OK && !request->block->arena)
         request->block->arena = arena; /* a segment of its own */
     return status;
+}
+
+static bool acre_is_small(size_t rounded)
+{
+    return rounded < CREDIT_LARGE_UNITS * CREDIT_UNIT;
 }
 
 static size_t acre_round(const acre_cache *cache, size_t bytes)
@@ -293,7 +305,8 @@ static void settle_split(acre_cache *cache)
     LIST_FOR_EACH(link, &cache->segments) {
         const struct block *block = CONTAINER_OF(link, struct segment, link)->first;
         int class = block->pool->is_small ? CREDIT_SMALL : CREDIT_LARGE;
-        if (block_is_split(block) || block->state == BLOCK_WAITING || block_tag_is_live(block))
+        if (block_is_split(block) || (block->state != BLOCK_FREE && block->state != BLOCK_LIVE) ||
+            block_tag_is_live(block))
             continue;
         count[class]--;
         bytes[class] -= (int64_t)block->bytes;
@@ -354,7 +367,7 @@ const struct policy policy_acre = {
     .id = ACRE_POLICY_ACRE,
     .name = "acre",
     .round = acre_round,
-    .is_small = size_is_small,
+    .is_small = acre_is_small,
     .segment_bytes = acre_segment_bytes,
     .init = front_init,
     .fini = front_fini,

@@ -17,12 +17,15 @@
 
 struct private_pool;
 struct shelf;
+struct stitch;
 
 struct pool {
     struct shelf **shelves;  /* one per stream, by increasing handle                 */
     size_t shelf_count, shelf_capacity;
     struct shelf *recent;    /* the one last looked up; NULL when there is none      */
     void *index;             /* what another policy keeps instead; owned by it      */
+    struct stitch *stitch;   /* where its memory comes from; NULL: plain segments   */
+    size_t page_bytes;       /* with stitch: that of its pages; else SIZE_MAX       */
     uint64_t free_count;     /* blocks in the index                                 */
     uint64_t free_bytes;     /* and their bytes                                     */
     uint64_t find_count;     /* clock of garbage collection: searches while it is on */

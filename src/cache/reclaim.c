@@ -14,6 +14,7 @@
 #include "cache/arena.h"
 #include "cache/cache.h"
 #include "cache/record.h"
+#include "cache/stitch.h"
 
 /* Whether a block is free and nobody's: its stream is none (policy acre). */
 static bool is_common(const struct block *block)
@@ -136,7 +137,7 @@ static void return_aside_locked(acre_cache *cache)
 /* Whether a block is a segment that can be released. */
 static bool is_whole(const struct block *block)
 {
-    return !block_is_split(block) && !block->is_expandable;
+    return !block_is_split(block) && segment_is_plain(block->segment);
 }
 
 /* Whether it is, and may be now. */
@@ -185,7 +186,7 @@ void reclaim_garbage_locked(acre_cache *cache)
     uint64_t target = cache->held_bytes - threshold;
     for (struct block *block = cache->policy->first(pool); block;
          block = cache->policy->next(pool, block)) {
-        if (block_is_split(block))
+        if (!is_whole(block))
             continue;
         age_sum += (double)pool_age(pool, block);
         count++;
@@ -233,7 +234,7 @@ static void release_mixed(acre_cache *cache, const struct pool *pool, bool *is_q
     LIST_FOR_EACH_SAFE(link, after, &cache->segments) {
         struct segment *segment = CONTAINER_OF(link, struct segment, link);
         const struct block *block = segment->first;
-        if (segment->pool != pool || segment->expand)
+        if (segment->pool != pool || !segment_is_plain(segment))
             continue;
         while (block && block->state == BLOCK_FREE)
             block = block->next;
@@ -257,7 +258,11 @@ static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet,
             *first = status;
     }
     release_mixed(cache, pool, is_quiet, first);
-    acre_status status = grow_shrink_locked(cache, pool, is_quiet);
+    acre_status status = ACRE_OK;
+    if (!pool->stitch)
+        status = grow_shrink_locked(cache, pool, is_quiet);
+    else if (!pool->is_small && !cache->keeps_pages)
+        status = stitch_shrink_locked(cache, pool->stitch, is_quiet);
     if (*first == ACRE_OK)
         *first = status;
 }

@@ -18,6 +18,7 @@
 struct acre_device;
 struct block;
 struct expand;
+struct range;
 struct pool;
 
 struct segment {
@@ -28,10 +29,18 @@ struct segment {
     struct pool *pool;    /* where its free blocks are                         */
     void *stream;         /* native stream it was obtained for                 */
     struct expand *expand; /* its addresses and pages; NULL: a plain segment   */
+    struct range *range;   /* of one stitched block (range.h); else NULL       */
+    struct block *host;    /* LENT block that it lies in (stitch.h); else NULL */
     uint64_t order;       /* grows with every new segment, never reused        */
     uint32_t stack;       /* that obtained it (history.h); 0: not known        */
     bool is_oversize;     /* counted in oversize_segments                      */
 };
+
+/* Whether it is one allocation of the device, or of a pool's source. */
+static inline bool segment_is_plain(const struct segment *segment)
+{
+    return !segment->expand && !segment->range && !segment->host;
+}
 
 /* Sets up a segment of one block that covers it; both objects are given. */
 void segment_init(struct segment *segment, struct block *block, struct pool *pool,

@@ -35,6 +35,12 @@ static void expect_refused(struct lab *lab, void *pointer)
     EXPECT_EQ(memcmp(&before, lab_stats(lab), sizeof before), 0);
 }
 
+/* The class under which policy acre counts a request. */
+static bool is_small(size_t bytes)
+{
+    return round_up(bytes, 512) < 64 * 1024;
+}
+
 TEST(acre_is_the_default)
 {
     struct lab lab;
@@ -349,14 +355,14 @@ static void lockstep(void)
             struct lockstep *step = &held[held_count++];
             step->bytes = bytes;
             step->pointer = lab_alloc_on(&shared, bytes, (int)((r >> 10) % 3));
-            stats_live_add(&oracle, bytes <= MIB, round_up(bytes, 512), bytes);
+            stats_live_add(&oracle, is_small(bytes), round_up(bytes, 512), bytes);
         } else {
             int at = (int)((r >> 20) % (uint64_t)held_count);
             size_t bytes = held[at].bytes;
             lab_free(&shared, held[at].pointer);
             held[at] = held[--held_count];
-            stats_live_drop(&oracle, bytes <= MIB, round_up(bytes, 512));
-            stats_live_retire(&oracle, bytes <= MIB, round_up(bytes, 512), bytes);
+            stats_live_drop(&oracle, is_small(bytes), round_up(bytes, 512));
+            stats_live_retire(&oracle, is_small(bytes), round_up(bytes, 512), bytes);
         }
     }
 }
@@ -446,9 +452,9 @@ struct piece {
 
 static void oracle_drop(const struct piece *p)
 {
-    stats_live_drop(&oracle, p->bytes <= MIB, round_up(p->bytes, 512));
+    stats_live_drop(&oracle, is_small(p->bytes), round_up(p->bytes, 512));
     if (!p->is_used)
-        stats_live_retire(&oracle, p->bytes <= MIB, round_up(p->bytes, 512), p->bytes);
+        stats_live_retire(&oracle, is_small(p->bytes), round_up(p->bytes, 512), p->bytes);
 }
 
 TEST(random_work_has_exact_statistics_and_peaks)
@@ -466,7 +472,7 @@ TEST(random_work_has_exact_statistics_and_peaks)
             size_t bytes = 1 + (r >> 24) % (r & 256 ? 3000 : 6 * MIB);
             void *pointer = lab_alloc_on(&lab, bytes, (int)((r >> 16) % 3));
             live[live_count++] = (struct piece){pointer, bytes, 0};
-            stats_live_add(&oracle, bytes <= MIB, round_up(bytes, 512), bytes);
+            stats_live_add(&oracle, is_small(bytes), round_up(bytes, 512), bytes);
         } else {
             int at = (int)((r >> 24) % (uint64_t)live_count);
             if (r % 16 == 0 && waiting_count < 400) {
@@ -484,7 +490,7 @@ TEST(random_work_has_exact_statistics_and_peaks)
             REQUIRE_OK(acre_cache_empty(lab.cache)); /* sees the events */
             while (waiting_count > 0) {
                 struct piece *p = &waiting[--waiting_count];
-                stats_live_retire(&oracle, p->bytes <= MIB, round_up(p->bytes, 512), p->bytes);
+                stats_live_retire(&oracle, is_small(p->bytes), round_up(p->bytes, 512), p->bytes);
             }
         }
         if (r % 61 == 0)

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* What is free at the edges of pages: the input of stitching.
+ *
+ *   │▒▒▒▒▒     ▒▒▒    │               one page at home, ▒ is in use
+ *    prefix 0    suffix
+ *
+ * A page whose prefix is the whole page is free. A stitched block begins in the
+ * suffix of one page, goes on through free pages and ends in the prefix of
+ * another, so only these two figures of a page matter.
+ *
+ * Not thread-safe: the owner's lock is held around every call.
+ */
+#ifndef SRC_CACHE_EDGES_H
+#define SRC_CACHE_EDGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct block;
+struct expand;
+
+struct edge {
+    size_t prefix, suffix; /* free bytes from the start, and up to the end          */
+    struct block *near;    /* a block of the home that was at one of them           */
+};
+
+struct edges {
+    struct edge *pages;  /* count of them                                          */
+    size_t count, capacity;
+    size_t page_bytes;
+    size_t full_count;   /* pages that are free                                    */
+    uint64_t free_bytes; /* in all blocks looked at                                */
+};
+
+/* Looks at the free blocks of one arena that lie in home. False: no host memory. */
+bool edges_scan(struct edges *edges, const struct expand *home, const struct arena *arena);
+void edges_fini(struct edges *edges);
+
+/* Whether a page of the home is wholly free. */
+static inline bool edges_is_full(const struct edges *edges, size_t page)
+{
+    return page < edges->count && edges->pages[page].prefix == edges->page_bytes;
+}
+
+/* Pages that make up one block: the suffix of one, whole ones, the prefix of one. */
+struct choice {
+    size_t first;   /* page whose suffix is used, or EDGES_NONE  */
+    size_t last;    /* page whose prefix is used, or EDGES_NONE  */
+    size_t whole;   /* how many whole pages lie between          */
+};
+#define EDGES_NONE SIZE_MAX
+
+/* The choice for a block of bytes with the fewest whole pages, and of these the
+ * one that leaves the least of its edges; with plenty, whole pages only. whole
+ * may be more than there are: then so many are missing. */
+struct choice edges_choose(const struct edges *edges, size_t bytes, size_t plenty);
+
+#endif

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: MIT */
+/* Stitched memory: pages at home, chunks of small blocks, what comes from where.
+ * Ranges are chosen in stitch_range.c. */
+#include "cache/stitch.h"
+
+#include "backend/backend.h"
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "cache/front.h"
+#include "cache/policy_acre.h"
+#include "cache/size.h"
+#include "cache/stitch_range.h"
+
+/* ---- Life ------------------------------------------------------------------------ */
+
+acre_status stitch_create(acre_cache *cache, struct pool *small, struct pool *large)
+{
+    const struct acre_device *device = cache->device;
+    struct stitch *stitch;
+
+    if (!cache->conf.is_stitched)
+        return ACRE_OK;
+    if (!device_has(device, ACRE_CAP_VIRTUAL)) {
+        log_line(ACRE_LOG_INFO, "device %s:%d has no virtual memory: memory comes in plain "
+                 "segments", device->info.name, device->index);
+        return ACRE_OK;
+    }
+    stitch = heap_zalloc(sizeof *stitch);
+    if (!stitch)
+        return ACRE_ERR_HOST_MEMORY;
+    stitch->small = small;
+    stitch->large = large;
+    list_init(&stitch->unmapped);
+    list_init(&stitch->ranges);
+    small->stitch = large->stitch = stitch;
+    small->page_bytes = large->page_bytes = device->info.page_bytes;
+    return ACRE_OK;
+}
+
+void stitch_destroy(struct stitch *stitch)
+{
+    if (!stitch)
+        return;
+    LIST_FOR_EACH_SAFE(link, after, &stitch->ranges) {
+        struct range *range = CONTAINER_OF(link, struct range, link);
+        if (range->block)
+            list_remove(&range->segment.link);
+        range_abandon(range);
+    }
+    edges_fini(&stitch->edges);
+    stitch->small->stitch = stitch->large->stitch = NULL;
+    heap_free(stitch);
+}
+
+/* Where pages were put last, to undo it. */
+enum { GROWTH_PARTS = 16 };
+struct growth {
+    size_t count;
+    size_t offsets[GROWTH_PARTS], bytes[GROWTH_PARTS];
+};
+
+/* ---- Pages at home --------------------------------------------------------------------- */
+
+static uint64_t mapped_bytes(const struct stitch *stitch)
+{
+    return stitch->home ? stitch->home->expand->mapped_bytes : 0;
+}
+
+/* Reserves the addresses of the home: one UNMAPPED block. */
+static acre_status home_make(acre_cache *cache, struct stitch *stitch, void *stream)
+{
+    struct segment *segment;
+    struct expand *expand;
+
+    if (stitch->home)
+        return ACRE_OK;
+    if (!block_store_reserve(&cache->blocks, 1))
+        return ACRE_ERR_HOST_MEMORY;
+    segment = heap_alloc(sizeof *segment);
+    if (!segment)
+        return ACRE_ERR_HOST_MEMORY;
+    acre_status status = expand_create(cache->device, cache->device->info.page_bytes,
+                                       cache->handle_type, &cache->peers, &expand);
+    if (status != ACRE_OK) {
+        heap_free(segment);
+        return status;
+    }
+    struct block *block = block_create(&cache->blocks);
+    segment_init(segment, block, stitch->large, stream, expand->base, expand->bytes,
+                 cache->order_next++);
+    segment->expand = expand;
+    block->state = BLOCK_UNMAPPED;
+    list_push_back(&stitch->unmapped, &block->link);
+    list_push_back(&cache->segments, &segment->link);
+    stitch->large->segment_count++;
+    stitch->home = segment;
+    return ACRE_OK;
+}
+
+/* Returns the addresses of a home without pages; ranges are gone. */
+static acre_status home_drop(acre_cache *cache, struct stitch *stitch)
+{
+    struct segment *segment = stitch->home;
+    struct block *block = segment->first;
+
+    if (block->state != BLOCK_UNMAPPED || block->next || !list_empty(&stitch->ranges))
+        return ACRE_OK;
+    acre_status status = expand_destroy(segment->expand);
+    if (status != ACRE_OK)
+        return status;
+    list_remove(&block->link);
+    block_destroy(&cache->blocks, block);
+    list_remove(&segment->link);
+    stitch->large->segment_count--;
+    heap_free(segment);
+    stitch->home = NULL;
+    return ACRE_OK;
+}
+
+static void count_pages(acre_cache *cache, struct stitch *stitch, size_t bytes, bool is_gain)
+{
+    if (is_gain) {
+        cache->held_bytes += bytes;
+        cache->stats.num_device_alloc++;
+        pool_gain(stitch->large, &cache->stats, bytes);
+    } else {
+        cache->held_bytes -= bytes;
+        cache->stats.num_device_free++;
+        pool_lose(stitch->large, &cache->stats, bytes);
+    }
+}
+
+/* Where to grow: the lowest UNMAPPED block with room for bytes behind what is free
+ * before it, else the largest. */
+static struct block *growing_point(const struct stitch *stitch, const struct arena *arena,
+                                   size_t bytes)
+{
+    struct block *best = NULL;
+    bool best_fits = false;
+
+    LIST_FOR_EACH(link, &stitch->unmapped) {
+        struct block *block = CONTAINER_OF(link, struct block, link);
+        size_t before = arena_has(block->prev, arena) ? block->prev->bytes : 0;
+        bool fits = before + block->bytes >= bytes;
+        bool is_better = !best || (fits && (!best_fits || block->base < best->base)) ||
+                         (!fits && !best_fits && block->bytes > best->bytes);
+        if (is_better) {
+            best = block;
+            best_fits = fits;
+        }
+    }
+    return best;
+}
+
+/* Bytes of new pages with which growing there serves a block of bytes; SIZE_MAX
+ * when there is no room. */
+static size_t growth_for(const struct block *point, const struct arena *arena, size_t bytes)
+{
+    size_t before = point && arena_has(point->prev, arena) ? point->prev->bytes : 0;
+
+    if (!point || bytes > before + point->bytes)
+        return SIZE_MAX;
+    return before >= bytes ? 0 : expand_round(bytes - before, arena->page_bytes);
+}
+
+/* Puts bytes of new pages at the front of an UNMAPPED block; they are free in arena
+ * then. */
+static acre_status grow_at(acre_cache *cache, struct stitch *stitch, struct arena *arena,
+                           struct block *block, size_t bytes)
+{
+    struct segment *home = stitch->home;
+
+    if (!block_store_reserve(&cache->blocks, 2))
+        return ACRE_ERR_HOST_MEMORY;
+    acre_status status = map_reserve(&cache->map, block->base, bytes);
+    if (status == ACRE_OK)
+        status = expand_map(home->expand, (size_t)(block->base - home->base), bytes);
+    if (status != ACRE_OK)
+        return status;
+    if (bytes < block->bytes)
+        block = block_split(&cache->blocks, block, bytes);
+    else
+        list_remove(&block->link);
+    block->arena = arena;
+    block->stream = arena->stream;
+    arena_join(&cache->blocks, arena, block);
+    count_pages(cache, stitch, bytes, true);
+    return ACRE_OK;
+}
+
+/* Takes the whole pages [offset, offset + bytes) of the home, free in arena, out. */
+static acre_status shrink_at(acre_cache *cache, struct stitch *stitch, struct block *block,
+                             size_t offset, size_t bytes)
+{
+    struct segment *home = stitch->home;
+    size_t gone;
+
+    if (!block_store_reserve(&cache->blocks, 2))
+        return ACRE_ERR_HOST_MEMORY;
+    acre_status status = expand_unmap(home->expand, offset, bytes, &gone);
+    if (!gone)
+        return status;
+    block = arena_carve(block->arena, &cache->blocks, block,
+                        offset - (size_t)(block->base - home->base), gone);
+    block->state = BLOCK_UNMAPPED;
+    block->arena = NULL;
+    for (int i = 0; i < 2; i++) {
+        struct block *neighbour = i == 0 ? block->prev : block->next;
+        if (!neighbour || neighbour->state != BLOCK_UNMAPPED)
+            continue;
+        list_remove(&neighbour->link);
+        block_merge(&cache->blocks, block, neighbour);
+    }
+    list_push_back(&stitch->unmapped, &block->link);
+    count_pages(cache, stitch, gone, false);
+    return status;
+}
+
+/* Takes pages that were just obtained, and are free still, out again. */
+static void grow_undo(acre_cache *cache, struct stitch *stitch, const struct growth *growth)
+{
+    struct status_saved before;
+
+    status_save(&before);
+    for (size_t i = growth->count; i-- > 0;) {
+        char *base = stitch->home->base + growth->offsets[i];
+        struct block *block = stitch->home->first;
+        while (block->base + block->bytes <= base)
+            block = block->next;
+        if (block->state == BLOCK_FREE)
+            shrink_at(cache, stitch, block, growth->offsets[i], growth->bytes[i]);
+    }
+    status_restore(&before);
+}
+
+/* Obtains bytes of new pages for arena where a block of wanted bytes can grow; in
+ * several places if there is none. On failure nothing has changed. */
+static acre_status grow(acre_cache *cache, struct stitch *stitch, struct arena *arena,
+                        size_t bytes, size_t wanted, struct growth *growth)
+{
+    acre_status status = ACRE_OK;
+
+    growth->count = 0;
+    for (size_t left = bytes; left && status == ACRE_OK;) {
+        struct block *point = growing_point(stitch, arena, left == bytes ? wanted : left);
+        size_t part = point && point->bytes < left ? point->bytes : left, i = growth->count;
+        if (!point || i == GROWTH_PARTS) {
+            status = ACRE_ERR_DEVICE_MEMORY; /* no addresses: more than the device has */
+            break;
+        }
+        growth->offsets[i] = (size_t)(point->base - stitch->home->base);
+        growth->bytes[i] = part;
+        status = grow_at(cache, stitch, arena, point, part);
+        growth->count += status == ACRE_OK;
+        left -= part;
+    }
+    if (status != ACRE_OK)
+        grow_undo(cache, stitch, growth);
+    return status;
+}
+
+/* ---- Chunks ------------------------------------------------------------------------------ */
+
+/* Makes a segment of the small pool out of a LIVE block of the home. */
+static acre_status chunk_make(acre_cache *cache, struct stitch *stitch, struct block *host,
+                              struct block **out)
+{
+    struct segment *segment;
+
+    if (!block_store_reserve(&cache->blocks, 2))
+        return ACRE_ERR_HOST_MEMORY;
+    segment = heap_alloc(sizeof *segment);
+    if (!segment)
+        return ACRE_ERR_HOST_MEMORY;
+    struct block *block = block_create(&cache->blocks);
+    segment_init(segment, block, stitch->small, host->stream, host->base, host->bytes,
+                 cache->order_next++);
+    segment->host = host;
+    host->state = BLOCK_LENT;
+    block->state = BLOCK_FREE;
+    list_push_back(&cache->segments, &segment->link);
+    stitch->small->segment_count++;
+    pool_lose(stitch->large, &cache->stats, host->bytes);
+    pool_gain(stitch->small, &cache->stats, host->bytes);
+    *out = block;
+    return ACRE_OK;
+}
+
+/* The arena of the large pool for memory of one of the small pool, or NULL. */
+static struct arena *arena_beside(struct stitch *stitch, const struct arena *small)
+{
+    const struct arenas *arenas = stitch->small->index;
+
+    return small == arenas->commons ? arena_commons(stitch->large)
+                                    : arena_get(stitch->large, small->stream, NULL);
+}
+
+/* Returns chunks that are free as a whole to the home; whether there were any. */
+static bool chunks_return(acre_cache *cache, struct stitch *stitch)
+{
+    struct pool *small = stitch->small;
+    bool has_any = false;
+
+    for (struct block *block = arena_first(small), *next; block; block = next) {
+        struct segment *segment = block->segment;
+        next = arena_next(small, block);
+        if (block_is_split(block) || !segment->host)
+            continue;
+        struct arena *arena = arena_beside(stitch, block->arena);
+        if (!arena)
+            continue;
+        struct block *host = segment->host;
+        arena_remove(small, block);
+        block_destroy(&cache->blocks, block);
+        host->arena = arena;
+        host->stream = arena->stream;
+        arena_join(&cache->blocks, arena, host);
+        list_remove(&segment->link);
+        small->segment_count--;
+        pool_lose(small, &cache->stats, segment->bytes);
+        pool_gain(stitch->large, &cache->stats, segment->bytes);
+        heap_free(segment);
+        has_any = true;
+    }
+    return has_any;
+}
+
+/* ---- Where blocks come from ---------------------------------------------------------------- */
+
+struct block *stitch_reuse(acre_cache *cache, struct arena *arena, size_t bytes)
+{
+    struct stitch *stitch = arena->pool->stitch;
+    struct block *block = NULL;
+
+    if (arena->pool != stitch->large || !stitch->home)
+        return NULL;
+    if (chunks_return(cache, stitch))
+        block = arena_take(arena, &cache->blocks, &cache->map, bytes);
+    if (!block && bytes >= arena->page_bytes)
+        block = stitch_range_reuse(cache, stitch, arena, bytes);
+    return block;
+}
+
+/* Most bytes to hold before free pages are stitched rather than new ones obtained. */
+static uint64_t slack_end(const acre_cache *cache, const struct stitch *stitch, size_t bytes)
+{
+    const struct amounts *peak = &cache->front->credit.peak_active[CREDIT_ALL];
+    uint64_t page = cache->device->info.page_bytes;
+    uint64_t needed = mapped_bytes(stitch) - stitch->edges.free_bytes + bytes;
+    uint64_t most = (uint64_t)peak->of[CREDIT_UNITS] * CREDIT_UNIT;
+
+    most = needed > most ? needed : most;
+    uint64_t share = most / STITCH_SLACK_SHARE, pages = STITCH_SLACK_PAGES * page;
+    return (share > pages ? most : expand_round(most, page)) + (share > pages ? share : pages);
+}
+
+/* New pages, when the limits allow. */
+static acre_status grow_within(acre_cache *cache, struct request *request,
+                               struct arena *arena, size_t bytes, size_t wanted,
+                               struct growth *growth)
+{
+    request->segment_bytes = bytes;
+    acre_status status = acquire_allows_locked(cache, request);
+
+    if (status != ACRE_OK)
+        return status;
+    return grow(cache, arena->pool->stitch, arena, bytes, wanted, growth);
+}
+
+/* Grows until a free block of the home serves. */
+static acre_status grow_and_take(acre_cache *cache, struct request *request,
+                                 struct arena *arena, size_t bytes, struct block **out)
+{
+    struct growth growth;
+    acre_status status = grow_within(cache, request, arena, bytes, request->rounded, &growth);
+
+    if (status != ACRE_OK)
+        return status;
+    *out = arena_take(arena, &cache->blocks, &cache->map, request->rounded);
+    if (*out)
+        return ACRE_OK;
+    grow_undo(cache, arena->pool->stitch, &growth);
+    return ACRE_ERR_DEVICE_MEMORY;
+}
+
+/* Stitches free pages, after obtaining those that are missing if that is fewer than
+ * growing in one place takes. */
+static acre_status stitch_pages(acre_cache *cache, struct request *request,
+                                struct arena *arena, size_t alone, struct block **out)
+{
+    struct stitch *stitch = arena->pool->stitch;
+    size_t page = arena->page_bytes, bytes = request->rounded;
+    struct choice choice = edges_choose(&stitch->edges, bytes, STITCH_PLENTY);
+    struct growth growth = {0};
+    acre_status status = ACRE_OK;
+
+    if (choice.whole > stitch->edges.full_count) {
+        size_t missing = (choice.whole - stitch->edges.full_count) * page;
+        if (missing >= alone)
+            return grow_and_take(cache, request, arena, alone, out);
+        status = grow_within(cache, request, arena, missing, missing, &growth);
+        if (status != ACRE_OK)
+            return status;
+        if (!edges_scan(&stitch->edges, stitch->home->expand, arena))
+            status = ACRE_ERR_HOST_MEMORY;
+        choice = edges_choose(&stitch->edges, bytes, STITCH_PLENTY);
+    }
+    if (status == ACRE_OK)
+        status = stitch_range_make(cache, stitch, arena, bytes, &choice, out);
+    if (status != ACRE_OK)
+        grow_undo(cache, stitch, &growth);
+    return status;
+}
+
+/* A block of the large pool, LIVE, in the order at the top of stitch.h. */
+static acre_status obtain_at_home(acre_cache *cache, struct request *request,
+                                  struct arena *arena, struct block **out)
+{
+    struct stitch *stitch = request->pool->stitch;
+    size_t bytes = request->rounded;
+    acre_status status;
+
+    if (!edges_scan(&stitch->edges, stitch->home->expand, arena))
+        return ACRE_ERR_HOST_MEMORY;
+    struct block *point = growing_point(stitch, arena, bytes);
+    size_t growth = growth_for(point, arena, bytes);
+    if (bytes < arena->page_bytes)
+        return growth == SIZE_MAX ? ACRE_ERR_DEVICE_MEMORY
+                                  : grow_and_take(cache, request, arena, growth, out);
+    if (size_fits(mapped_bytes(stitch), growth, slack_end(cache, stitch, bytes))) {
+        status = grow_and_take(cache, request, arena, growth, out);
+        if (status == ACRE_OK || status == ACRE_ERR_HOST_MEMORY)
+            return status;
+    }
+    return stitch_pages(cache, request, arena, growth, out);
+}
+
+static acre_status obtain_large(acre_cache *cache, struct request *request, struct block **out)
+{
+    struct stitch *stitch = request->pool->stitch;
+    struct arena *arena = arena_get(stitch->large, request->stream, NULL);
+
+    if (!arena || !block_store_reserve(&cache->blocks, 2))
+        return ACRE_ERR_HOST_MEMORY;
+    acre_status status = home_make(cache, stitch, request->stream);
+    if (status != ACRE_OK)
+        return status;
+    status = obtain_at_home(cache, request, arena, out);
+    if (status != ACRE_OK) {
+        struct status_saved before;
+        status_save(&before);
+        home_drop(cache, stitch); /* if nothing is there */
+        status_restore(&before);
+    }
+    return status;
+}
+
+/* A chunk, from free memory at home or, like a large block, from the device. */
+static acre_status obtain_small(acre_cache *cache, const struct request *request,
+                                struct block **out)
+{
+    struct stitch *stitch = request->pool->stitch;
+    struct arena *arena = arena_get(stitch->large, request->stream, NULL);
+    struct request chunk = *request;
+    struct block *host;
+    acre_status status = ACRE_OK;
+
+    if (!arena || !block_store_reserve(&cache->blocks, 2))
+        return ACRE_ERR_HOST_MEMORY;
+    chunk.rounded = STITCH_CHUNK;
+    host = acre_take_locked(cache, arena, chunk.rounded);
+    if (!host)
+        status = obtain_large(cache, &chunk, &host);
+    if (status != ACRE_OK)
+        return status;
+    status = chunk_make(cache, stitch, host, out);
+    if (status != ACRE_OK)
+        arena_put(&cache->blocks, host);
+    return status;
+}
+
+acre_status stitch_obtain(acre_cache *cache, struct request *request, struct block **out)
+{
+    acre_status status = request->pool->is_small ? obtain_small(cache, request, out)
+                                                 : obtain_large(cache, request, out);
+
+    if (status != ACRE_OK)
+        return status;
+    if (!block_store_reserve(&cache->blocks, 1)) { /* the caller will cut */
+        if ((*out)->pool->is_small)
+            arena_insert((*out)->pool, *out);
+        else
+            arena_put(&cache->blocks, *out);
+        return ACRE_ERR_HOST_MEMORY;
+    }
+    (*out)->state = BLOCK_FREE;
+    return ACRE_OK;
+}
+
+struct block *stitch_retry_locked(acre_cache *cache, struct request *request,
+                                  struct block **out)
+{
+    struct arena *arena = arena_get(request->pool, request->stream, NULL);
+
+    *out = NULL;
+    if (!arena || !block_store_reserve(&cache->blocks, 2) ||
+        (!cache->capture_count && reclaim_quiesce(cache) != ACRE_OK))
+        return NULL;
+    front_drain_locked(cache, false);
+    *out = acre_take_locked(cache, arena, request->rounded);
+    if (*out)
+        (*out)->state = BLOCK_FREE;
+    return *out;
+}
+
+/* ---- Giving back ---------------------------------------------------------------------- */
+
+/* Takes free whole pages of one block out, but those that ranges in use map too. */
+static acre_status shrink_block(acre_cache *cache, struct stitch *stitch, struct block *block)
+{
+    struct segment *home = stitch->home;
+    size_t page = home->expand->page_bytes;
+    size_t begin = expand_round((size_t)(block->base - home->base), page);
+    size_t end = ((size_t)(block->base - home->base) + block->bytes) / page * page;
+
+    /* The first run only: the rest is another block then, and its turn comes. */
+    while (begin < end && stitch_range_uses(stitch, begin / page))
+        begin += page;
+    size_t to = begin;
+    while (to < end && !stitch_range_uses(stitch, to / page))
+        to += page;
+    return begin < to ? shrink_at(cache, stitch, block, begin, to - begin) : ACRE_OK;
+}
+
+/* Makes all that is free in a pool that of one arena. No work is queued. */
+static void unite(acre_cache *cache, const struct pool *pool)
+{
+    const struct arenas *arenas = pool->index;
+    struct arena *to = list_empty(&arenas->list)
+                           ? NULL
+                           : CONTAINER_OF(arenas->list.next, struct arena, link);
+    struct block *block;
+
+    LIST_FOR_EACH(link, &arenas->list) {
+        struct arena *arena = CONTAINER_OF(link, struct arena, link);
+        while (arena != to && (block = bins_first(&arena->bins)))
+            arena_move(&cache->blocks, block, to);
+    }
+}
+
+acre_status stitch_shrink_locked(acre_cache *cache, struct stitch *stitch, bool *is_quiet)
+{
+    if (!stitch->home || cache->capture_count) /* waiting would break captures */
+        return ACRE_OK;
+    acre_status status = *is_quiet ? ACRE_OK : reclaim_quiesce(cache);
+    if (status != ACRE_OK)
+        return status;
+    *is_quiet = true;
+    unite(cache, stitch->small);
+    chunks_return(cache, stitch);
+    unite(cache, stitch->large);
+    acre_status first = stitch_range_drop_idle(stitch);
+    for (struct block *block = stitch->home->first, *next; block; block = next) {
+        uint64_t before = mapped_bytes(stitch);
+        next = block->next;
+        if (block->state != BLOCK_FREE)
+            continue;
+        status = shrink_block(cache, stitch, block);
+        if (mapped_bytes(stitch) != before)
+            next = stitch->home->first; /* blocks were cut and joined */
+        if (first == ACRE_OK)
+            first = status;
+        if (status != ACRE_OK)
+            break;
+    }
+    if (first == ACRE_OK)
+        first = home_drop(cache, stitch);
+    return first;
+}
+
+/* ---- Facts ----------------------------------------------------------------------------- */
+
+#define FACT(holds)                                                            \
+    do {                                                                       \
+        if (!(holds)) {                                                        \
+            *fact = "stitch: " #holds;                                         \
+            return false;                                                      \
+        }                                                                      \
+    } while (0)
+
+bool stitch_check(const struct stitch *stitch, const acre_cache *cache, const char **fact)
+{
+    size_t lent = 0, owned = 0, slots = 0, span = 0;
+
+    LIST_FOR_EACH(link, &stitch->ranges) {
+        const struct range *range = CONTAINER_OF(link, struct range, link);
+        FACT(range->home == stitch->home->expand);
+        if (!range_check(range, fact))
+            return false;
+        owned += range->piece_count;
+        slots += range->count;
+        span += range->capacity;
+    }
+    LIST_FOR_EACH(link, &cache->segments) {
+        const struct segment *segment = CONTAINER_OF(link, struct segment, link);
+        if (!segment->host || segment->pool != stitch->small)
+            continue;
+        FACT(segment->host->state == BLOCK_LENT && segment->host->base == segment->base &&
+             segment->host->bytes == segment->bytes);
+        owned++;
+    }
+    for (const struct block *block = stitch->home ? stitch->home->first : NULL; block;
+         block = block->next)
+        lent += block->state == BLOCK_LENT;
+    FACT(lent == owned);
+    FACT(slots == stitch->slot_count && span == stitch->span_slots);
+    return !stitch->home || expand_check(stitch->home->expand, fact);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* Stitched memory: where policy acre's memory comes from on devices with virtual
+ * memory. One of these serves a small and a large pool.
+ *
+ *   home      one range of addresses where every page is mapped once, one segment
+ *             of the large pool; blocks of all sizes lie there by best fit
+ *   ranges    further addresses for blocks of a page and more, when no free block
+ *             at home is large enough: any free pages, joined (range.h)
+ *   chunks    small blocks lie together in chunks, segments of the small pool
+ *             inside LENT blocks of the home, so that they do not hold pages
+ *
+ * Where a block that the free blocks at home cannot serve comes from, in order:
+ *
+ *   1. empty chunks go back to the home                       stitch_reuse
+ *   2. an idle range: one that served this size and whose
+ *      pages are free, else the oldest with room              stitch_reuse
+ *   3. new pages, while little is held beyond what was ever
+ *      needed: each saves many calls later                    stitch_obtain
+ *   4. free pages stitched, in a range made, extended or
+ *      changed for it                                         stitch_obtain
+ *   5. new pages for what is missing                          stitch_obtain
+ *
+ * Choices do not depend on ranges made later than the one that is chosen, so a
+ * job that repeats itself finds the same ranges again and stops calling the
+ * device.
+ *
+ * No byte is live twice: what a range or a chunk uses is LENT at home, and every
+ * LENT block belongs to exactly one of them (stitch_check).
+ *
+ * A page is mapped once at home and any number of times in ranges. Unmapping an
+ * address, in a range that changes, needs that work queued on it is done; the
+ * stream that used it last is asked, never waited for.
+ *
+ * Not thread-safe: the cache's lock is held around every call.
+ */
+#ifndef SRC_CACHE_STITCH_H
+#define SRC_CACHE_STITCH_H
+
+#include "cache/cache.h"
+#include "cache/edges.h"
+#include "cache/range.h"
+
+struct arena;
+
+enum {
+    STITCH_CHUNK = 512 << 10,  /* bytes of a chunk of small blocks                     */
+    STITCH_SLACK_SHARE = 200,  /* pages beyond the peak: this part of it, or           */
+    STITCH_SLACK_PAGES = 2,    /* so many                                              */
+    STITCH_PLENTY = 4,         /* with so many free pages to spare, edges are not used */
+    STITCH_PATCH_COST = 16,    /* calls that changing a range must save                */
+    STITCH_SLOT_SHARE = 4,     /* slots of all ranges: so many per page at home        */
+    STITCH_SPAN_SHARE = 16,    /* addresses of ranges: so many times the device        */
+};
+
+struct stitch {
+    struct pool *small, *large;
+    struct segment *home;   /* NULL: no page yet                                  */
+    struct list unmapped;   /* UNMAPPED blocks of the home, through block->link   */
+    struct list ranges;     /* oldest first                                       */
+    size_t slot_count;      /* mapped in ranges                                   */
+    size_t span_slots;      /* for which they have addresses                      */
+    struct edges edges;     /* as last looked at                                  */
+};
+
+/* Makes a pair of pools take its memory by stitching, if the device can and the
+ * options allow. Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status stitch_create(acre_cache *cache, struct pool *small, struct pool *large);
+/* Returns everything to the device, in use or not. The segment of the home stays
+ * in the cache's list, for which expand_abandon is to be called. */
+void stitch_destroy(struct stitch *stitch);
+
+/* A LIVE block for an arena without a call to the device, or NULL. */
+struct block *stitch_reuse(acre_cache *cache, struct arena *arena, size_t bytes);
+/* A FREE block of exactly request->rounded, or for small ones a new chunk, that is
+ * in no index. On failure nothing has changed. */
+acre_status stitch_obtain(acre_cache *cache, struct request *request, struct block **out);
+
+/* A FREE block in no index once no stream has work queued any more, or NULL. */
+struct block *stitch_retry_locked(acre_cache *cache, struct request *request,
+                                  struct block **out);
+
+/* Gives free pages, idle ranges and addresses back. Goes on after an error. */
+acre_status stitch_shrink_locked(acre_cache *cache, struct stitch *stitch, bool *is_quiet);
+
+/* Gives another device access to all ranges of a cache, or takes it back. */
+acre_status stitch_admit_locked(acre_cache *cache, int peer);
+void stitch_expel_locked(acre_cache *cache, int peer);
+
+/* Whether every LENT block is accounted for, and ranges are sound. */
+bool stitch_check(const struct stitch *stitch, const acre_cache *cache, const char **fact);
+
+/* A part of a page behind some addresses. */
+struct stitch_part {
+    void *handle;   /* physical memory, as the device's create gave it       */
+    size_t offset;  /* in the page                                           */
+    size_t bytes;
+};
+typedef acre_status (*stitch_part_fn)(void *arg, const struct stitch_part *part);
+/* Calls fn, in order, for the parts of pages behind [address, address + bytes),
+ * which lie in one block; stops at the first error and gives it. For sharing.
+ * Errors: ACRE_ERR_NOT_FOUND (not of stitched memory). */
+acre_status stitch_parts_locked(acre_cache *cache, const struct block *block,
+                                const char *address, size_t bytes, stitch_part_fn fn,
+                                void *arg);
+
+/* Calls fn for every mapping of every page: first at home, then in ranges. The
+ * address and page_bytes from there on have the handle's memory. For sleeping. */
+typedef acre_status (*stitch_page_fn)(void *arg, void *handle, char *address);
+acre_status stitch_pages_locked(const struct stitch *stitch, stitch_page_fn fn, void *arg);
+
+#endif
