@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "cache/cache.h"
 #include "cache/expand.h"
+#include "cache/stitch.h"
 
 #include <acre/share.h>
 
@@ -32,33 +33,35 @@ static struct block *find_around_locked(const acre_cache *cache, const char *add
         block = segment->first;
         while (address >= block->base + block->bytes)
             block = block->next;
-        return engine_find_locked(cache, block->base);
+        if (block->state != BLOCK_LENT) /* then another segment has it */
+            return engine_find_locked(cache, block->base);
     }
     return NULL;
 }
 
-/* Shares the pages around a block of an expandable segment. */
-static acre_status share_expand_locked(acre_cache *cache, const struct block *block,
-                                       struct share **out)
+/* Shares the pages around a block of an expandable segment, or of stitched memory. */
+static acre_status share_pages_locked(acre_cache *cache, const struct block *block,
+                                      struct share **out)
 {
-    const struct expand *expand = block->segment->expand;
-    size_t page = expand->page_bytes, offset = (size_t)(block->base - expand->base);
-    size_t first = offset / page, end = expand_round(offset + block->bytes, page) / page;
-    void **pages = heap_array(end - first, sizeof *pages);
+    struct stitch_span span = stitch_span_of(block);
+    size_t page = span.home->page_bytes;
+    void **pages = heap_array(span.count, sizeof *pages);
     acre_status status = ACRE_OK;
 
     if (!pages)
         return ACRE_ERR_HOST_MEMORY;
-    for (size_t i = first; i < end; i++) {
-        pages[i - first] = expand->pages[i].handle;
-        if (!expand->pages[i].has_handle)
+    for (size_t i = 0; i < span.count; i++) {
+        size_t index = span.pages ? span.pages[i] : span.first + i;
+        const struct expand_page *at = &span.home->pages[index];
+        pages[i] = at->handle;
+        if (!at->has_handle)
             status = status_fail(ACRE_ERR_UNSUPPORTED, "a page of the block at %p has no handle "
                                  "any more, because the device once failed to unmap it",
                                  (void *)block->base);
     }
     if (status == ACRE_OK)
-        status = share_create_pages(&cache->shares, cache->device, expand->base + first * page,
-                                    pages, end - first, page, out);
+        status = share_create_pages(&cache->shares, cache->device, span.base, pages, span.count,
+                                    page, out);
     heap_free(pages);
     return status;
 }
@@ -67,8 +70,8 @@ static acre_status share_expand_locked(acre_cache *cache, const struct block *bl
 static acre_status share_make_locked(acre_cache *cache, const struct block *block,
                                      struct share **out)
 {
-    if (block->segment->expand)
-        return share_expand_locked(cache, block, out);
+    if (!segment_is_plain(block->segment))
+        return share_pages_locked(cache, block, out);
     return share_create_plain(&cache->shares, cache->device, block->segment->base, out);
 }
 

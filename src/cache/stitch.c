@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "cache/front.h"
+#include "cache/home.h"
 #include "cache/policy_acre.h"
 #include "cache/size.h"
 #include "cache/stitch_range.h"
@@ -52,213 +53,6 @@ void stitch_destroy(struct stitch *stitch)
     edges_fini(&stitch->edges);
     stitch->small->stitch = stitch->large->stitch = NULL;
     heap_free(stitch);
-}
-
-/* Where pages were put last, to undo it. */
-enum { GROWTH_PARTS = 16 };
-struct growth {
-    size_t count;
-    size_t offsets[GROWTH_PARTS], bytes[GROWTH_PARTS];
-};
-
-/* ---- Pages at home --------------------------------------------------------------------- */
-
-static uint64_t mapped_bytes(const struct stitch *stitch)
-{
-    return stitch->home ? stitch->home->expand->mapped_bytes : 0;
-}
-
-/* Reserves the addresses of the home: one UNMAPPED block. */
-static acre_status home_make(acre_cache *cache, struct stitch *stitch, void *stream)
-{
-    struct segment *segment;
-    struct expand *expand;
-
-    if (stitch->home)
-        return ACRE_OK;
-    if (!block_store_reserve(&cache->blocks, 1))
-        return ACRE_ERR_HOST_MEMORY;
-    segment = heap_alloc(sizeof *segment);
-    if (!segment)
-        return ACRE_ERR_HOST_MEMORY;
-    acre_status status = expand_create(cache->device, cache->device->info.page_bytes,
-                                       cache->handle_type, &cache->peers, &expand);
-    if (status != ACRE_OK) {
-        heap_free(segment);
-        return status;
-    }
-    struct block *block = block_create(&cache->blocks);
-    segment_init(segment, block, stitch->large, stream, expand->base, expand->bytes,
-                 cache->order_next++);
-    segment->expand = expand;
-    block->state = BLOCK_UNMAPPED;
-    list_push_back(&stitch->unmapped, &block->link);
-    list_push_back(&cache->segments, &segment->link);
-    stitch->large->segment_count++;
-    stitch->home = segment;
-    return ACRE_OK;
-}
-
-/* Returns the addresses of a home without pages; ranges are gone. */
-static acre_status home_drop(acre_cache *cache, struct stitch *stitch)
-{
-    struct segment *segment = stitch->home;
-    struct block *block = segment->first;
-
-    if (block->state != BLOCK_UNMAPPED || block->next || !list_empty(&stitch->ranges))
-        return ACRE_OK;
-    acre_status status = expand_destroy(segment->expand);
-    if (status != ACRE_OK)
-        return status;
-    list_remove(&block->link);
-    block_destroy(&cache->blocks, block);
-    list_remove(&segment->link);
-    stitch->large->segment_count--;
-    heap_free(segment);
-    stitch->home = NULL;
-    return ACRE_OK;
-}
-
-static void count_pages(acre_cache *cache, struct stitch *stitch, size_t bytes, bool is_gain)
-{
-    if (is_gain) {
-        cache->held_bytes += bytes;
-        cache->stats.num_device_alloc++;
-        pool_gain(stitch->large, &cache->stats, bytes);
-    } else {
-        cache->held_bytes -= bytes;
-        cache->stats.num_device_free++;
-        pool_lose(stitch->large, &cache->stats, bytes);
-    }
-}
-
-/* Where to grow: the lowest UNMAPPED block with room for bytes behind what is free
- * before it, else the largest. */
-static struct block *growing_point(const struct stitch *stitch, const struct arena *arena,
-                                   size_t bytes)
-{
-    struct block *best = NULL;
-    bool best_fits = false;
-
-    LIST_FOR_EACH(link, &stitch->unmapped) {
-        struct block *block = CONTAINER_OF(link, struct block, link);
-        size_t before = arena_has(block->prev, arena) ? block->prev->bytes : 0;
-        bool fits = before + block->bytes >= bytes;
-        bool is_better = !best || (fits && (!best_fits || block->base < best->base)) ||
-                         (!fits && !best_fits && block->bytes > best->bytes);
-        if (is_better) {
-            best = block;
-            best_fits = fits;
-        }
-    }
-    return best;
-}
-
-/* Bytes of new pages with which growing there serves a block of bytes; SIZE_MAX
- * when there is no room. */
-static size_t growth_for(const struct block *point, const struct arena *arena, size_t bytes)
-{
-    size_t before = point && arena_has(point->prev, arena) ? point->prev->bytes : 0;
-
-    if (!point || bytes > before + point->bytes)
-        return SIZE_MAX;
-    return before >= bytes ? 0 : expand_round(bytes - before, arena->page_bytes);
-}
-
-/* Puts bytes of new pages at the front of an UNMAPPED block; they are free in arena
- * then. */
-static acre_status grow_at(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                           struct block *block, size_t bytes)
-{
-    struct segment *home = stitch->home;
-
-    if (!block_store_reserve(&cache->blocks, 2))
-        return ACRE_ERR_HOST_MEMORY;
-    acre_status status = map_reserve(&cache->map, block->base, bytes);
-    if (status == ACRE_OK)
-        status = expand_map(home->expand, (size_t)(block->base - home->base), bytes);
-    if (status != ACRE_OK)
-        return status;
-    if (bytes < block->bytes)
-        block = block_split(&cache->blocks, block, bytes);
-    else
-        list_remove(&block->link);
-    block->arena = arena;
-    block->stream = arena->stream;
-    arena_join(&cache->blocks, arena, block);
-    count_pages(cache, stitch, bytes, true);
-    return ACRE_OK;
-}
-
-/* Takes the whole pages [offset, offset + bytes) of the home, free in arena, out. */
-static acre_status shrink_at(acre_cache *cache, struct stitch *stitch, struct block *block,
-                             size_t offset, size_t bytes)
-{
-    struct segment *home = stitch->home;
-    size_t gone;
-
-    if (!block_store_reserve(&cache->blocks, 2))
-        return ACRE_ERR_HOST_MEMORY;
-    acre_status status = expand_unmap(home->expand, offset, bytes, &gone);
-    if (!gone)
-        return status;
-    block = arena_carve(block->arena, &cache->blocks, block,
-                        offset - (size_t)(block->base - home->base), gone);
-    block->state = BLOCK_UNMAPPED;
-    block->arena = NULL;
-    for (int i = 0; i < 2; i++) {
-        struct block *neighbour = i == 0 ? block->prev : block->next;
-        if (!neighbour || neighbour->state != BLOCK_UNMAPPED)
-            continue;
-        list_remove(&neighbour->link);
-        block_merge(&cache->blocks, block, neighbour);
-    }
-    list_push_back(&stitch->unmapped, &block->link);
-    count_pages(cache, stitch, gone, false);
-    return status;
-}
-
-/* Takes pages that were just obtained, and are free still, out again. */
-static void grow_undo(acre_cache *cache, struct stitch *stitch, const struct growth *growth)
-{
-    struct status_saved before;
-
-    status_save(&before);
-    for (size_t i = growth->count; i-- > 0;) {
-        char *base = stitch->home->base + growth->offsets[i];
-        struct block *block = stitch->home->first;
-        while (block->base + block->bytes <= base)
-            block = block->next;
-        if (block->state == BLOCK_FREE)
-            shrink_at(cache, stitch, block, growth->offsets[i], growth->bytes[i]);
-    }
-    status_restore(&before);
-}
-
-/* Obtains bytes of new pages for arena where a block of wanted bytes can grow; in
- * several places if there is none. On failure nothing has changed. */
-static acre_status grow(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                        size_t bytes, size_t wanted, struct growth *growth)
-{
-    acre_status status = ACRE_OK;
-
-    growth->count = 0;
-    for (size_t left = bytes; left && status == ACRE_OK;) {
-        struct block *point = growing_point(stitch, arena, left == bytes ? wanted : left);
-        size_t part = point && point->bytes < left ? point->bytes : left, i = growth->count;
-        if (!point || i == GROWTH_PARTS) {
-            status = ACRE_ERR_DEVICE_MEMORY; /* no addresses: more than the device has */
-            break;
-        }
-        growth->offsets[i] = (size_t)(point->base - stitch->home->base);
-        growth->bytes[i] = part;
-        status = grow_at(cache, stitch, arena, point, part);
-        growth->count += status == ACRE_OK;
-        left -= part;
-    }
-    if (status != ACRE_OK)
-        grow_undo(cache, stitch, growth);
-    return status;
 }
 
 /* ---- Chunks ------------------------------------------------------------------------------ */
@@ -348,7 +142,7 @@ static uint64_t slack_end(const acre_cache *cache, const struct stitch *stitch, 
 {
     const struct amounts *peak = &cache->front->credit.peak_active[CREDIT_ALL];
     uint64_t page = cache->device->info.page_bytes;
-    uint64_t needed = mapped_bytes(stitch) - stitch->edges.free_bytes + bytes;
+    uint64_t needed = home_bytes(stitch) - stitch->edges.free_bytes + bytes;
     uint64_t most = (uint64_t)peak->of[CREDIT_UNITS] * CREDIT_UNIT;
 
     most = needed > most ? needed : most;
@@ -366,7 +160,7 @@ static acre_status grow_within(acre_cache *cache, struct request *request,
 
     if (status != ACRE_OK)
         return status;
-    return grow(cache, arena->pool->stitch, arena, bytes, wanted, growth);
+    return home_grow(cache, arena->pool->stitch, arena, bytes, wanted, growth);
 }
 
 /* Grows until a free block of the home serves. */
@@ -381,7 +175,7 @@ static acre_status grow_and_take(acre_cache *cache, struct request *request,
     *out = arena_take(arena, &cache->blocks, &cache->map, request->rounded);
     if (*out)
         return ACRE_OK;
-    grow_undo(cache, arena->pool->stitch, &growth);
+    home_undo(cache, arena->pool->stitch, &growth);
     return ACRE_ERR_DEVICE_MEMORY;
 }
 
@@ -410,7 +204,7 @@ static acre_status stitch_pages(acre_cache *cache, struct request *request,
     if (status == ACRE_OK)
         status = stitch_range_make(cache, stitch, arena, bytes, &choice, out);
     if (status != ACRE_OK)
-        grow_undo(cache, stitch, &growth);
+        home_undo(cache, stitch, &growth);
     return status;
 }
 
@@ -424,12 +218,12 @@ static acre_status obtain_at_home(acre_cache *cache, struct request *request,
 
     if (!edges_scan(&stitch->edges, stitch->home->expand, arena))
         return ACRE_ERR_HOST_MEMORY;
-    struct block *point = growing_point(stitch, arena, bytes);
-    size_t growth = growth_for(point, arena, bytes);
+    struct block *point = home_point(stitch, arena, bytes);
+    size_t growth = home_growth(point, arena, bytes);
     if (bytes < arena->page_bytes)
         return growth == SIZE_MAX ? ACRE_ERR_DEVICE_MEMORY
                                   : grow_and_take(cache, request, arena, growth, out);
-    if (size_fits(mapped_bytes(stitch), growth, slack_end(cache, stitch, bytes))) {
+    if (size_fits(home_bytes(stitch), growth, slack_end(cache, stitch, bytes))) {
         status = grow_and_take(cache, request, arena, growth, out);
         if (status == ACRE_OK || status == ACRE_ERR_HOST_MEMORY)
             return status;
@@ -531,7 +325,7 @@ static acre_status shrink_block(acre_cache *cache, struct stitch *stitch, struct
     size_t to = begin;
     while (to < end && !stitch_range_uses(stitch, to / page))
         to += page;
-    return begin < to ? shrink_at(cache, stitch, block, begin, to - begin) : ACRE_OK;
+    return begin < to ? home_shrink(cache, stitch, block, begin, to - begin) : ACRE_OK;
 }
 
 /* Makes all that is free in a pool that of one arena. No work is queued. */
@@ -563,12 +357,12 @@ acre_status stitch_shrink_locked(acre_cache *cache, struct stitch *stitch, bool 
     unite(cache, stitch->large);
     acre_status first = stitch_range_drop_idle(stitch);
     for (struct block *block = stitch->home->first, *next; block; block = next) {
-        uint64_t before = mapped_bytes(stitch);
+        uint64_t before = home_bytes(stitch);
         next = block->next;
         if (block->state != BLOCK_FREE)
             continue;
         status = shrink_block(cache, stitch, block);
-        if (mapped_bytes(stitch) != before)
+        if (home_bytes(stitch) != before)
             next = stitch->home->first; /* blocks were cut and joined */
         if (first == ACRE_OK)
             first = status;

@@ -89,19 +89,17 @@ void stitch_expel_locked(acre_cache *cache, int peer);
 /* Whether every LENT block is accounted for, and ranges are sound. */
 bool stitch_check(const struct stitch *stitch, const acre_cache *cache, const char **fact);
 
-/* A part of a page behind some addresses. */
-struct stitch_part {
-    void *handle;   /* physical memory, as the device's create gave it       */
-    size_t offset;  /* in the page                                           */
-    size_t bytes;
+/* The pages behind a block of an expandable segment or of stitched memory: count of
+ * them, mapped one after another from base on, which is at or before the block's
+ * first byte. For sharing, and for putting memory to sleep. Page i is
+ * home->pages[pages ? pages[i] : first + i]. */
+struct stitch_span {
+    const struct expand *home;
+    char *base;
+    const size_t *pages; /* NULL: from first on, one after another */
+    size_t first, count;
 };
-typedef acre_status (*stitch_part_fn)(void *arg, const struct stitch_part *part);
-/* Calls fn, in order, for the parts of pages behind [address, address + bytes),
- * which lie in one block; stops at the first error and gives it. For sharing.
- * Errors: ACRE_ERR_NOT_FOUND (not of stitched memory). */
-acre_status stitch_parts_locked(acre_cache *cache, const struct block *block,
-                                const char *address, size_t bytes, stitch_part_fn fn,
-                                void *arg);
+struct stitch_span stitch_span_of(const struct block *block);
 
 /* Calls fn for every mapping of every page: first at home, then in ranges. The
  * address and page_bytes from there on have the handle's memory. For sleeping. */

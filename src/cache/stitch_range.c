@@ -432,31 +432,22 @@ void stitch_expel_locked(acre_cache *cache, int peer)
             range_expel(CONTAINER_OF(link, struct range, link), peer);
 }
 
-acre_status stitch_parts_locked(acre_cache *cache, const struct block *block,
-                                const char *address, size_t bytes, stitch_part_fn fn,
-                                void *arg)
+struct stitch_span stitch_span_of(const struct block *block)
 {
     const struct segment *segment = block->segment;
-    acre_status status = ACRE_OK;
-
-    (void)cache;
-    while (segment && segment->host)
-        segment = segment->host->segment;
-    if (!segment || !(segment->expand || segment->range))
-        return ACRE_ERR_NOT_FOUND;
     const struct range *range = segment->range;
-    const struct expand *home = range ? range->home : segment->expand;
-    size_t page = home->page_bytes;
-    size_t at = (size_t)(address - (range ? range->base : home->base));
-    while (bytes && status == ACRE_OK) {
-        size_t index = range ? range->pages[at / page] : at / page;
-        struct stitch_part part = {home->pages[index].handle, at % page, page - at % page};
-        part.bytes = part.bytes < bytes ? part.bytes : bytes;
-        status = fn(arg, &part);
-        at += part.bytes;
-        bytes -= part.bytes;
-    }
-    return status;
+
+    if (segment->host)
+        segment = segment->host->segment;
+    struct stitch_span span = {.home = range ? range->home : segment->expand};
+    size_t page = span.home->page_bytes;
+    char *from = range ? range->base : span.home->base;
+    size_t offset = (size_t)(block->base - from);
+    span.first = offset / page;
+    span.count = expand_round(offset + block->bytes, page) / page - span.first;
+    span.base = from + span.first * page;
+    span.pages = range ? range->pages + span.first : NULL;
+    return span;
 }
 
 acre_status stitch_pages_locked(const struct stitch *stitch, stitch_page_fn fn, void *arg)

@@ -3,6 +3,7 @@
 #include "cache/stitch.h"
 
 #include "base/heap.h"
+#include "cache/home.h"
 #include "cache/stitch_range.h"
 #include "tests/support/lab.h"
 
