@@ -10,6 +10,7 @@
 #include <acre/allocator.h>
 #include <acre/backend.h>
 #include <acre/cache.h>
+#include <acre/collective.h>
 #include <acre/device.h>
 #include <acre/generator.h>
 #include <acre/history.h>

@@ -14,7 +14,7 @@
 
 ACRE_BEGIN_DECLS
 
-/* ---- Data pointers -------------------------------------------------------- */
+/* ---- Data pointers ---------------------------------------------------------------- */
 
 /** Ends the life of what a data pointer owns. Must not fail; may be called on
  *  any thread, without any lock of the library held. */
@@ -105,7 +105,7 @@ ACRE_API acre_status acre_data_ptr_closure(void *data, acre_closure_fn fn, void 
 /** The deleter of closure data pointers, for comparing. */
 ACRE_API void acre_delete_closure(void *context);
 
-/* ---- Statistics ------------------------------------------------------------ */
+/* ---- Statistics ------------------------------------------------------------------- */
 
 /** One statistic: a level and how it came about. */
 typedef struct acre_stat {
@@ -125,7 +125,7 @@ typedef struct acre_allocator_stats {
     int64_t num_device_free;   /**< Returns to the device since the last reset.      */
 } acre_allocator_stats;
 
-/* ---- Allocators -------------------------------------------------------------- */
+/* ---- Allocators ------------------------------------------------------------------- */
 
 /** An allocator: a table of functions and what they are called with. */
 typedef struct acre_allocator acre_allocator;
@@ -268,7 +268,7 @@ ACRE_API acre_status acre_allocator_stats_reset_peak(acre_allocator *allocator, 
  *  (a NULL side with bytes to copy). */
 ACRE_API acre_status acre_copy_memory(void *self, void *dst, const void *src, size_t bytes);
 
-/* ---- Which allocator serves a device type --------------------------------------- */
+/* ---- Which allocator serves a device type ----------------------------------------- */
 
 /** Makes @p allocator serve a device type, unless one of higher priority does.
  *
@@ -296,7 +296,7 @@ ACRE_API acre_status acre_host_allocator_set(acre_device_type type, acre_allocat
 /** The allocator of page-locked host memory for a type, or NULL. */
 ACRE_API acre_allocator *acre_host_allocator_get(acre_device_type type);
 
-/* ---- Allocators without a cache ---------------------------------------------------- */
+/* ---- Allocators without a cache --------------------------------------------------- */
 
 /** Creates an allocator that asks the current device of @p type for each request.
  *

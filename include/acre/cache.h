@@ -103,7 +103,7 @@ ACRE_API acre_policy acre_cache_policy(const acre_cache *cache);
 /** The device of a cache. */
 ACRE_API acre_device *acre_cache_device(const acre_cache *cache);
 
-/* ---- Allocating ----------------------------------------------------------- */
+/* ---- Allocating ------------------------------------------------------------------- */
 
 /** Allocates @p bytes for use on @p stream, a native stream of the device.
  *
@@ -183,7 +183,7 @@ ACRE_API void acre_cache_enable(acre_cache *cache, bool enabled);
  *  nor PYTORCH_NO_HIP_MEMORY_CACHING was "1" at creation. */
 ACRE_API bool acre_cache_is_enabled(const acre_cache *cache);
 
-/* ---- As an allocator -------------------------------------------------------- */
+/* ---- As an allocator -------------------------------------------------------------- */
 
 /** Creates an allocator that serves every device of @p type from a cache of its
  *  own, on the current device and current stream of the calling thread.
@@ -238,7 +238,7 @@ ACRE_API acre_status acre_device_allocator_install(acre_device_type type, bool *
  *  NULL for other allocators and indices. */
 ACRE_API acre_cache *acre_cache_of_allocator(const acre_allocator *allocator, int device);
 
-/* ---- Limits and options ----------------------------------------------------- */
+/* ---- Limits and options ----------------------------------------------------------- */
 
 /** Caps the bytes held from the device at a share of its capacity.
  *
@@ -270,7 +270,7 @@ ACRE_API acre_status acre_cache_conf_set(acre_cache *cache, const char *text);
  *  snprintf does. */
 ACRE_API int acre_cache_conf_get(acre_cache *cache, char *buffer, size_t bytes);
 
-/* ---- Statistics ----------------------------------------------------------------- */
+/* ---- Statistics ------------------------------------------------------------------- */
 
 /** A statistic over everything, and over the small and the large blocks alone. */
 typedef struct acre_stat_array {

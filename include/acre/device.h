@@ -23,7 +23,7 @@ typedef struct acre_device_id {
     int index;             /**< From 0.                  */
 } acre_device_id;
 
-/* ---- Finding devices -------------------------------------------------- */
+/* ---- Finding devices -------------------------------------------------------------- */
 
 /** Finds a device by type and index; index -1 is the thread's current one.
  *
@@ -54,7 +54,7 @@ ACRE_API const char *acre_device_type_name(acre_device_type type);
  */
 ACRE_API acre_status acre_device_type_rename(acre_device_type type, const char *name);
 
-/* ---- Current device of the calling thread ------------------------------ */
+/* ---- Current device of the calling thread ----------------------------------------- */
 
 /** Index of the current device of a type on this thread; starts at 0. */
 ACRE_API acre_status acre_device_current(acre_device_type type, int *out_index);
@@ -83,7 +83,7 @@ ACRE_API acre_status acre_backend_exchange_current(acre_backend *backend,
                                                    acre_device_id device,
                                                    acre_device_id *out_previous);
 
-/* ---- Hooks: what a framework asks of a device type ---------------------- */
+/* ---- Hooks: what a framework asks of a device type -------------------------------- */
 
 /** Whether this build can have devices of a type: a backend is registered for it
  *  or built in. Starts nothing. */
@@ -106,7 +106,7 @@ ACRE_API bool acre_hook_is_pinned(acre_device_type type, const void *pointer);
 ACRE_API acre_status acre_hook_device_of_pointer(acre_device_type type, const void *pointer,
                                                  acre_device_id *out);
 
-/* ---- Native work on a device ------------------------------------------- */
+/* ---- Native work on a device ------------------------------------------------------ */
 
 /** Free and total bytes of a device at this moment. */
 ACRE_API acre_status acre_device_memory(acre_device *device, uint64_t *out_free,
@@ -199,7 +199,7 @@ ACRE_API acre_status acre_host_unregister(acre_device *device, void *base);
 /** Whether pointer lies in page-locked memory of the device's backend. */
 ACRE_API bool acre_host_is_pinned(acre_device *device, const void *pointer);
 
-/* ---- Virtual memory, sharing, multicast, capture: see acre_backend_ops -- */
+/* ---- Virtual memory, sharing, multicast, capture: see acre_backend_ops ------------ */
 
 /** See acre_backend_ops.reserve; bytes is a multiple of the page size. */
 ACRE_API acre_status acre_virtual_reserve(acre_device *device, size_t bytes, void **out);
@@ -270,7 +270,7 @@ ACRE_API acre_status acre_graph_launch(acre_device *device, void *graph, void *s
 /** Drops a graph. */
 ACRE_API acre_status acre_graph_destroy(acre_device *device, void *graph);
 
-/* ---- Peers -------------------------------------------------------------- */
+/* ---- Peers ------------------------------------------------------------------------ */
 
 /** Whether device reaches memory of other; asks the driver once per pair and
  *  enables access when the answer is yes. A device always reaches itself.
@@ -294,7 +294,7 @@ ACRE_API acre_status acre_memcpy_async(void *dst, acre_device *dst_device, const
                                        acre_device *src_device, size_t bytes, void *stream,
                                        bool p2p);
 
-/* ---- Stream values ------------------------------------------------------- */
+/* ---- Stream values ---------------------------------------------------------------- */
 
 /** A stream as a value: compare member-wise, copy freely. */
 typedef struct acre_stream {
@@ -335,7 +335,7 @@ ACRE_API uint64_t acre_stream_hash(acre_stream stream);
  *  buffer is measured only. */
 ACRE_API int acre_stream_text(acre_stream stream, char *buffer, size_t bytes);
 
-/* ---- Guards ---------------------------------------------------------------- */
+/* ---- Guards ----------------------------------------------------------------------- */
 
 /** Remembers a device and, for stream guards, a stream to restore. */
 typedef struct acre_guard {
@@ -374,7 +374,7 @@ ACRE_API acre_status acre_guard_multi_begin(const acre_stream *streams, int coun
 /** Restores the streams that acre_guard_multi_begin() gave. */
 ACRE_API void acre_guard_multi_end(const acre_stream *originals, int count);
 
-/* ---- Events as frameworks use them ------------------------------------------- */
+/* ---- Events as frameworks use them ------------------------------------------------ */
 
 /** An event that comes into being when first recorded.
  *
@@ -407,7 +407,7 @@ ACRE_API int acre_event_device_index(const acre_event *event);
 /** The native event as a number, 0 before the first record. */
 ACRE_API uint64_t acre_event_id(const acre_event *event);
 
-/* ---- Masquerade ----------------------------------------------------------------- */
+/* ---- Masquerade ------------------------------------------------------------------- */
 
 /** How a backend shows itself under another type (docs/BACKENDS.md). */
 typedef enum acre_masquerade_form {

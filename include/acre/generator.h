@@ -36,7 +36,7 @@ ACRE_BEGIN_DECLS
 /** Bytes of the state of an mt19937 generator. */
 #define ACRE_MT19937_STATE_BYTES 5056
 
-/* ---- The raw Philox engine --------------------------------------------------- */
+/* ---- The raw Philox engine -------------------------------------------------------- */
 
 /** Philox4x32-10 as a stream of 32-bit words. Lives where the user puts it.
  *
@@ -67,7 +67,7 @@ ACRE_API void acre_philox_skip(acre_philox *engine, uint64_t blocks);
 /** The number in [0, 1) that a word stands for. */
 ACRE_API float acre_philox_uniform(uint32_t word);
 
-/* ---- Generators ---------------------------------------------------------------- */
+/* ---- Generators ------------------------------------------------------------------- */
 
 /** Which engine. */
 typedef enum acre_generator_kind {
@@ -177,7 +177,7 @@ ACRE_API acre_status acre_generator_random32(acre_generator *generator, uint32_t
 ACRE_API acre_status acre_generator_random64(acre_generator *generator, uint64_t *out,
                                              size_t count);
 
-/* ---- Fills ----------------------------------------------------------------------- */
+/* ---- Fills ------------------------------------------------------------------------ */
 
 /** Type of the elements of a fill. */
 typedef enum acre_real_type {
@@ -212,7 +212,7 @@ ACRE_API acre_status acre_generator_uniform(acre_generator *generator, const acr
 ACRE_API acre_status acre_generator_normal(acre_generator *generator, const acre_fill *fill,
                                            double mean, double deviation);
 
-/* ---- Capture ----------------------------------------------------------------------- */
+/* ---- Capture ---------------------------------------------------------------------- */
 
 /** What one capture draws from one generator. */
 typedef struct acre_generator_capture acre_generator_capture;

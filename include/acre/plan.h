@@ -25,7 +25,7 @@
 
 ACRE_BEGIN_DECLS
 
-/* ---- Placing ----------------------------------------------------------------- */
+/* ---- Placing ---------------------------------------------------------------------- */
 
 /** Bits of acre_plan_buffer.flags. */
 typedef enum acre_plan_flag {
@@ -97,7 +97,7 @@ ACRE_API acre_status acre_plan_place(const acre_plan_buffer *buffers, size_t cou
 ACRE_API acre_status acre_plan_verify(const acre_plan_buffer *buffers, size_t count,
                                       const uint64_t *offsets, uint64_t capacity);
 
-/* ---- Files --------------------------------------------------------------------- */
+/* ---- Files ------------------------------------------------------------------------ */
 
 /** Buffers read from a file, with the rows they came from. Threads: one at a time. */
 typedef struct acre_plan_table acre_plan_table;

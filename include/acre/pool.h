@@ -105,7 +105,7 @@ ACRE_API acre_status acre_pool_use_on_oom_set(acre_cache *cache, acre_pool_id id
  *  Errors: ACRE_ERR_NOT_FOUND. */
 ACRE_API acre_status acre_pool_no_split_set(acre_cache *cache, acre_pool_id id, bool enabled);
 
-/* ---- Scopes -------------------------------------------------------------------- */
+/* ---- Scopes ----------------------------------------------------------------------- */
 
 /** Which allocations a scope is about. */
 typedef enum acre_pool_filter_kind {
@@ -188,7 +188,7 @@ ACRE_API acre_status acre_pool_stats_get(acre_cache *cache, acre_pool_id id,
 ACRE_API acre_status acre_pool_ids(acre_cache *cache, acre_pool_id *ids, size_t capacity,
                                    size_t *out_count);
 
-/* ---- Captures ----------------------------------------------------------------------- */
+/* ---- Captures --------------------------------------------------------------------- */
 
 /** Tells the cache that @p stream, which captures already, does.
  *

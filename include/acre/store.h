@@ -36,7 +36,7 @@ typedef struct acre_blob {
 /** Frees what a blob holds and empties it. NULL is accepted. */
 ACRE_API void acre_blob_free(acre_blob *blob);
 
-/* ---- Kinds of store ------------------------------------------------------- */
+/* ---- Kinds of store --------------------------------------------------------------- */
 
 /** A store that lives in this process. */
 ACRE_API acre_status acre_store_create_local(acre_store **out);
@@ -77,7 +77,7 @@ ACRE_API void acre_store_destroy(acre_store *store);
 /** How long calls of this store wait, in milliseconds; 0: for ever. At first 300,000. */
 ACRE_API acre_status acre_store_set_timeout(acre_store *store, uint64_t timeout_ms);
 
-/* ---- Servers ---------------------------------------------------------------- */
+/* ---- Servers ---------------------------------------------------------------------- */
 
 /** Starts a server in a thread of this process.
  *
@@ -92,7 +92,7 @@ ACRE_API uint16_t acre_store_server_port(const acre_store_server *server);
 /** Stops it; clients see that it is gone. NULL is accepted. */
 ACRE_API void acre_store_server_destroy(acre_store_server *server);
 
-/* ---- Keys and values ---------------------------------------------------------- */
+/* ---- Keys and values -------------------------------------------------------------- */
 
 /** Sets a key. */
 ACRE_API acre_status acre_store_set(acre_store *store, const char *key, const void *value,

@@ -26,7 +26,7 @@
 
 ACRE_BEGIN_DECLS
 
-/* ---- Groups ---------------------------------------------------------------- */
+/* ---- Groups ----------------------------------------------------------------------- */
 
 /** An ordered set of ranks that meet through a store. */
 typedef struct acre_group acre_group;
@@ -77,7 +77,7 @@ ACRE_API int acre_group_world_size(const acre_group *group);
  *  Errors: as acre_symm_rendezvous(). */
 ACRE_API acre_status acre_group_barrier(acre_group *group);
 
-/* ---- Blocks ------------------------------------------------------------------ */
+/* ---- Blocks ----------------------------------------------------------------------- */
 
 /** How a block is to be allocated. Zero means default everywhere. */
 typedef struct acre_symm_config {
@@ -125,7 +125,7 @@ ACRE_API const char *acre_symm_backend(acre_device_type type);
  */
 ACRE_API acre_status acre_symm_backend_create(const char *name, acre_backend **out);
 
-/* ---- Handles ------------------------------------------------------------------- */
+/* ---- Handles ---------------------------------------------------------------------- */
 
 /** What rendezvous gives: every rank's block as seen from here. */
 typedef struct acre_symm acre_symm;
@@ -173,7 +173,7 @@ ACRE_API acre_status acre_symm_remote(const acre_symm *symm, int rank, size_t by
 ACRE_API acre_status acre_symm_pad(const acre_symm *symm, int rank, size_t element_bytes,
                                    size_t first, size_t count, void **out, size_t *out_count);
 
-/* ---- Signals --------------------------------------------------------------------- */
+/* ---- Signals ---------------------------------------------------------------------- */
 
 /* Common to all three: channel 0 to channels - 1, else ACRE_ERR_RANGE. timeout_ms 0 waits for
  * ever, but not for a process that is gone. Errors: ACRE_ERR_TIMEOUT (the handle stays

@@ -21,7 +21,7 @@
 
 ACRE_BEGIN_DECLS
 
-/* ---- Reading --------------------------------------------------------------- */
+/* ---- Reading ---------------------------------------------------------------------- */
 
 /** Largest number of a stream in a trace. */
 #define ACRE_TRACE_STREAM_MAX 65535
@@ -89,7 +89,7 @@ ACRE_API void acre_trace_progress(const acre_trace *trace, uint64_t *out_done,
 /** Ends reading. NULL is accepted. */
 ACRE_API void acre_trace_close(acre_trace *trace);
 
-/* ---- Replaying --------------------------------------------------------------- */
+/* ---- Replaying -------------------------------------------------------------------- */
 
 /** Told now and then how far a replay is, between 0 and 1, never backwards. */
 typedef void (*acre_progress_fn)(void *arg, double done);

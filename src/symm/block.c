@@ -15,7 +15,7 @@ static struct lock blocks_lock = LOCK_INITIALIZER(RANK_ALLOCATOR, "blocks");
 static struct list blocks = LIST_INITIALIZER(blocks); /* under blocks_lock */
 static _Atomic size_t pad_bytes_next = PAD_BYTES_DEFAULT;
 
-/* ---- Sizes ----------------------------------------------------------------------- */
+/* ---- Sizes ------------------------------------------------------------------------ */
 
 ACRE_API acre_status acre_symm_set_pad_bytes(size_t bytes)
 {
@@ -44,7 +44,7 @@ acre_status layout_make(size_t bytes, size_t pad_bytes, size_t granularity, stru
     return ACRE_OK;
 }
 
-/* ---- Finding ----------------------------------------------------------------------- */
+/* ---- Finding ---------------------------------------------------------------------- */
 
 static struct block *exact_locked(const void *base)
 {
@@ -119,7 +119,7 @@ void block_keep_team(const struct memory *memory, struct team *team)
     lock_drop(&blocks_lock);
 }
 
-/* ---- Allocating ----------------------------------------------------------------------- */
+/* ---- Allocating ------------------------------------------------------------------- */
 
 /* The block that has an id, asked for again. */
 static acre_status wake_locked(struct block *block, const acre_symm_config *config,

@@ -35,7 +35,7 @@ static acre_status fail_errno(acre_status status, const char *what, size_t bytes
                               strerror(errno));
 }
 
-/* ---- Host ----------------------------------------------------------------------- */
+/* ---- Host ------------------------------------------------------------------------- */
 
 static acre_status host_map(struct memory *memory, int fd)
 {
@@ -76,7 +76,7 @@ static acre_status host_check(int fd, size_t bytes)
     return ACRE_OK;
 }
 
-/* ---- Device ------------------------------------------------------------------------ */
+/* ---- Device ----------------------------------------------------------------------- */
 
 /* Gives a handle an address that the device may read and write. */
 static acre_status device_map(struct memory *memory)
@@ -141,7 +141,7 @@ static void device_destroy(struct memory *memory)
         acre_virtual_release(memory->device, memory->handle);
 }
 
-/* ---- Either -------------------------------------------------------------------------- */
+/* ---- Either ----------------------------------------------------------------------- */
 
 static struct memory *memory_new(acre_device *device, size_t bytes)
 {

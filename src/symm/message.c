@@ -59,7 +59,7 @@ bool verb_is_change(enum verb verb)
            verb == VERB_DELETE || verb == VERB_APPEND || verb == VERB_PUSH || verb == VERB_POP;
 }
 
-/* ---- Writing --------------------------------------------------------------- */
+/* ---- Writing ---------------------------------------------------------------------- */
 
 static uint8_t *put32(uint8_t *at, uint32_t x)
 {
@@ -136,7 +136,7 @@ acre_status reply_encode(const struct reply *reply, acre_blob *out)
     return ACRE_OK;
 }
 
-/* ---- Reading ----------------------------------------------------------------- */
+/* ---- Reading ---------------------------------------------------------------------- */
 
 /* What is still to be read; every step checks that it is there. */
 struct reader {

@@ -73,7 +73,7 @@ acre_status record_decode(const uint8_t *data, size_t bytes, struct record *out)
     return ACRE_OK;
 }
 
-/* ---- Whether cards go together ------------------------------------------------------- */
+/* ---- Whether cards go together ---------------------------------------------------- */
 
 static acre_status check_failed(const struct record *cards, int count)
 {

@@ -156,7 +156,7 @@ static void client_try(struct acre_store_server *server, struct client *client)
     reply_fini(&reply);
 }
 
-/* ---- What comes in ---------------------------------------------------------------------- */
+/* ---- What comes in ---------------------------------------------------------------- */
 
 static void take_greeting(struct acre_store_server *server, struct client *client)
 {
@@ -264,7 +264,7 @@ static void server_accept(struct acre_store_server *server)
     client_flush(client);
 }
 
-/* ---- The thread ---------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------- */
 
 /* Fills in what to poll for; gives the next deadline. */
 static int64_t server_prepare(struct acre_store_server *server)

@@ -62,7 +62,7 @@ static acre_status wait_body(struct work *work)
                              : work_fail_wait(work, status, signal->rank, "signal");
 }
 
-/* ---- Barrier, pair by pair --------------------------------------------------------------- */
+/* ---- Barrier, pair by pair -------------------------------------------------------- */
 
 /* Takes back what a barrier did up to a rank in its second half; put_count signals were
  * sent. True: it could not, because with two ranks the other was there. */
@@ -130,7 +130,7 @@ static acre_status barrier_body(struct work *work)
     return barrier_meet(work, signal->channel);
 }
 
-/* ---- Public calls ---------------------------------------------------------------------------- */
+/* ---- Public calls ----------------------------------------------------------------- */
 
 static acre_status signal_run(const char *call, acre_symm *symm, int rank, int channel,
                               uint64_t timeout_ms, acre_status (*body)(struct work *))

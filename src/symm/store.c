@@ -101,7 +101,7 @@ static struct bytes text_bytes_of(const char *text)
     return (struct bytes){text, strlen(text)};
 }
 
-/* ---- Store objects --------------------------------------------------------------- */
+/* ---- Store objects ---------------------------------------------------------------- */
 
 ACRE_API void acre_store_destroy(acre_store *store)
 {
@@ -147,7 +147,7 @@ ACRE_API acre_status acre_store_open(const char *address, acre_store **out)
                        "file:PATH or tcp:HOST:PORT", address);
 }
 
-/* ---- One key ------------------------------------------------------------------------ */
+/* ---- One key ---------------------------------------------------------------------- */
 
 ACRE_API acre_status acre_store_set(acre_store *store, const char *key, const void *value,
                                     size_t bytes)
@@ -295,7 +295,7 @@ ACRE_API acre_status acre_store_length(acre_store *store, const char *key, uint6
     return status;
 }
 
-/* ---- Several keys ------------------------------------------------------------------------ */
+/* ---- Several keys ----------------------------------------------------------------- */
 
 /* Checks keys and makes items of them, to be freed; each is followed by stride - 1 others. */
 static acre_status items_make(const char *call, acre_store *store, const char *const *keys,
@@ -392,7 +392,7 @@ ACRE_API acre_status acre_store_multi_get(acre_store *store, const char *const *
     return status;
 }
 
-/* ---- The whole store ------------------------------------------------------------------------ */
+/* ---- The whole store -------------------------------------------------------------- */
 
 ACRE_API acre_status acre_store_count(acre_store *store, uint64_t *out)
 {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- Rendezvous -------------------------------------------------------------------- */
+/* ---- Rendezvous ------------------------------------------------------------------- */
 
 /* The team from the cache, or by meeting the others. */
 static acre_status team_obtain(acre_group *group, const struct found *found, struct team **out)
@@ -86,7 +86,7 @@ ACRE_API void acre_symm_release(acre_symm *symm)
     heap_free(symm);
 }
 
-/* ---- Views ------------------------------------------------------------------------------ */
+/* ---- Views ------------------------------------------------------------------------ */
 
 ACRE_API acre_status acre_symm_info_get(const acre_symm *symm, acre_symm_info *out)
 {

@@ -101,7 +101,7 @@ void table_fini(struct table *table)
     tree_fini(&table->queues);
 }
 
-/* ---- Values ------------------------------------------------------------------ */
+/* ---- Values ----------------------------------------------------------------------- */
 
 /* Gives a key a value, whose ownership passes over on success. */
 static acre_status value_put(struct table *table, const struct bytes *key, acre_blob *value)
@@ -276,7 +276,7 @@ static acre_status apply_list(struct table *table, const struct message *request
     return status;
 }
 
-/* ---- Queues --------------------------------------------------------------------- */
+/* ---- Queues ----------------------------------------------------------------------- */
 
 static acre_status apply_push(struct table *table, const struct message *request)
 {
@@ -324,7 +324,7 @@ static acre_status apply_pop(struct table *table, const struct message *request,
     return ACRE_OK;
 }
 
-/* ---- Requests -------------------------------------------------------------------- */
+/* ---- Requests --------------------------------------------------------------------- */
 
 const struct bytes *table_missing(struct table *table, const struct message *request)
 {
