@@ -49,9 +49,10 @@ function facts(pairs) {
 }
 
 function frameList(app, stack) {
-  const list = make("ol"), frames = app.stacks.of(stack);
-  for (const frame of frames)
-    list.append(make("li", {}, frame[0] || "?", make("span", {}, placeOf(frame))));
+  const list = make("ol"), frames = app.stacks.of(stack), own = frames.findIndex(isTelling);
+  frames.forEach((frame, i) => list.append(make("li",
+    { className: i === own ? "own" : isTelling(frame) || own < 0 ? "" : "inside" },
+    frame[0] || "?", make("span", {}, placeOf(frame)))));
   if (!frames.length)
     list.append(make("li", { className: "hint" }, "no stack was recorded"));
   return list;
