@@ -389,7 +389,7 @@ typedef struct acre_block_info {
     uint64_t bytes;           /**< Size of the block.                              */
     uint64_t requested_bytes; /**< Last request served from it; stale when free.   */
     acre_block_state state;   /**< What it is doing.                               */
-    uint32_t reserved;        /**< 0.                                              */
+    uint32_t stack;           /**< That allocated it: acre_history.stacks; 0: none.*/
 } acre_block_info;
 
 /** A segment of a layout. Of an expandable segment each run of blocks with memory
@@ -404,6 +404,8 @@ typedef struct acre_segment_info {
     uint64_t block_count; /**< How many blocks, in address order.                   */
     uint32_t is_small;    /**< 1: serves requests up to 1 MiB.                      */
     uint32_t is_expandable; /**< 1: pages mapped into reserved addresses.           */
+    uint32_t stack;       /**< That obtained it: acre_history.stacks; 0: none.      */
+    uint32_t reserved;    /**< 0.                                                   */
 } acre_segment_info;
 
 /** Segments, in address order, and blocks of a cache at one moment. */

@@ -21,6 +21,7 @@
 #define ACRE_HISTORY_H
 
 #include <acre/cache.h>
+#include <acre/snapshot.h>
 
 ACRE_BEGIN_DECLS
 
@@ -184,6 +185,29 @@ ACRE_API acre_status acre_history_compile_push(const char *text);
 
 /** Leaves the innermost region; nothing when there is none. */
 ACRE_API void acre_history_compile_pop(void);
+
+/* ---- Snapshots --------------------------------------------------------------------- */
+
+/** What a snapshot is to hold. Zero: everything. */
+typedef struct acre_snapshot_choice {
+    uint32_t struct_size; /**< sizeof(acre_snapshot_choice).                         */
+    uint32_t no_history;  /**< 1: segments and settings only.                        */
+    uint64_t pool[2];     /**< Segments of this pool only; 0, 0: of all.             */
+} acre_snapshot_choice;
+
+/** Takes a snapshot of caches, in the order of their devices: segments and blocks,
+ *  history, annotations, and the settings of the first.
+ *
+ * Segments and history of a cache are of one moment, other threads notwithstanding.
+ * That it was taken becomes an entry of each history, after the copy. Stacks are
+ * named here, without any lock held. @p choice may be NULL. Write it with
+ * acre_snapshot_write(), end it with acre_snapshot_close().
+ * Errors: ACRE_ERR_INVALID (no cache, one of NULL, two of one device),
+ *         ACRE_ERR_HOST_MEMORY.
+ */
+ACRE_API acre_status acre_cache_snapshot(acre_cache *const *caches, size_t count,
+                                         const acre_snapshot_choice *choice,
+                                         acre_snapshot **out);
 
 /** Told every action as it happens, those in skip_actions too.
  *

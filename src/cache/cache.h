@@ -243,6 +243,13 @@ void capture_fini(acre_cache *cache);
 /* layout.c: what a block is doing; free ones that threads keep at hand are free. */
 acre_block_state layout_state_of(const struct block *block);
 
+/* layout.c: what acre_cache_layout_create gives; NULL: no memory. */
+acre_cache_layout *layout_copy_locked(acre_cache *cache);
+
+/* snapshot.c: writes what option snapshot_on_oom asks for; call without a lock.
+ * Failures are said in the log and nowhere else. */
+void snapshot_on_oom(acre_cache *cache);
+
 /* report.c: gathers what the report says, under the lock, and counts the OOM;
  * then, with no lock held, tells observers and records the error. */
 void request_gather_locked(acre_cache *cache, struct request *request);

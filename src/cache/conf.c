@@ -21,6 +21,7 @@ static const char *const handle_words[] = {"unspecified", "posix_fd", "fabric", 
 #define HANDLE_WORD_NONE 3
 
 static acre_status parse_divisions(const struct conf_value *value, void *target);
+static acre_status parse_path(const struct conf_value *value, void *target);
 static acre_status validate(void *target, uint64_t given);
 
 enum {
@@ -80,6 +81,10 @@ enum {
       .help = "host frees never fail; default False")                                      \
     X("throw_on_cudamalloc_oom", NULL, is_rejecting, USED_BY_BOTH, .kind = CONF_BOOL,      \
       .help = "refuse ahead what per_process_memory_fraction forbids; default False")      \
+    X("snapshot_on_oom", NULL, snapshot_path, USED_BY_BOTH, .kind = CONF_CUSTOM,           \
+      .parse = parse_path,                                                                 \
+      .help = "write a snapshot to this path (.json, .gz; else a pickle) when a request "  \
+              "fails; none: do not; default none")                                         \
     X("policy", NULL, policy, USED_BY_BOTH, .kind = CONF_WORD, .words = policy_words,      \
       .help = "who decides where blocks go; default acre")                                 \
     X("cross_stream_reuse", NULL, reuses_across_streams, USED_BY_ACRE, .kind = CONF_BOOL,  \
@@ -107,6 +112,17 @@ static const struct conf_spec spec = {
     .target_bytes = sizeof(struct cache_conf),
     .validate = validate,
 };
+
+static acre_status parse_path(const struct conf_value *value, void *target)
+{
+    struct cache_conf *conf = target;
+
+    if (value->is_list || strlen(value->text) >= sizeof conf->snapshot_path)
+        return conf_fail(value, "a path of at most %zu characters is expected",
+                         sizeof conf->snapshot_path - 1);
+    strcpy(conf->snapshot_path, strcmp(value->text, "none") == 0 ? "" : value->text);
+    return ACRE_OK;
+}
 
 /* Returns to the defaults what PyTorch resets at each string. */
 static void reset(struct cache_conf *conf)

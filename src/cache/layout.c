@@ -68,17 +68,18 @@ static void copy_segment(acre_cache_layout *layout, const struct segment *segmen
                 .base = block->base, .stream = segment->stream, .order = segment->order,
                 .pool = {segment->pool->id[0], segment->pool->id[1]},
                 .first_block = layout->block_count, .is_small = segment->pool->is_small,
-                .is_expandable = segment->expand != NULL};
+                .is_expandable = segment->expand != NULL, .stack = segment->stack};
         }
         layout->blocks[layout->block_count++] = (acre_block_info){
             .base = block->base, .bytes = block->bytes, .requested_bytes = block->requested,
-            .state = layout_state_of(block)};
+            .state = layout_state_of(block),
+            .stack = layout_state_of(block) == ACRE_BLOCK_FREE ? 0 : block->stack};
         info->block_count++;
         info->bytes += block->bytes;
     }
 }
 
-static acre_cache_layout *layout_copy_locked(acre_cache *cache)
+acre_cache_layout *layout_copy_locked(acre_cache *cache)
 {
     uint64_t segment_count, run_count, block_count, i = 0;
     acre_cache_layout *layout;

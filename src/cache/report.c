@@ -143,6 +143,7 @@ static acre_status fail_oom(acre_cache *cache, const struct request *request)
             list->items[i].arg, cache->device->index, request->segment_bytes,
             is_limited ? request->limit_bytes : request->device_total, request->device_free);
     observers_drop(list);
+    snapshot_on_oom(cache);
     return status_fail(ACRE_ERR_DEVICE_MEMORY, "%s", buffer);
 }
 
