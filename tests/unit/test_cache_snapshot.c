@@ -88,14 +88,14 @@ TEST(B124_segments_by_address_with_their_pool)
     struct snapshot *snapshot = take(&lab, NULL);
     REQUIRE_EQ(snapshot->segment_count, 2);
     EXPECT_LT(snapshot->segments[0].address, snapshot->segments[1].address);
-    EXPECT_EQ(snapshot->pools[snapshot->segments[0].pool].id[1], id.second);
+    EXPECT_EQ(snapshot->pools[snapshot->segments[0].pool].id[1], id.user);
     EXPECT_EQ(snapshot->pools[snapshot->segments[1].pool].id[1], 0);
     const struct snap_entry *last = &snapshot->entries[snapshot->entry_count - 1];
     EXPECT_EQ(last->action, SNAP_ALLOC);
-    EXPECT_EQ(snapshot->pools[last->pool].id[1], id.second);
+    EXPECT_EQ(snapshot->pools[last->pool].id[1], id.user);
     snapshot_destroy(snapshot);
 
-    acre_snapshot_choice choice = {.struct_size = sizeof choice, .pool = {id.first, id.second}};
+    acre_snapshot_choice choice = {.struct_size = sizeof choice, .pool = {id.graph, id.user}};
     snapshot = take(&lab, &choice);
     EXPECT_EQ(snapshot->segment_count, 1);
     snapshot_destroy(snapshot);
@@ -105,7 +105,6 @@ TEST(B124_segments_by_address_with_their_pool)
     snapshot_destroy(snapshot);
     lab_free(&lab, a);
     lab_free(&lab, b);
-    REQUIRE_OK(acre_pool_release(lab.cache, id));
     REQUIRE_OK(acre_pool_release(lab.cache, id));
     REQUIRE_OK(acre_cache_empty(lab.cache));
     lab_close(&lab);
