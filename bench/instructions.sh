@@ -58,6 +58,8 @@ line "hot pair, 512 bytes, 1000000 live" 100 \
     "$(per 20000 "$build/bench/hot_pair" --alone --size 512 --live 1000000 --count)"
 line "planned pair, 4096 bytes" 40 \
     "$(per 102400 "$build/bench/planned" --count)"
+line "hot pair, 512 bytes, history recorded" 130 \
+    "$(per 200000 "$build/bench/hot_pair" --alone --size 512 --history --count)"
 line "random mix, per replacement, 1000 live" 300 \
     "$(per 100000 "$build/bench/mix" --alone --live 1000 --ops)"
 line "the same up to 16 KiB, 1000 live" - \
