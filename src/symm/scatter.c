@@ -160,8 +160,8 @@ static acre_status tile_check(const struct work *work, const acre_tile *tile, ac
     if ((work->symm->offset + tile->offset) % element != 0)
         return status_fail(ACRE_ERR_INVALID, "%s: offset %zu is not a multiple of %zu",
                            work->call, tile->offset, element);
-    return range_check(work, tile->offset, (tile->rows - 1) * tile->stride + tile->columns,
-                       element);
+    return work_range_check(work, tile->offset, (tile->rows - 1) * tile->stride + tile->columns,
+                            element);
 }
 
 static acre_status tiles_steps(struct tiles *op)

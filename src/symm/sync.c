@@ -85,8 +85,8 @@ acre_status options_take(const char *call, acre_symm *symm,
     return ACRE_OK;
 }
 
-acre_status range_check(const struct work *work, size_t offset, size_t count,
-                        size_t element_bytes)
+acre_status work_range_check(const struct work *work, size_t offset, size_t count,
+                             size_t element_bytes)
 {
     size_t room = work->symm->team->layout.buffer_bytes - work->symm->offset;
 
@@ -104,7 +104,7 @@ acre_status elements_check(const struct work *work, size_t offset, size_t count,
     if (element == 0)
         return status_fail(ACRE_ERR_INVALID, "%s: type %d of elements is not known", work->call,
                            (int)dtype);
-    acre_status status = range_check(work, offset, count, element);
+    acre_status status = work_range_check(work, offset, count, element);
     if (status != ACRE_OK)
         return status;
     if ((work->symm->offset + offset) % 4 != 0 || count * element % 4 != 0)
