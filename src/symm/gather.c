@@ -84,7 +84,6 @@ static acre_status moving_run(struct moving *op, const char *call, acre_symm *sy
     if (op->bytes && pieces > SIZE_MAX / op->bytes)
         return status_fail(ACRE_ERR_INVALID, "%s: %zu bytes are too many", call, op->bytes);
     status = work_range_check(&op->work, op->offset, op->bytes * pieces, 1);
-    status = extent_check(&op->work, op->offset, op->bytes * pieces, 1);
     if (status == ACRE_OK && op->motion == MOTION_BROADCAST)
         status = rank_check(symm->team, call, op->root);
     if (status != ACRE_OK || op->bytes == 0)

@@ -81,7 +81,6 @@ static acre_status transfer_run(const char *call, acre_symm *symm, struct transf
         status = status_fail(ACRE_ERR_INVALID, "%s: the pointer is NULL", call);
     if (status == ACRE_OK)
         status = work_range_check(&op->work, op->offset, op->bytes, 1);
-        status = extent_check(&op->work, op->offset, op->bytes, 1);
     if (status == ACRE_OK && op->has_signal)
         status = index_check(&op->work, op->index);
     if (status != ACRE_OK)

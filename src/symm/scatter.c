@@ -162,8 +162,6 @@ static acre_status tile_check(const struct work *work, const acre_tile *tile, ac
                            work->call, tile->offset, element);
     return work_range_check(work, tile->offset, (tile->rows - 1) * tile->stride + tile->columns,
                             element);
-    return extent_check(work, tile->offset, (tile->rows - 1) * tile->stride + tile->columns,
-                       element);
 }
 
 static acre_status tiles_steps(struct tiles *op)

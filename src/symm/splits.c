@@ -188,7 +188,6 @@ static acre_status splits_check(const struct exchange_v *op)
     if (s->in_rows > INT64_MAX || s->out_rows > SIZE_MAX / s->row_bytes)
         return status_fail(ACRE_ERR_INVALID, "%s: too many rows", call);
     acre_status status = work_range_check(&op->work, op->offset, s->in_rows, s->row_bytes);
-    acre_status status = extent_check(&op->work, op->offset, s->in_rows, s->row_bytes);
     return status == ACRE_OK ? rows_check(op) : status;
 }
 

@@ -87,8 +87,6 @@ acre_status options_take(const char *call, acre_symm *symm,
 
 acre_status work_range_check(const struct work *work, size_t offset, size_t count,
                              size_t element_bytes)
-acre_status extent_check(const struct work *work, size_t offset, size_t count,
-                        size_t element_bytes)
 {
     size_t room = work->symm->team->layout.buffer_bytes - work->symm->offset;
 
@@ -107,7 +105,6 @@ acre_status elements_check(const struct work *work, size_t offset, size_t count,
         return status_fail(ACRE_ERR_INVALID, "%s: type %d of elements is not known", work->call,
                            (int)dtype);
     acre_status status = work_range_check(work, offset, count, element);
-    acre_status status = extent_check(work, offset, count, element);
     if (status != ACRE_OK)
         return status;
     if ((work->symm->offset + offset) % 4 != 0 || count * element % 4 != 0)

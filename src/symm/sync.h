@@ -30,8 +30,6 @@ acre_status options_take(const char *call, acre_symm *symm,
 /* Whether so many bytes from offset on lie in the buffer, seen from the handle's offset. */
 acre_status work_range_check(const struct work *work, size_t offset, size_t count,
                              size_t element_bytes);
-acre_status extent_check(const struct work *work, size_t offset, size_t count,
-                        size_t element_bytes);
 /* The same, and that the range is made of whole words. Gives the bytes. */
 acre_status elements_check(const struct work *work, size_t offset, size_t count,
                            acre_dtype dtype, size_t *out_bytes);
