@@ -6,6 +6,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/arena.h"
+#include "cache/record.h"
 
 uint64_t home_bytes(const struct stitch *stitch)
 {
@@ -61,17 +62,24 @@ acre_status home_drop(acre_cache *cache, struct stitch *stitch)
     return ACRE_OK;
 }
 
-static void count_pages(acre_cache *cache, struct stitch *stitch, size_t bytes, bool is_gain)
+static void count_pages(acre_cache *cache, struct stitch *stitch, const char *base, size_t bytes,
+                        bool is_gain)
 {
+    struct segment *home = stitch->home;
+
     if (is_gain) {
         cache->held_bytes += bytes;
         cache->stats.num_device_alloc++;
         pool_gain(stitch->large, &cache->stats, bytes);
+        if (!home->stack)
+            home->stack = record_stack_locked(cache);
     } else {
         cache->held_bytes -= bytes;
         cache->stats.num_device_free++;
         pool_lose(stitch->large, &cache->stats, bytes);
     }
+    record_segment_locked(cache, is_gain ? ACRE_ACTION_SEGMENT_MAP : ACRE_ACTION_SEGMENT_UNMAP,
+                          base, bytes, home->stream, stitch->large, home->stack);
 }
 
 struct block *home_point(const struct stitch *stitch, const struct arena *arena,
@@ -123,8 +131,9 @@ static acre_status grow_at(acre_cache *cache, struct stitch *stitch, struct aren
         list_remove(&block->link);
     block->arena = arena;
     block->stream = arena->stream;
+    const char *base = block->base;
     arena_join(&cache->blocks, arena, block);
-    count_pages(cache, stitch, bytes, true);
+    count_pages(cache, stitch, base, bytes, true);
     return ACRE_OK;
 }
 
@@ -151,7 +160,7 @@ acre_status home_shrink(acre_cache *cache, struct stitch *stitch, struct block *
         block_merge(&cache->blocks, block, neighbour);
     }
     list_push_back(&stitch->unmapped, &block->link);
-    count_pages(cache, stitch, gone, false);
+    count_pages(cache, stitch, home->base + offset, gone, false);
     return status;
 }
 
