@@ -20,7 +20,10 @@ enum {
     X(demo, "a tour on the reference device; writes report.html")             \
     X(replay, "recorded allocations through a policy: what they need")         \
     X(view, "a recording as one page for a browser")                            \
-    X(convert, "traces and snapshots into one another")                          \
+    X(advise, "which setting would have let a recorded job fit")                \
+    X(why, "why memory ran out, or what held it at the peak")                   \
+    X(diff, "what grew between two snapshots")                                  \
+    X(convert, "traces and snapshots into one another")                         \
     X(plan, "offsets for buffers whose lifetimes are known")                   \
     X(devices, "what this machine offers")                                     \
     X(bench, "figures of this machine, beside host allocators")

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/print.h"
 
+#include <acre/base.h>
+
+#include <stdbool.h>
+#include <string.h>
+
 #define BUFFERS 8
 
 const char *print_bytes(uint64_t bytes)
@@ -41,4 +46,44 @@ void print_json_string(FILE *file, const char *text)
             putc(*c, file);
     }
     putc('"', file);
+}
+
+void print_paragraph(FILE *file, const char *text)
+{
+    size_t column = 0;
+    bool is_indented = false;
+
+    while (*text) {
+        size_t length = strcspn(text, " \n");
+        if (column && column + 1 + length > 88) {
+            putc('\n', file);
+            column = 0;
+        } else if (column && length && !is_indented) {
+            putc(' ', file);
+            column++;
+        }
+        is_indented = false;
+        fwrite(text, 1, length, file);
+        column += length;
+        text += length;
+        if (*text == '\n') {
+            putc('\n', file);
+            column = 0;
+            for (text++; *text == ' '; text++, column++)
+                putc(' ', file);
+            is_indented = true;
+            continue;
+        }
+        text += *text == ' ';
+    }
+    if (column)
+        putc('\n', file);
+}
+
+void print_error(const char *command, const char *file)
+{
+    if (strncmp(acre_last_error(), file, strlen(file)) == 0)
+        fprintf(stderr, "acre %s: %s\n", command, acre_last_error());
+    else
+        fprintf(stderr, "acre %s: %s: %s\n", command, file, acre_last_error());
 }

@@ -13,4 +13,10 @@ const char *print_bytes(uint64_t bytes);
 /* Writes text as a JSON string with quotes; NULL becomes null. */
 void print_json_string(FILE *file, const char *text);
 
+/* Writes a text in lines of at most 88 columns; its own line ends stay. */
+void print_paragraph(FILE *file, const char *text);
+
+/* Names the file in front of the last error, once. */
+void print_error(const char *command, const char *file);
+
 #endif

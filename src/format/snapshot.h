@@ -229,7 +229,8 @@ void snapshot_destroy(struct snapshot *snapshot); /* NULL is fine */
 acre_status snapshot_read(const char *path, struct snapshot **out);
 
 /* Whether a file looks like a snapshot rather than a trace: its first byte that is
- * not blank, decompressed, is 0x80, '{' or '['. Errors: those of opening. */
+ * not blank, decompressed, is 0x80, '{' or '['; an empty one, which neither is, counts
+ * as a snapshot unless its name says trace. Errors: those of opening. */
 acre_status snapshot_is_one(const char *path, bool *out);
 
 /* ---- Reading -------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "format/pickle_read.h"
 #include "format/snapshot.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
 /* The first byte that is not blank; -1 for a file without one. */
@@ -60,6 +61,14 @@ acre_status snapshot_read(const char *path, struct snapshot **out)
     return status;
 }
 
+/* An empty file may be an empty trace; its name tells. */
+static bool is_trace_name(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    return strstr(name, ".trace") || strstr(name, ".txt") || !strchr(name, '.');
+}
+
 acre_status snapshot_is_one(const char *path, bool *out)
 {
     struct input input;
@@ -73,7 +82,7 @@ acre_status snapshot_is_one(const char *path, bool *out)
     if (status != ACRE_OK)
         return status;
     status = first_byte(&input, &first);
-    *out = first == 0x80 || first == '{' || first == '[';
+    *out = first == 0x80 || first == '{' || first == '[' || (first < 0 && !is_trace_name(path));
     input_close(&input);
     return status;
 }

@@ -87,8 +87,26 @@ void feed_close(struct feed *feed)
     if (!feed)
         return;
     acre_trace_close(feed->trace);
-    heap_free(feed->kept);
+    if (!feed->is_borrowed)
+        heap_free(feed->kept);
     heap_free(feed);
+}
+
+acre_status feed_share(const struct feed *feed, struct feed **out, bool *out_is_shared)
+{
+    *out_is_shared = feed->is_whole;
+    if (!feed->is_whole)
+        return ACRE_OK;
+    struct feed *other = heap_zalloc(sizeof *other);
+    if (!other)
+        return ACRE_ERR_HOST_MEMORY;
+    other->kept = feed->kept;
+    other->kept_count = feed->kept_count;
+    other->slot_count = feed->slot_count;
+    other->start = feed->start;
+    other->is_whole = other->is_borrowed = true;
+    *out = other;
+    return ACRE_OK;
 }
 
 /* Adds the chunk to what is kept, or gives up keeping. */

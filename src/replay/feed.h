@@ -31,6 +31,7 @@ struct feed {
     acre_trace_event *kept;   /* all events so far, or NULL when there are too many */
     size_t kept_count, kept_capacity;
     bool is_started;          /* something was read: a rewind has work to do       */
+    bool is_borrowed;         /* kept belongs to another feed                      */
     bool is_whole;            /* kept holds the whole trace                        */
     bool is_too_long;         /* nothing is kept                                   */
     size_t at;                /* next of kept, once it is whole                    */
@@ -42,6 +43,10 @@ struct feed {
  * ACRE_ERR_FORMAT (segments that do not add up). */
 acre_status feed_open(const char *path, uint32_t device, uint32_t streams, struct feed **out);
 void feed_close(struct feed *feed); /* NULL is fine */
+/* A feed of the same events, for another thread. It borrows what is kept, so that the
+ * first one must stay and be whole; false in *out_is_shared: it is not, and there is no
+ * new feed. */
+acre_status feed_share(const struct feed *feed, struct feed **out, bool *out_is_shared);
 /* Gives the next events, at most FEED_CHUNK; none at the end. They are valid
  * until the next call. Errors: those of acre_trace_read. */
 acre_status feed_next(struct feed *feed, const acre_trace_event **out_events,

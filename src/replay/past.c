@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/past.h"
 
+#include "base/check.h"
 #include "base/heap.h"
 #include "base/ptrmap.h"
 #include "base/status.h"
@@ -390,19 +391,31 @@ static void size_by_events(struct undo *undo)
 
 acre_status past_recover(const struct snapshot *snapshot, uint32_t device, struct past *past)
 {
+    memset(past, 0, sizeof *past);
+    if (device >= snapshot->device_count || snapshot->devices[device].entry_count == 0)
+        return status_fail(ACRE_ERR_NOT_FOUND, "device %u has no history", device);
+    return past_recover_at(snapshot, device, 0, past);
+}
+
+acre_status past_recover_at(const struct snapshot *snapshot, uint32_t device, uint64_t event,
+                            struct past *past)
+{
     struct undo undo = {.snapshot = snapshot, .past = past};
     acre_status status;
 
     memset(past, 0, sizeof *past);
-    if (device >= snapshot->device_count || snapshot->devices[device].entry_count == 0)
-        return status_fail(ACRE_ERR_NOT_FOUND, "device %u has no history", device);
-    undo.entries = snapshot->entries + snapshot->devices[device].first_entry;
+    if (device >= snapshot->device_count)
+        return status_fail(ACRE_ERR_NOT_FOUND, "there is no device %u in the snapshot", device);
+    CHECK(event <= snapshot->devices[device].entry_count);
     undo.entry_count = snapshot->devices[device].entry_count;
+    for (uint64_t i = 0; i < undo.entry_count; i++)
+        past->has_completed |= snapshot->entries[snapshot->devices[device].first_entry + i].action
+                               == SNAP_FREE_COMPLETED;
+    undo.entries = snapshot->entries + snapshot->devices[device].first_entry + event;
+    undo.entry_count -= event;
     ptrmap_init(&undo.blocks);
     ptrmap_init(&undo.segments);
     read_divisions(snapshot, past->divisions);
-    for (uint64_t i = 0; i < undo.entry_count; i++)
-        past->has_completed |= undo.entries[i].action == SNAP_FREE_COMPLETED;
     status = add_end(&undo, device);
     for (uint64_t i = undo.entry_count; i-- > 0 && status == ACRE_OK;)
         status = undo_event(&undo, i);

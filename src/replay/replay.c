@@ -12,6 +12,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "replay/feed.h"
+#include "replay/replay.h"
 #include "replay/target.h"
 
 #include <time.h>
@@ -457,38 +458,47 @@ static acre_status run_all(struct run *run, uint64_t device_bytes, acre_replay_r
     return status;
 }
 
-acre_status acre_replay(const char *path, const acre_replay_config *config,
+acre_status replay_feed(struct feed *feed, const acre_replay_config *config,
                         acre_replay_result *result)
 {
-    static const acre_replay_config defaults = {.struct_size = sizeof defaults};
-    struct run run = {.config = config ? config : &defaults};
-    acre_replay_result found = {.struct_size = sizeof found};
+    struct run run = {.config = config, .feed = feed};
+    acre_replay_result found = {.struct_size = sizeof found,
+                                .start_allocs = feed->start.allocs,
+                                .start_bytes = feed->start.bytes,
+                                .start_open = feed->start.open_count,
+                                .start_open_bytes = feed->start.open_bytes_max,
+                                .contradictions = feed->start.contradictions};
 
-    if (!path || !result || result->struct_size < sizeof *result ||
-        run.config->struct_size < sizeof *config)
-        return status_fail(ACRE_ERR_INVALID, "acre_replay: %s",
-                           path && result ? "a struct_size is not set" : "an argument is NULL");
-    if (run.config->streams > ACRE_TRACE_STREAM_MAX + 1)
-        return status_fail(ACRE_ERR_INVALID, "acre_replay: %u streams; at most %d are possible",
-                           run.config->streams, ACRE_TRACE_STREAM_MAX + 1);
-    found.device_bytes = run.config->device_bytes ? run.config->device_bytes
-                                                  : ACRE_REPLAY_DEVICE_BYTES;
-    run.work_total = run.config->repeat ? run.config->repeat : 1;
-    if (run.config->flags & ACRE_REPLAY_MIN_CAPACITY)
+    found.device_bytes = config->device_bytes ? config->device_bytes : ACRE_REPLAY_DEVICE_BYTES;
+    run.work_total = config->repeat ? config->repeat : 1;
+    if (config->flags & ACRE_REPLAY_MIN_CAPACITY)
         run.work_total += 12;
-    acre_status status = feed_open(path, run.config->device, run.config->streams, &run.feed);
-    if (status == ACRE_OK) {
-        found.start_allocs = run.feed->start.allocs;
-        found.start_bytes = run.feed->start.bytes;
-        found.start_open = run.feed->start.open_count;
-        found.start_open_bytes = run.feed->start.open_bytes_max;
-        found.contradictions = run.feed->start.contradictions;
-        status = run_all(&run, found.device_bytes, &found);
-    }
-    feed_close(run.feed);
+    acre_status status = run_all(&run, found.device_bytes, &found);
     heap_free(run.pointers);
     heap_free(run.sizes);
     if (status == ACRE_OK)
         *result = found;
+    return status;
+}
+
+acre_status acre_replay(const char *path, const acre_replay_config *config,
+                        acre_replay_result *result)
+{
+    static const acre_replay_config defaults = {.struct_size = sizeof defaults};
+    struct feed *feed = NULL;
+
+    if (!config)
+        config = &defaults;
+    if (!path || !result || result->struct_size < sizeof *result ||
+        config->struct_size < sizeof *config)
+        return status_fail(ACRE_ERR_INVALID, "acre_replay: %s",
+                           path && result ? "a struct_size is not set" : "an argument is NULL");
+    if (config->streams > ACRE_TRACE_STREAM_MAX + 1)
+        return status_fail(ACRE_ERR_INVALID, "acre_replay: %u streams; at most %d are possible",
+                           config->streams, ACRE_TRACE_STREAM_MAX + 1);
+    acre_status status = feed_open(path, config->device, config->streams, &feed);
+    if (status == ACRE_OK)
+        status = replay_feed(feed, config, result);
+    feed_close(feed);
     return status;
 }

@@ -3,16 +3,21 @@
 
 #include "base/heap.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 acre_status target_init(struct target *target, acre_policy policy, const char *conf,
                         uint64_t device_bytes)
 {
+    static atomic_uint counter; /* replays may run at the same time */
+    char name[32];
     acre_sim_config sim = {.struct_size = sizeof sim, .devices = 1, .memory_bytes = device_bytes,
-                           .page_bytes = (uint64_t)2 << 20, .dry = 1, .name = "replay"};
+                           .page_bytes = (uint64_t)2 << 20, .dry = 1, .name = name};
     acre_cache_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf,
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
 
+    snprintf(name, sizeof name, "replay-%u", atomic_fetch_add(&counter, 1));
     memset(target, 0, sizeof *target);
     acre_status status = acre_sim_create(&sim, &target->backend);
     if (status == ACRE_OK)

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* acre advise: which setting would have let a recorded job fit. */
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/print.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+
+#include <acre/explain.h>
+
+static const char help[] =
+    "usage: acre advise FILE [OPTION...]\n\n"
+    "Replays a recorded job, a trace or a memory snapshot with history, under the settings of\n"
+    "PyTorch's allocator that matter, under this library's own policy and placed ahead, and\n"
+    "tells what each needs: the most it held, and the smallest device that would do.\n\n"
+    "  --device-memory SIZE capacity to fit: 80GiB, 24G, bytes; by default what a failed\n"
+    "                       request in the recording tells\n"
+    "  --device N           of a snapshot: whose history, 0 by default\n"
+    "  --threads N          settings tried at the same time; by default one per processor\n"
+    "  --json               the same as one object\n\n"
+    "Exit status: 1 when nothing that PyTorch can be set to fits, when there is no history to\n"
+    "replay, or when the segments of the snapshot do not add up.\n\n"
+    "Example: would this job fit a smaller card with another setting?\n"
+    "  acre advise job.pickle --device-memory 24G\n";
+
+struct request {
+    const char *file;
+    uint64_t device, device_bytes, threads;
+    bool json, help;
+};
+
+static bool read_request(int argc, char **argv, struct request *request)
+{
+    struct options options = {.argc = argc, .argv = argv, .command = "advise"};
+
+    while (options_next(&options)) {
+        if (options_is(&options, "--help") || options_is(&options, "-h"))
+            request->help = true;
+        else if (options_is(&options, "--json"))
+            request->json = true;
+        else if (!options_size(&options, "--device-memory", &request->device_bytes) &&
+                 !options_number(&options, "--device", 0, 65535, &request->device) &&
+                 !options_number(&options, "--threads", 1, 64, &request->threads) &&
+                 (request->file || !options_operand(&options, &request->file)))
+            options_refuse(&options);
+    }
+    if (!options.is_bad && !request->help && !request->file) {
+        fputs("acre advise: which file? see acre advise --help\n", stderr);
+        return false;
+    }
+    return !options.is_bad;
+}
+
+static const char *policy_name(const acre_setting *setting)
+{
+    return setting->flags & ACRE_SETTING_PLAN ? "plan"
+         : setting->policy == ACRE_POLICY_TORCH ? "torch" : "acre";
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static void print_setting_json(const acre_setting *setting, bool is_first)
+{
+    fputs(is_first ? "\n  {\"conf\": " : ",\n  {\"conf\": ", stdout);
+    print_json_string(stdout, setting->conf);
+    printf(", \"policy\": \"%s\", \"bytes_reserved_peak\": %llu, \"min_capacity_bytes\": ",
+           policy_name(setting), (unsigned long long)setting->bytes_reserved_peak);
+    if (setting->min_capacity_bytes)
+        printf("%llu", (unsigned long long)setting->min_capacity_bytes);
+    else
+        fputs("null", stdout);
+    printf(", \"fits\": %s, \"note\": ",
+           setting->fits < 0 ? "null" : setting->fits ? "true" : "false");
+    print_json_string(stdout, setting->note);
+    putchar('}');
+}
+
+static void print_json(const char *file, const acre_advice *advice)
+{
+    fputs("{\"file\": ", stdout);
+    print_json_string(stdout, file);
+    printf(", \"device\": %u, \"events\": %llu, \"bytes_requested_peak\": %llu, \"device_bytes\": ",
+           advice->device, (unsigned long long)advice->events,
+           (unsigned long long)advice->bytes_requested_peak);
+    if (advice->device_bytes)
+        printf("%llu", (unsigned long long)advice->device_bytes);
+    else
+        fputs("null", stdout);
+    fputs(",\n \"recorded\": {\"conf\": ", stdout);
+    print_json_string(stdout, advice->recorded_conf);
+    printf(", \"bytes_reserved_peak\": %llu, \"ooms\": %llu},\n \"settings\": [",
+           (unsigned long long)advice->recorded_reserved_peak,
+           (unsigned long long)advice->recorded_ooms);
+    for (uint64_t i = 0; i < advice->setting_count; i++)
+        print_setting_json(&advice->settings[i], i == 0);
+    fputs("],\n \"top\": [", stdout);
+    for (uint64_t i = 0; i < advice->top_count; i++) {
+        printf("%s\n  {\"bytes\": %llu, \"count\": %llu, \"stack\": ", i ? "," : "",
+               (unsigned long long)advice->top[i].bytes, (unsigned long long)advice->top[i].count);
+        print_json_string(stdout, advice->top[i].text);
+        putchar('}');
+    }
+    printf("],\n \"shortage\": %s, \"recommended\": {\"conf\": ",
+           advice->is_shortage ? "true" : "false");
+    print_json_string(stdout, advice->recommended < 0 ? NULL
+                                                      : advice->settings[advice->recommended].conf);
+    printf(", \"saves_bytes\": %llu, \"why\": ", (unsigned long long)advice->saves_bytes);
+    print_json_string(stdout, advice->why);
+    fputs("}}\n", stdout);
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+static void print_text(const acre_advice *advice)
+{
+    static const char *const columns[] = {"<policy", "<settings", "reserved", "smallest device",
+                                          "<fits", "<", NULL};
+    struct table table;
+
+    printf("%llu events; at most %s live at once%s", (unsigned long long)advice->events,
+           print_bytes(advice->bytes_requested_peak), advice->recorded_reserved_peak ? "" : ".\n");
+    if (advice->recorded_reserved_peak)
+        printf("; %s held in the recording.\n", print_bytes(advice->recorded_reserved_peak));
+    putchar('\n');
+    table_begin(&table, columns);
+    for (uint64_t i = 0; i < advice->setting_count; i++) {
+        const acre_setting *setting = &advice->settings[i];
+        table_cell(&table, "%s", policy_name(setting));
+        table_cell(&table, "%s", *setting->conf ? setting->conf : "-");
+        table_cell(&table, "%.1f MiB", (double)setting->bytes_reserved_peak / (1 << 20));
+        if (setting->min_capacity_bytes)
+            table_cell(&table, "%llu MiB", (unsigned long long)(setting->min_capacity_bytes >> 20));
+        else
+            table_cell(&table, "none");
+        table_cell(&table, "%s", setting->fits < 0 ? "" : setting->fits ? "yes" : "no");
+        table_cell(&table, "%s", setting->note);
+    }
+    table_end(&table, stdout);
+    putchar('\n');
+    print_paragraph(stdout, advice->why);
+    if (!advice->is_shortage || advice->top_count == 0)
+        return;
+    puts("\nLive at the peak:");
+    for (uint64_t i = 0; i < advice->top_count; i++)
+        printf("  %s in %llu blocks: %s\n", print_bytes(advice->top[i].bytes),
+               (unsigned long long)advice->top[i].count, advice->top[i].text);
+}
+
+/* Whether something that PyTorch can be set to fits, as far as is known. */
+static bool fits(const acre_advice *advice)
+{
+    if (!advice->device_bytes)
+        return true;
+    for (uint64_t i = 0; i < advice->setting_count; i++)
+        if (advice->settings[i].fits == 1 && advice->settings[i].policy == ACRE_POLICY_TORCH)
+            return true;
+    return false;
+}
+
+/* A snapshot without history: what can be said, and what cannot. */
+static int say_no_history(const char *file)
+{
+    acre_snapshot *snapshot = NULL;
+    acre_snapshot_info info = {.struct_size = sizeof info};
+
+    print_error("advise", file);
+    if (acre_snapshot_open(file, &snapshot) == ACRE_OK &&
+        acre_snapshot_info_get(snapshot, &info) == ACRE_OK)
+        printf("Known: %s are held, %s of them in use, in %llu segments.\n"
+               "Not known without a history: which setting would need less. \"acre why\" explains "
+               "this state.\n", print_bytes(info.reserved_bytes),
+               print_bytes(info.allocated_bytes), (unsigned long long)info.segment_count);
+    acre_snapshot_close(snapshot);
+    return CLI_NO;
+}
+
+int cmd_advise(int argc, char **argv)
+{
+    struct request request = {NULL};
+    struct progress progress;
+    acre_advice *advice = NULL;
+
+    if (!read_request(argc, argv, &request))
+        return CLI_BAD;
+    if (request.help) {
+        fputs(help, stdout);
+        return CLI_DONE;
+    }
+    progress_begin(&progress);
+    acre_advise_config config = {.struct_size = sizeof config,
+                                 .device = (uint32_t)request.device,
+                                 .device_bytes = request.device_bytes,
+                                 .threads = (uint32_t)request.threads,
+                                 .progress = progress_tell, .progress_arg = &progress};
+    acre_status status = acre_advise(request.file, &config, &advice);
+    progress_end(&progress);
+    if (status == ACRE_ERR_NOT_FOUND)
+        return say_no_history(request.file);
+    if (status != ACRE_OK) {
+        print_error("advise", request.file);
+        return status == ACRE_ERR_STATE ? CLI_NO : CLI_BAD;
+    }
+    if (request.json)
+        print_json(request.file, advice);
+    else
+        print_text(advice);
+    int code = fits(advice) ? CLI_DONE : CLI_NO;
+    acre_advice_destroy(advice);
+    return code;
+}

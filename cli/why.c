@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* acre why: what stood in the way of a request, or what held memory at the peak. */
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/print.h"
+#include "cli/table.h"
+
+#include <acre/explain.h>
+
+static const char help[] =
+    "usage: acre why FILE [OPTION...]\n\n"
+    "Explains a memory snapshot, as PyTorch writes it: why the last failed request failed,\n"
+    "or, when none did, what held memory when most was live. Tells how the free memory lay,\n"
+    "who held the rest by stack and by size, and what keeps growing.\n\n"
+    "  --device N           which device; by default the one where a request failed\n"
+    "  --device-memory SIZE capacity of the device: tells what is used outside\n"
+    "  --json               the same as one object\n\n"
+    "Exit status: 1 when the segments of the snapshot do not add up.\n\n"
+    "Example:\n"
+    "  acre why oom_snapshot.pickle\n";
+
+struct request {
+    const char *file;
+    uint64_t device, device_bytes;
+    bool json, help, has_device;
+};
+
+static bool read_request(int argc, char **argv, struct request *request)
+{
+    struct options options = {.argc = argc, .argv = argv, .command = "why"};
+
+    while (options_next(&options)) {
+        if (options_is(&options, "--help") || options_is(&options, "-h"))
+            request->help = true;
+        else if (options_is(&options, "--json"))
+            request->json = true;
+        else if (options_number(&options, "--device", 0, 65535, &request->device))
+            request->has_device = true;
+        else if (!options_size(&options, "--device-memory", &request->device_bytes) &&
+                 (request->file || !options_operand(&options, &request->file)))
+            options_refuse(&options);
+    }
+    if (!options.is_bad && !request->help && !request->file) {
+        fputs("acre why: which file? see acre why --help\n", stderr);
+        return false;
+    }
+    return !options.is_bad;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static const char *verdict_name(acre_verdict verdict)
+{
+    static const char *const names[] = {"none", "shortage", "fragmentation", "streams", "pools"};
+
+    return names[verdict];
+}
+
+static void print_number(const char *name, uint64_t number)
+{
+    printf(",\n \"%s\": %llu", name, (unsigned long long)number);
+}
+
+static void print_shares(const char *name, const char *key, const acre_share *shares,
+                         uint64_t count)
+{
+    printf(",\n \"%s\": [", name);
+    for (uint64_t i = 0; i < count; i++) {
+        printf("%s\n  {\"bytes\": %llu, \"count\": %llu, \"%s\": ", i ? "," : "",
+               (unsigned long long)shares[i].bytes, (unsigned long long)shares[i].count, key);
+        print_json_string(stdout, shares[i].text);
+        putchar('}');
+    }
+    putchar(']');
+}
+
+static void print_growth_json(const acre_why *why)
+{
+    fputs(",\n \"growth\": [", stdout);
+    for (uint64_t i = 0; i < why->growth_count; i++) {
+        const acre_growth *growth = &why->growth[i];
+        printf("%s\n  {\"bytes_from\": %llu, \"bytes_to\": %llu, \"count_from\": %llu, "
+               "\"count_to\": %llu, \"stack\": ", i ? "," : "",
+               (unsigned long long)growth->bytes_from, (unsigned long long)growth->bytes_to,
+               (unsigned long long)growth->count_from, (unsigned long long)growth->count_to);
+        print_json_string(stdout, growth->text);
+        putchar('}');
+    }
+    putchar(']');
+}
+
+static void print_json(const char *file, const acre_why *why)
+{
+    fputs("{\"file\": ", stdout);
+    print_json_string(stdout, file);
+    printf(", \"device\": %u", why->device);
+    if (why->has_oom)
+        printf(",\n \"oom\": {\"requested_bytes\": %llu, \"device_free_bytes\": %llu, "
+               "\"event\": %llu}", (unsigned long long)why->oom_requested_bytes,
+               (unsigned long long)why->oom_device_free_bytes, (unsigned long long)why->event);
+    else
+        fputs(",\n \"oom\": null", stdout);
+    print_number("event", why->event);
+    print_number("allocated_bytes", why->allocated_bytes);
+    print_number("requested_bytes", why->requested_bytes);
+    print_number("reserved_bytes", why->reserved_bytes);
+    print_number("largest_free_bytes", why->largest_free_bytes);
+    print_number("free_split_bytes", why->free_split_bytes);
+    print_number("waiting_bytes", why->waiting_bytes);
+    print_number("private_pool_bytes", why->private_pool_bytes);
+    if (why->outside_bytes >= 0)
+        print_number("outside_bytes", (uint64_t)why->outside_bytes);
+    else
+        fputs(",\n \"outside_bytes\": null", stdout);
+    printf(",\n \"verdict\": \"%s\"", verdict_name(why->verdict));
+    print_shares("top", "stack", why->top, why->top_count);
+    print_shares("sizes", "size", why->sizes, why->size_count);
+    print_growth_json(why);
+    fputs(",\n \"text\": ", stdout);
+    print_json_string(stdout, why->text);
+    fputs("}\n", stdout);
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+static void print_state(const acre_why *why)
+{
+    static const char *const columns[] = {"<memory", "bytes", "", NULL};
+    const struct {
+        const char *name;
+        uint64_t bytes;
+        bool is_told;
+    } rows[] = {
+        {"request that failed", why->oom_requested_bytes, why->has_oom},
+        {"free on the device", why->oom_device_free_bytes, why->has_oom},
+        {"used outside the allocator", (uint64_t)why->outside_bytes, why->outside_bytes >= 0},
+        {"held by the allocator", why->reserved_bytes, true},
+        {"  in use", why->allocated_bytes, true},
+        {"    asked for", why->requested_bytes, true},
+        {"  waiting for other streams", why->waiting_bytes, true},
+        {"  free, between blocks in use", why->free_split_bytes, true},
+        {"  free, largest piece", why->largest_free_bytes, true},
+        {"  in private pools", why->private_pool_bytes, true},
+    };
+    struct table table;
+
+    table_begin(&table, columns);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].is_told) {
+            table_cell(&table, "%s", rows[i].name);
+            table_cell(&table, "%llu", (unsigned long long)rows[i].bytes);
+            table_cell(&table, "%s", print_bytes(rows[i].bytes));
+        }
+    table_end(&table, stdout);
+}
+
+static void print_table(const char *title, const acre_share *shares, uint64_t count)
+{
+    const char *columns[] = {"", "blocks", title, NULL};
+    struct table table;
+
+    if (count == 0)
+        return;
+    putchar('\n');
+    table_begin(&table, columns);
+    for (uint64_t i = 0; i < count && i < 10; i++) {
+        table_cell(&table, "%s", print_bytes(shares[i].bytes));
+        table_cell(&table, "%llu", (unsigned long long)shares[i].count);
+        table_cell(&table, "%s", shares[i].text);
+    }
+    table_end(&table, stdout);
+}
+
+static void print_text(const acre_why *why)
+{
+    print_paragraph(stdout, why->text);
+    printf("\nDevice %u\n", why->device);
+    print_state(why);
+    print_table("<live, by stack, innermost first", why->top, why->top_count);
+    print_table("<live, by size of block", why->sizes, why->size_count);
+    if (why->growth_count)
+        puts("\nGrowing all the time:");
+    for (uint64_t i = 0; i < why->growth_count; i++)
+        printf("  %s to %s, %llu to %llu blocks: %s\n", print_bytes(why->growth[i].bytes_from),
+               print_bytes(why->growth[i].bytes_to),
+               (unsigned long long)why->growth[i].count_from,
+               (unsigned long long)why->growth[i].count_to, why->growth[i].text);
+}
+
+int cmd_why(int argc, char **argv)
+{
+    struct request request = {NULL};
+    acre_snapshot *snapshot = NULL;
+    acre_why *why = NULL;
+    int code = CLI_BAD;
+
+    if (!read_request(argc, argv, &request))
+        return CLI_BAD;
+    if (request.help) {
+        fputs(help, stdout);
+        return CLI_DONE;
+    }
+    acre_why_config config = {.struct_size = sizeof config,
+                              .device = request.has_device ? (int32_t)request.device : -1,
+                              .device_bytes = request.device_bytes};
+    acre_status status = acre_snapshot_open(request.file, &snapshot);
+    if (status == ACRE_OK && acre_snapshot_check(snapshot) != ACRE_OK) {
+        print_error("why", request.file);
+        fputs("acre why: the file was changed by hand or by a tool, and cannot be trusted\n",
+              stderr);
+        acre_snapshot_close(snapshot);
+        return CLI_NO;
+    }
+    if (status == ACRE_OK)
+        status = acre_why_create(snapshot, &config, &why);
+    if (status != ACRE_OK) {
+        print_error("why", request.file);
+    } else {
+        if (request.json)
+            print_json(request.file, why);
+        else
+            print_text(why);
+        code = CLI_DONE;
+    }
+    acre_why_destroy(why);
+    acre_snapshot_close(snapshot);
+    return code;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/** @file explain.h
+ *  @brief Recordings explained: why memory ran out, what grew, which setting helps.
+ *
+ * All results are plain data, made by one call and freed by another. Threads: every
+ * call may come from any thread; results are read-only.
+ */
+#ifndef ACRE_EXPLAIN_H
+#define ACRE_EXPLAIN_H
+
+#include <acre/snapshot.h>
+#include <acre/trace.h>
+
+ACRE_BEGIN_DECLS
+
+/** Live allocations that have something in common. */
+typedef struct acre_share {
+    uint64_t bytes;    /**< Of their blocks.                                             */
+    uint64_t count;    /**< How many.                                                    */
+    const char *text;  /**< Their stack in one line, innermost first, or their sizes.    */
+} acre_share;
+
+/* ---- Why ---------------------------------------------------------------------- */
+
+/** What stood in the way. */
+typedef enum acre_verdict {
+    ACRE_VERDICT_NONE = 0,          /**< Nothing failed.                                  */
+    ACRE_VERDICT_SHORTAGE = 1,      /**< All that was free together was not enough.       */
+    ACRE_VERDICT_FRAGMENTATION = 2, /**< Enough was free, but not in one piece.           */
+    ACRE_VERDICT_STREAMS = 3,       /**< What was free waited for, or belonged to, other
+                                         streams.                                         */
+    ACRE_VERDICT_POOLS = 4,         /**< What was free belonged to private pools.         */
+} acre_verdict;
+
+/** A stack whose live memory grew all the time. */
+typedef struct acre_growth {
+    uint64_t bytes_from;  /**< Live at the first of the moments compared.                 */
+    uint64_t bytes_to;    /**< Live at the last.                                          */
+    uint64_t count_from;  /**< Allocations at the first.                                  */
+    uint64_t count_to;    /**< At the last.                                               */
+    const char *text;     /**< The stack in one line.                                     */
+} acre_growth;
+
+/** What is asked about. Zero means default everywhere. */
+typedef struct acre_why_config {
+    uint32_t struct_size;   /**< sizeof(acre_why_config).                                 */
+    int32_t device;         /**< -1: the one where a request failed, else that with most
+                                 memory.                                                  */
+    uint64_t device_bytes;  /**< Capacity of the device; 0: not known.                    */
+} acre_why_config;
+
+/** The state at the last failed request, or else when most was live. */
+typedef struct acre_why {
+    uint32_t device;             /**< Which device it is about.                           */
+    uint32_t has_oom;            /**< 1: a request failed.                                */
+    uint32_t has_history;        /**< 0: only the state at the end is known.              */
+    acre_verdict verdict;        /**< What stood in the way.                              */
+    uint64_t event;              /**< Number of the event at that moment.                 */
+    uint64_t oom_requested_bytes; /**< Of the request that failed, rounded.               */
+    uint64_t oom_device_free_bytes; /**< What the device had free then.                   */
+    uint64_t allocated_bytes;    /**< In live blocks.                                     */
+    uint64_t requested_bytes;    /**< Asked for by them.                                  */
+    uint64_t reserved_bytes;     /**< Held from the device.                               */
+    uint64_t largest_free_bytes; /**< Free in one piece.                                  */
+    uint64_t free_split_bytes;   /**< Free in segments that are also in use.              */
+    uint64_t waiting_bytes;      /**< Freed, but a stream may still use it.               */
+    uint64_t private_pool_bytes; /**< Held by private pools.                              */
+    int64_t outside_bytes;       /**< Used on the device outside the allocator; -1: not
+                                      known.                                              */
+    const acre_share *top;       /**< Stacks with most live bytes, most first.            */
+    uint64_t top_count;          /**< At most 20.                                         */
+    const acre_share *sizes;     /**< Classes of block sizes, most bytes first.           */
+    uint64_t size_count;         /**< At most 64.                                         */
+    const acre_growth *growth;   /**< Suspected leaks, fastest first.                     */
+    uint64_t growth_count;       /**< At most 10.                                         */
+    const char *text;            /**< One paragraph to act on.                            */
+} acre_why;
+
+/** Explains a snapshot; @p config may be NULL. Give the result to acre_why_destroy().
+ *  Errors: ACRE_ERR_NOT_FOUND (no such device, or an empty snapshot), ACRE_ERR_INVALID,
+ *          ACRE_ERR_HOST_MEMORY. */
+ACRE_API acre_status acre_why_create(const acre_snapshot *snapshot,
+                                     const acre_why_config *config, acre_why **out);
+/** Frees it. NULL is accepted. */
+ACRE_API void acre_why_destroy(acre_why *why);
+
+/* ---- Diff --------------------------------------------------------------------- */
+
+/** Live memory with one stack or size class, in two snapshots. */
+typedef struct acre_change {
+    uint64_t bytes_a;  /**< In the first.          */
+    uint64_t bytes_b;  /**< In the second.         */
+    uint64_t count_a;  /**< Blocks in the first.   */
+    uint64_t count_b;  /**< Blocks in the second.  */
+    const char *text;  /**< The stack in one line, or the sizes.  */
+} acre_change;
+
+/** What differs between two snapshots, of live memory. */
+typedef struct acre_diff {
+    uint64_t allocated_a, allocated_b;  /**< Bytes in live blocks.                        */
+    uint64_t reserved_a, reserved_b;    /**< Bytes held from the device.                  */
+    const acre_change *stacks;   /**< Those that differ, most growth first.               */
+    uint64_t stack_count;        /**< How many.                                           */
+    const acre_change *sizes;    /**< Size classes that differ, most growth first.        */
+    uint64_t size_count;         /**< How many.                                           */
+    const char *text;            /**< One paragraph.                                      */
+} acre_diff;
+
+/** Bits of acre_diff_create(). */
+#define ACRE_DIFF_PEAK 0x1u /**< Compare the moments when most was live, not the ends. */
+
+/** Compares one device of two snapshots. Stacks are the same when all their frames are.
+ *  Errors: ACRE_ERR_NOT_FOUND (no such device in one), ACRE_ERR_INVALID,
+ *          ACRE_ERR_HOST_MEMORY. */
+ACRE_API acre_status acre_diff_create(const acre_snapshot *a, const acre_snapshot *b,
+                                      uint32_t device, uint32_t flags, acre_diff **out);
+/** Frees it. NULL is accepted. */
+ACRE_API void acre_diff_destroy(acre_diff *diff);
+
+/* ---- Advice ------------------------------------------------------------------- */
+
+/** Bits of acre_setting.flags. */
+#define ACRE_SETTING_RECORDED 0x1u /**< The settings of the recording, or the defaults.   */
+#define ACRE_SETTING_PLAN 0x2u     /**< Placed ahead: conf does not apply.                */
+
+/** One setting, tried. */
+typedef struct acre_setting {
+    const char *conf;             /**< In PyTorch's grammar; "" for the defaults.         */
+    const char *note;             /**< A remark, or "".                                   */
+    acre_policy policy;           /**< Who decided.                                       */
+    uint32_t flags;               /**< ACRE_SETTING_* bits.                               */
+    uint64_t bytes_reserved_peak; /**< Held from a device that is large enough.           */
+    uint64_t min_capacity_bytes;  /**< Smallest capacity that works; 0: none.             */
+    int32_t fits;                 /**< 1 or 0 on the device in question; -1: not known.   */
+    int32_t reserved;             /**< 0.                                                 */
+} acre_setting;
+
+/** How to advise. Zero means default everywhere. */
+typedef struct acre_advise_config {
+    uint32_t struct_size;      /**< sizeof(acre_advise_config).                           */
+    uint32_t device;           /**< Of a snapshot.                                        */
+    uint64_t device_bytes;     /**< Capacity to fit; 0: what a failed request in the
+                                    recording tells, if any.                              */
+    uint32_t threads;          /**< 0: as many as there are processors.                   */
+    uint32_t reserved;         /**< 0.                                                    */
+    acre_progress_fn progress; /**< Or NULL. Called on the calling thread.                */
+    void *progress_arg;        /**< Handed to it.                                         */
+} acre_advise_config;
+
+/** What was found. */
+typedef struct acre_advice {
+    uint32_t device;               /**< Whose history.                                    */
+    uint32_t is_shortage;          /**< 1: no setting can help.                           */
+    uint64_t events;               /**< Of the trace.                                     */
+    uint64_t bytes_requested_peak; /**< The physical limit.                               */
+    uint64_t device_bytes;         /**< Capacity in question; 0: not known.               */
+    uint64_t recorded_reserved_peak; /**< Held in the recording; 0 for a trace.           */
+    uint64_t recorded_ooms;        /**< Requests that failed in the recording.            */
+    const char *recorded_conf;     /**< Settings of the recording; "" when not told.      */
+    const acre_setting *settings;  /**< Best first.                                       */
+    uint64_t setting_count;        /**< How many.                                         */
+    int64_t recommended;           /**< Index of the setting to use; -1: none helps.      */
+    uint64_t saves_bytes;          /**< What it saves against the recorded settings.      */
+    const char *why;               /**< One paragraph.                                    */
+    const acre_share *top;         /**< Of a snapshot: what makes the peak, by stack.     */
+    uint64_t top_count;            /**< At most 10.                                       */
+} acre_advice;
+
+/** Replays a recording under the settings that matter and compares.
+ *
+ * Runs settings at the same time. Give the result to acre_advice_destroy().
+ * Errors: those of acre_replay(): ACRE_ERR_NOT_FOUND for a snapshot without history.
+ */
+ACRE_API acre_status acre_advise(const char *path, const acre_advise_config *config,
+                                 acre_advice **out);
+/** Frees it. NULL is accepted. */
+ACRE_API void acre_advice_destroy(acre_advice *advice);
+
+ACRE_END_DECLS
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "explain/growth.h"
+
+#include "base/heap.h"
+#include "base/ptrmap.h"
+#include "format/array.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Growth below this is not worth a word. */
+#define BYTES_MIN ((uint64_t)64 << 10)
+
+struct level {
+    uint64_t bytes, count;
+};
+
+struct watch {
+    const struct snapshot *snapshot;
+    const struct snap_entry *entries;
+    uint64_t moments[GROWTH_MOMENTS]; /* events before which the levels are taken */
+    size_t moment_count;
+    bool has_marks;                   /* they are marks of the program            */
+    struct level *now;                /* by stack                                 */
+    struct level *then;               /* by moment, then stack                    */
+};
+
+/* ---- Moments ----------------------------------------------------------------------------- */
+
+/* The name that most annotations begin an iteration with; SNAP_NONE: none. */
+static uint32_t common_name(const struct snapshot *snapshot, uint32_t device,
+                            uint32_t (*name_of)(const struct snapshot *, size_t))
+{
+    uint32_t best = SNAP_NONE;
+    size_t best_count = 3;
+
+    for (size_t i = 0; i < snapshot->annotation_count && i < 64; i++) {
+        uint32_t name = name_of(snapshot, i);
+        size_t count = 0;
+        for (size_t k = 0; name != SNAP_NONE && k < snapshot->annotation_count; k++)
+            count += snapshot->annotations[k].device == device && name_of(snapshot, k) == name;
+        if (count > best_count && name != best) {
+            best = name;
+            best_count = count;
+        }
+    }
+    return best;
+}
+
+/* The string "name" of an annotation that starts something; SNAP_NONE: it does not. */
+static uint32_t start_name(const struct snapshot *snapshot, size_t annotation)
+{
+    uint32_t name = SNAP_NONE;
+    bool is_start = false;
+
+    for (uint32_t at = snapshot->annotations[annotation].values; at != SNAP_NONE;
+         at = snapshot->values[at].next) {
+        const struct snap_value *value = &snapshot->values[at];
+        const char *key = snapshot_string(snapshot, value->key, NULL);
+        if (value->kind != SNAP_STRING)
+            continue;
+        if (strcmp(key, "name") == 0)
+            name = value->as.string;
+        if (strcmp(key, "stage") == 0)
+            is_start = strcmp(snapshot_string(snapshot, value->as.string, NULL), "START") == 0;
+    }
+    return is_start ? name : SNAP_NONE;
+}
+
+/* The first event that is not before a time. */
+static uint64_t event_at(const struct watch *watch, uint64_t end, int64_t time_us)
+{
+    uint64_t low = 0, high = end;
+
+    while (low < high) {
+        uint64_t middle = (low + high) / 2;
+        if (watch->entries[middle].time_us < time_us)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void choose_moments(struct watch *watch, uint32_t device, uint64_t end)
+{
+    const struct snapshot *snapshot = watch->snapshot;
+    uint32_t name = common_name(snapshot, device, start_name);
+    uint64_t starts[4096];
+    size_t count = 0;
+
+    for (size_t i = 0; name != SNAP_NONE && i < snapshot->annotation_count && count < 4096; i++)
+        if (start_name(snapshot, i) == name && snapshot->annotations[i].device == device)
+            starts[count++] = event_at(watch, end, snapshot->annotations[i].time_us);
+    watch->has_marks = count > 3;
+    for (size_t i = 0; i < GROWTH_MOMENTS; i++) {
+        /* From a quarter on, evenly, the last one at the end. */
+        uint64_t part = 4 + i * 12 / (GROWTH_MOMENTS - 1);
+        uint64_t event = count > 3 ? starts[(count - 1) * part / 16] : end * part / 16;
+        if (watch->moment_count == 0 || event > watch->moments[watch->moment_count - 1])
+            watch->moments[watch->moment_count++] = event;
+    }
+}
+
+/* ---- Levels ---------------------------------------------------------------------------------- */
+
+static acre_status walk(struct watch *watch, uint64_t end)
+{
+    size_t stack_count = watch->snapshot->stack_count, moment = 0;
+    struct ptrmap live = PTRMAP_INITIALIZER; /* address + 1 to entry + 1 */
+    acre_status status = ACRE_OK;
+    bool has_completed = false;
+
+    for (uint64_t i = 0; i < end; i++)
+        has_completed |= watch->entries[i].action == SNAP_FREE_COMPLETED;
+    for (uint64_t i = 0; i <= end && status == ACRE_OK; i++) {
+        while (moment < watch->moment_count && watch->moments[moment] == i)
+            memcpy(watch->then + moment++ * stack_count, watch->now,
+                   stack_count * sizeof *watch->now);
+        if (i == end)
+            break;
+        const struct snap_entry *entry = &watch->entries[i];
+        const void *key = (const void *)(uintptr_t)(entry->address + 1);
+        if (entry->action == SNAP_ALLOC && entry->stack != SNAP_NONE) {
+            watch->now[entry->stack].bytes += entry->bytes;
+            watch->now[entry->stack].count++;
+            status = ptrmap_put(&live, key, (void *)(size_t)(i + 1));
+        } else if (entry->action == (has_completed ? SNAP_FREE_COMPLETED : SNAP_FREE_REQUESTED)) {
+            size_t from = (size_t)ptrmap_take(&live, key);
+            if (from) {
+                const struct snap_entry *alloc = &watch->entries[from - 1];
+                watch->now[alloc->stack].bytes -= alloc->bytes;
+                watch->now[alloc->stack].count--;
+            }
+        }
+    }
+    ptrmap_fini(&live);
+    return status;
+}
+
+static bool grows(const struct watch *watch, size_t stack, struct growth *out)
+{
+    size_t stack_count = watch->snapshot->stack_count, last = watch->moment_count - 1;
+    const struct level *levels = watch->then + stack;
+
+    for (size_t i = 1; i <= last; i++)
+        if (levels[i * stack_count].count <= levels[(i - 1) * stack_count].count)
+            return false;
+    *out = (struct growth){.stack = (uint32_t)stack, .bytes_from = levels[0].bytes,
+                           .bytes_to = levels[last * stack_count].bytes,
+                           .count_from = levels[0].count,
+                           .count_to = levels[last * stack_count].count};
+    return out->bytes_to >= out->bytes_from + BYTES_MIN;
+}
+
+/* Keeps the fastest. */
+static void keep(struct growth *found, size_t *count, const struct growth *one)
+{
+    size_t at = *count < GROWTH_MAX ? (*count)++ : GROWTH_MAX - 1;
+
+    if (at == GROWTH_MAX - 1 && *count == GROWTH_MAX && found[at].bytes_to &&
+        found[at].bytes_to - found[at].bytes_from >= one->bytes_to - one->bytes_from)
+        return;
+    for (; at > 0 && found[at - 1].bytes_to - found[at - 1].bytes_from <
+                         one->bytes_to - one->bytes_from; at--)
+        found[at] = found[at - 1];
+    found[at] = *one;
+}
+
+/* Whether nine in ten allocations are freed again between each two moments. */
+static bool is_steady(const struct watch *watch)
+{
+    for (size_t i = 1; i < watch->moment_count; i++) {
+        uint64_t allocs = 0, frees = 0;
+        for (uint64_t k = watch->moments[i - 1]; k < watch->moments[i]; k++) {
+            allocs += watch->entries[k].action == SNAP_ALLOC;
+            frees += watch->entries[k].action == SNAP_FREE_COMPLETED;
+        }
+        if (frees * 10 < allocs * 9)
+            return false;
+    }
+    return true;
+}
+
+acre_status growth_find(const struct snapshot *snapshot, uint32_t device,
+                        struct growth found[GROWTH_MAX], size_t *out_count)
+{
+    struct watch watch = {.snapshot = snapshot};
+    uint64_t end = snapshot->devices[device].entry_count;
+    acre_status status = ACRE_OK;
+
+    *out_count = 0;
+    memset(found, 0, GROWTH_MAX * sizeof *found);
+    if (snapshot->stack_count == 0 || end < 64)
+        return ACRE_OK;
+    watch.entries = snapshot->entries + snapshot->devices[device].first_entry;
+    choose_moments(&watch, device, end);
+    if (watch.moment_count < 4 || (!watch.has_marks && !is_steady(&watch)))
+        return ACRE_OK;
+    watch.now = heap_array(snapshot->stack_count, sizeof *watch.now);
+    watch.then = heap_array(snapshot->stack_count * watch.moment_count, sizeof *watch.then);
+    status = watch.now && watch.then ? walk(&watch, end) : ACRE_ERR_HOST_MEMORY;
+    for (size_t i = 0; i < snapshot->stack_count && status == ACRE_OK; i++) {
+        struct growth one;
+        if (grows(&watch, i, &one))
+            keep(found, out_count, &one);
+    }
+    heap_free(watch.now);
+    heap_free(watch.then);
+    return status;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "explain/moment.h"
+
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/ptrmap.h"
+#include "base/text.h"
+#include "replay/recorded.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FRAMES_SHOWN 4
+
+static const void *key_of(uint64_t address)
+{
+    return (const void *)(uintptr_t)(address + 1);
+}
+
+void moment_destroy(struct moment *moment)
+{
+    if (!moment)
+        return;
+    past_fini(&moment->past);
+    heap_free(moment->stacks);
+    heap_free(moment->sizes);
+    heap_free(moment);
+}
+
+acre_status moment_of_peak(const struct snapshot *snapshot, uint32_t device, uint64_t *out_event)
+{
+    struct past past;
+    struct recorded_levels levels;
+
+    *out_event = 0;
+    if (device >= snapshot->device_count || snapshot->devices[device].entry_count == 0)
+        return ACRE_OK;
+    acre_status status = past_recover(snapshot, device, &past);
+    if (status != ACRE_OK)
+        return status;
+    recorded_measure(snapshot, device, &past, &levels);
+    *out_event = levels.requested_peak_entry;
+    past_fini(&past);
+    return ACRE_OK;
+}
+
+/* ---- Whose blocks are ------------------------------------------------------------------- */
+
+/* Gives blocks the stack of their allocation, and marks those that wait for streams:
+ * is_open is used for that. */
+static acre_status find_owners(const struct snapshot *snapshot, uint32_t device,
+                               struct moment *moment)
+{
+    const struct snap_entry *entries = snapshot->entries + snapshot->devices[device].first_entry;
+    struct past *past = &moment->past;
+    struct ptrmap blocks = PTRMAP_INITIALIZER;
+    acre_status status = ptrmap_reserve(&blocks, past->block_count);
+
+    for (size_t i = 0; i < past->block_count && status == ACRE_OK; i++) {
+        past->blocks[i].is_open = false;
+        if (!past->blocks[i].is_kept) /* told by its free alone, which others may do */
+            past->blocks[i].stack = SNAP_NONE;
+        status = ptrmap_put(&blocks, key_of(past->blocks[i].address), &past->blocks[i]);
+    }
+    for (uint64_t i = 0; i < moment->event && status == ACRE_OK; i++) {
+        const struct snap_entry *entry = &entries[i];
+        if (entry->action != SNAP_ALLOC && entry->action != SNAP_FREE_REQUESTED)
+            continue;
+        struct past_block *block = ptrmap_get(&blocks, key_of(entry->address));
+        if (!block)
+            continue;
+        block->is_open = entry->action == SNAP_FREE_REQUESTED && past->has_completed;
+        if (entry->action == SNAP_ALLOC && entry->stack != SNAP_NONE)
+            block->stack = entry->stack;
+    }
+    ptrmap_fini(&blocks);
+    return status;
+}
+
+/* ---- Groups ------------------------------------------------------------------------------ */
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct group *left = a, *right = b;
+
+    if (left->bytes != right->bytes)
+        return left->bytes > right->bytes ? -1 : 1;
+    return left->key < right->key ? -1 : left->key > right->key;
+}
+
+/* Adds up blocks by a key below key_count; the last key is "none". */
+static acre_status add_up(const struct moment *moment, bool by_stack, size_t key_count,
+                          struct group **out, size_t *out_count)
+{
+    struct group *groups = heap_array(key_count + 1, sizeof *groups);
+    size_t count = 0;
+
+    if (!groups)
+        return ACRE_ERR_HOST_MEMORY;
+    for (size_t i = 0; i < moment->past.block_count; i++) {
+        const struct past_block *block = &moment->past.blocks[i];
+        size_t key = by_stack ? (block->stack == SNAP_NONE ? key_count : block->stack)
+                              : (size_t)(63 - __builtin_clzll(block->bytes | 1));
+        groups[key].bytes += block->bytes;
+        groups[key].count++;
+    }
+    for (size_t i = 0; i <= key_count; i++)
+        if (groups[i].count) {
+            groups[count] = groups[i];
+            groups[count++].key = i == key_count ? SNAP_NONE : (uint32_t)i;
+        }
+    qsort(groups, count, sizeof *groups, by_bytes);
+    *out = groups;
+    *out_count = count;
+    return ACRE_OK;
+}
+
+/* ---- The rest ------------------------------------------------------------------------------ */
+
+static bool is_private(const struct snapshot *snapshot, uint32_t pool)
+{
+    return pool != SNAP_NONE && (snapshot->pools[pool].id[0] || snapshot->pools[pool].id[1]);
+}
+
+/* One segment: its blocks are those from *at on. */
+static void look_at_segment(const struct snapshot *snapshot, struct moment *moment,
+                            const struct past_segment *segment, uint64_t stream, size_t *at)
+{
+    const struct past *past = &moment->past;
+    uint64_t end = segment->address + segment->bytes, from = segment->address;
+    uint64_t used = 0, largest = 0;
+
+    for (; *at < past->block_count && past->blocks[*at].address < end; (*at)++) {
+        const struct past_block *block = &past->blocks[*at];
+        if (block->address < segment->address)
+            continue; /* of no segment that is known */
+        if (block->address > from && block->address - from > largest)
+            largest = block->address - from;
+        from = block->address + block->bytes;
+        used += block->bytes;
+    }
+    if (end > from && end - from > largest)
+        largest = end - from;
+    uint64_t idle = segment->bytes > used ? segment->bytes - used : 0;
+    moment->reserved_bytes += segment->bytes;
+    if (is_private(snapshot, segment->pool)) {
+        moment->private_bytes += segment->bytes;
+        moment->private_free_bytes += idle;
+        return;
+    }
+    if (largest > moment->largest_free_bytes)
+        moment->largest_free_bytes = largest;
+    if (used == 0)
+        moment->free_whole_bytes += idle;
+    else
+        moment->free_split_bytes += idle;
+    if (used && segment->stream == stream)
+        moment->free_stream_bytes += idle;
+}
+
+acre_status moment_create(const struct snapshot *snapshot, uint32_t device, uint64_t event,
+                          uint64_t stream, struct moment **out)
+{
+    struct moment *moment = heap_zalloc(sizeof *moment);
+    size_t at = 0;
+
+    if (!moment)
+        return ACRE_ERR_HOST_MEMORY;
+    moment->event = event;
+    acre_status status = past_recover_at(snapshot, device, event, &moment->past);
+    if (status == ACRE_OK)
+        status = find_owners(snapshot, device, moment);
+    if (status == ACRE_OK)
+        status = add_up(moment, true, snapshot->stack_count, &moment->stacks,
+                        &moment->stack_count);
+    if (status == ACRE_OK)
+        status = add_up(moment, false, 64, &moment->sizes, &moment->size_count);
+    if (status != ACRE_OK) {
+        moment_destroy(moment);
+        return status;
+    }
+    for (size_t i = 0; i < moment->past.segment_count; i++)
+        look_at_segment(snapshot, moment, &moment->past.segments[i], stream, &at);
+    moment->requested_bytes = moment->past.requested_bytes;
+    for (size_t i = 0; i < moment->past.block_count; i++)
+        *(moment->past.blocks[i].is_open ? &moment->waiting_bytes : &moment->allocated_bytes) +=
+            moment->past.blocks[i].bytes;
+    *out = moment;
+    return ACRE_OK;
+}
+
+/* ---- Stacks -------------------------------------------------------------------------------- */
+
+static bool is_python(const struct snapshot *snapshot, const struct snap_frame *frame)
+{
+    size_t length;
+    const char *file = snapshot_string(snapshot, frame->file, &length);
+
+    return length > 3 && strcmp(file + length - 3, ".py") == 0;
+}
+
+/* Frames that every stack has, and that say nothing: those of the recorder itself, of the
+ * allocator, and of calls through modules. */
+static bool is_dull(const struct snapshot *snapshot, const struct snap_frame *frame)
+{
+    static const char *const names[] = {"torch::unwind", "torch::CapturedTraceback",
+                                        "torch::cuda::(anonymous", "c10::cuda::CUDACachingAll",
+                                        "c10::CachingDeviceAll", "_call_impl",
+                                        "_wrapped_call_impl"};
+    const char *name = snapshot_string(snapshot, frame->name, NULL);
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The last two parts of a path: enough to find it. */
+static const char *short_path(const char *path)
+{
+    const char *last = NULL, *before = NULL;
+
+    for (const char *at = path; *at; at++)
+        if (*at == '/') {
+            before = last;
+            last = at;
+        }
+    return before ? before + 1 : path;
+}
+
+const char *moment_stack_text(const struct snapshot *snapshot, uint32_t stack, char *buffer,
+                              size_t size)
+{
+    struct text text;
+    struct snap_run run = stack == SNAP_NONE ? (struct snap_run){0, 0} : snapshot->stacks[stack];
+    bool has_python = false;
+    int shown = 0;
+
+    text_init(&text, buffer, size);
+    for (uint32_t i = 0; i < run.count; i++)
+        has_python |= is_python(snapshot, &snapshot->frames[snapshot->frame_ids[run.first + i]]);
+    for (uint32_t i = 0; i < run.count && shown < FRAMES_SHOWN; i++) {
+        const struct snap_frame *frame = &snapshot->frames[snapshot->frame_ids[run.first + i]];
+        if ((has_python && !is_python(snapshot, frame)) || is_dull(snapshot, frame))
+            continue;
+        text_add(&text, "%s%s (%s:%lld)", shown++ ? " < " : "",
+                 snapshot_string(snapshot, frame->name, NULL),
+                 short_path(snapshot_string(snapshot, frame->file, NULL)),
+                 (long long)frame->line);
+    }
+    if (!shown)
+        text_add(&text, MOMENT_NO_STACK);
+    return buffer;
+}

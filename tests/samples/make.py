@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes the small snapshots that golden tests show: make.py FOLDER
+
+  oom.pickle    a job that leaks a little each step, until a request fails
+  state.pickle  the same without history
+  later.pickle  the state some steps later: what grew
+  edited.pickle segments that do not add up
+  forbidden.pickle, truncated.gz, empty.pickle: what is refused
+"""
+import copy
+import gzip
+import pathlib
+import pickle
+import sys
+
+MIB = 1 << 20
+BASE = 0x7F0000000000
+
+
+def frame(name, line):
+    return {"filename": "/srv/train/model.py", "line": line, "name": name}
+
+
+STACKS = {
+    "weights": [frame("__init__", 12), frame("main", 80)],
+    "forward": [frame("forward", 31), frame("step", 60), frame("main", 88)],
+    "log": [frame("append_loss", 70), frame("step", 66), frame("main", 88)],
+}
+
+
+def entry(action, addr, size, stack, time):
+    event = {"action": action, "addr": addr, "size": size, "stream": 0, "time_us": time,
+             "compile_context": "N/A", "user_metadata": "", "frames": STACKS[stack]}
+    if action == "oom":
+        event["device_free"] = event.pop("addr")
+    return event
+
+
+def block(addr, size, state, stack):
+    return {"address": addr, "size": size, "requested_size": size, "state": state,
+            "frames": STACKS[stack] if stack else []}
+
+
+def segment(logs):
+    """The state after some steps: a log entry of 2 MiB every 4 MiB behind the weights."""
+    blocks, at, end = [block(BASE, 16 * MIB, "active_allocated", "weights")], BASE + 16 * MIB, \
+        BASE + 64 * MIB
+    for _ in range(logs):
+        blocks.append(block(at, 2 * MIB, "inactive", None))
+        blocks.append(block(at + 2 * MIB, 2 * MIB, "active_allocated", "log"))
+        at += 4 * MIB
+    if at < end:
+        blocks.append(block(at, end - at, "inactive", None))
+    used = sum(b["size"] for b in blocks if b["state"] != "inactive")
+    return {"device": 0, "address": BASE, "total_size": 64 * MIB, "allocated_size": used,
+            "active_size": used, "requested_size": used, "stream": 0, "segment_type": "large",
+            "segment_pool_id": (0, 0), "is_expandable": False, "frames": [], "blocks": blocks}
+
+
+def history(logs):
+    """Events that lead from an empty device to segment(logs), then a failed request."""
+    time = 1_700_000_000_000_000
+    events = [entry("segment_alloc", BASE, 64 * MIB, "weights", time),
+              entry("alloc", BASE, 64 * MIB, "weights", time),
+              entry("free_requested", BASE, 64 * MIB, "weights", time),
+              entry("free_completed", BASE, 64 * MIB, "weights", time),
+              entry("alloc", BASE, 16 * MIB, "weights", time)]
+    at = BASE + 16 * MIB
+    for _ in range(logs):
+        time += 10
+        events.append(entry("alloc", at, 2 * MIB, "forward", time))
+        events.append(entry("alloc", at + 2 * MIB, 2 * MIB, "log", time + 1))
+        at += 4 * MIB
+    at = BASE + 16 * MIB
+    for _ in range(logs):
+        time += 10
+        for action in ("free_requested", "free_completed"):
+            events.append(entry(action, at, 2 * MIB, "forward", time))
+        at += 4 * MIB
+    events.append(entry("oom", 4 * MIB, 20 * MIB, "forward", time + 5))
+    return events
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1,
+                "garbage_collection_threshold": 0.0, "expandable_segments": False,
+                "roundup_power2_divisions": {str(1 << i): 0 for i in range(16)}}
+    oom = {"segments": [segment(11)], "device_traces": [history(11)],
+           "allocator_settings": settings, "external_annotations": []}
+    edited = copy.deepcopy(oom)
+    edited["segments"][0]["total_size"] = 65 * MIB
+    files = {"oom.pickle": oom, "state.pickle": {"segments": [segment(4)], "device_traces": [[]]},
+             "later.pickle": {"segments": [segment(9)], "device_traces": [[]]},
+             "edited.pickle": edited}
+    for name, data in files.items():
+        (folder / name).write_bytes(pickle.dumps(data, protocol=4))
+    (folder / "forbidden.pickle").write_bytes(b"\x80\x04cos\nsystem\n(X\x04\x00\x00\x00truetR.")
+    (folder / "truncated.gz").write_bytes(gzip.compress(pickle.dumps(oom), mtime=0)[:900])
+    (folder / "empty.pickle").write_bytes(b"")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Advice on a trace that fragments, on one that cannot fit, and on real recordings. */
+#include "base/heap.h"
+#include "replay/replay.h"
+#include "tests/support/files.h"
+#include "tests/support/t.h"
+
+#include <acre/explain.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+/* Segments of 100 MiB are cut into blocks of 42 MiB, every second of which is freed: no
+ * hole takes 60 MiB, unless pages can be taken from it. */
+static const char *fragmenting(void)
+{
+    static char text[65536];
+    size_t at = 0;
+
+    for (int i = 0; i < 12; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "a %d %d 0\n", i, 100 << 20);
+    for (int i = 0; i < 12; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "f %d\n", i);
+    for (int i = 12; i < 36; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "a %d %d 0\n", i, 42 << 20);
+    for (int i = 12; i < 36; i += 2)
+        at += (size_t)snprintf(text + at, sizeof text - at, "f %d\n", i);
+    for (int i = 36; i < 44; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "a %d %d 0\n", i, 60 << 20);
+    return files_write("f.trace", text, at);
+}
+
+static const acre_setting *find(const acre_advice *advice, const char *conf, acre_policy policy)
+{
+    for (uint64_t i = 0; i < advice->setting_count; i++)
+        if (strcmp(advice->settings[i].conf, conf) == 0 &&
+            advice->settings[i].policy == policy &&
+            !(advice->settings[i].flags & ACRE_SETTING_PLAN))
+            return &advice->settings[i];
+    REQUIRE(!"found");
+    return NULL;
+}
+
+TEST(fragmentation_is_told_with_a_line_to_paste)
+{
+    acre_advise_config config = {.struct_size = sizeof config, .device_bytes = 1500 * MIB};
+    acre_advice *advice = NULL;
+
+    REQUIRE_OK(acre_advise(fragmenting(), &config, &advice));
+    EXPECT_EQ(advice->is_shortage, 0);
+    EXPECT_EQ(advice->bytes_requested_peak, 1200 * MIB);
+    EXPECT_EQ(advice->events, 68);
+    REQUIRE(advice->recommended >= 0);
+    const acre_setting *best = &advice->settings[advice->recommended];
+    const acre_setting *now = find(advice, "", ACRE_POLICY_TORCH);
+    EXPECT_HAS(best->conf, "expandable_segments:True");
+    EXPECT_EQ(advice->saves_bytes, now->min_capacity_bytes - best->min_capacity_bytes);
+    EXPECT_EQ(now->flags, ACRE_SETTING_RECORDED);
+    EXPECT_EQ(best->fits, 1);
+    EXPECT_HAS(advice->why, "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+    for (uint64_t i = 1; i < advice->setting_count; i++)
+        EXPECT_LE(advice->settings[i - 1].min_capacity_bytes,
+                  advice->settings[i].min_capacity_bytes);
+    acre_advice_destroy(advice);
+    acre_advice_destroy(NULL);
+}
+
+TEST(shortage_is_told_plainly)
+{
+    acre_advise_config config = {.struct_size = sizeof config, .device_bytes = 1100 * MIB};
+    acre_advice *advice = NULL;
+
+    REQUIRE_OK(acre_advise(fragmenting(), &config, &advice));
+    EXPECT_EQ(advice->is_shortage, 1);
+    EXPECT_EQ(advice->recommended, -1);
+    EXPECT_HAS(advice->why, "no setting can help");
+    for (uint64_t i = 0; i < advice->setting_count; i++)
+        EXPECT_EQ(advice->settings[i].fits, 0);
+    acre_advice_destroy(advice);
+}
+
+/* The figures that PyTorch's own allocator gave for this recording. */
+TEST(a_real_recording_gives_the_known_figures)
+{
+    const char *path = t_shared("snapshots/ZidongLiu-DeComFL-memory.pickle.gz");
+    acre_advise_config config = {.struct_size = sizeof config};
+    acre_advice *advice = NULL;
+
+    if (!path)
+        T_SKIP("no snapshots at hand");
+    REQUIRE_OK(acre_advise(path, &config, &advice));
+    EXPECT_EQ(advice->bytes_requested_peak, 1783664516);
+    EXPECT_EQ(advice->recorded_reserved_peak, 1897922560);
+    const acre_setting *setting = find(advice, "", ACRE_POLICY_TORCH);
+    EXPECT_EQ(setting->bytes_reserved_peak, 1897922560);
+    EXPECT_EQ(setting->min_capacity_bytes, 1782 * MIB);
+    EXPECT_EQ(setting->fits, -1);
+    setting = find(advice, "expandable_segments:True", ACRE_POLICY_TORCH);
+    EXPECT_EQ(setting->bytes_reserved_peak, 1809842176);
+    EXPECT_EQ(setting->min_capacity_bytes, 1704 * MIB);
+    EXPECT_EQ(find(advice, "max_split_size_mb:64", ACRE_POLICY_TORCH)->bytes_reserved_peak,
+              2032140288);
+    EXPECT_EQ(find(advice, "roundup_power2_divisions:4", ACRE_POLICY_TORCH)->bytes_reserved_peak,
+              2153775104);
+    acre_advice_destroy(advice);
+}
+
+TEST(refusals_leave_nothing_behind)
+{
+    acre_advice *advice = NULL;
+    acre_advise_config config = {.struct_size = 4};
+    uint64_t live = heap_live_count();
+
+    EXPECT_EQ(acre_advise(NULL, NULL, &advice), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_advise("x", &config, &advice), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_advise("/nowhere", NULL, &advice), ACRE_ERR_IO);
+    EXPECT_EQ(acre_advise(files_write("s.json", "{\"segments\":[]}", 15), NULL, &advice),
+              ACRE_ERR_NOT_FOUND);
+    EXPECT_EQ(acre_advise(files_write("bad.trace", "a 1 0 0\n", 8), NULL, &advice),
+              ACRE_ERR_FORMAT);
+    EXPECT_EQ(heap_live_count(), live);
+}
+
+T_MAIN()
