@@ -58,15 +58,18 @@ static const char *shown(const struct table *table, int row, int column)
 
 static void print_row(const struct table *table, int row, const int *widths, FILE *file)
 {
-    for (int column = 0; column < table->column_count; column++) {
+    int last = table->column_count - 1;
+
+    while (last > 0 && !*shown(table, row, last))
+        last--;
+    for (int column = 0; column <= last; column++) {
         const char *text = shown(table, row, column);
         bool is_left = table->cells[column][0] == '<';
-        bool is_last = column + 1 == table->column_count;
         if (is_left)
-            fprintf(file, "%-*s", is_last ? 0 : widths[column], text);
+            fprintf(file, "%-*s", column == last ? 0 : widths[column], text);
         else
             fprintf(file, "%*s", widths[column], text);
-        fputs(is_last ? "\n" : "  ", file);
+        fputs(column == last ? "\n" : "  ", file);
     }
 }
 
