@@ -254,6 +254,54 @@ ACRE_API acre_pool_id acre_recording_pool(const acre_recording *recording);
  *  under way finish. NULL is accepted. */
 ACRE_API void acre_recording_destroy(acre_recording *recording);
 
+/* ---- Checkpoints -------------------------------------------------------------------- */
+
+/** How the memory of a pool was divided at one moment; see acre_pool_save(). It
+ *  holds addresses and sizes, no contents. */
+typedef struct acre_pool_state acre_pool_state;
+
+/** What a restore changed. An address may be in both lists: freed, and allocated
+ *  again, perhaps with another size. */
+typedef struct acre_pool_delta {
+    void **freed;             /**< Allocations that were live before.                   */
+    uint64_t freed_count;     /**< How many.                                            */
+    void **allocated;         /**< Allocations that are live now; free them as usual.   */
+    uint64_t allocated_count; /**< How many.                                            */
+} acre_pool_delta;
+
+/** Notes which blocks of a pool are live and how its segments are divided, the
+ *  parts of expandable segments that have memory as well as those that have none.
+ *
+ * A freeable pool can be saved too. Give the state to acre_pool_state_destroy().
+ * Errors: ACRE_ERR_NOT_FOUND ("Could not find pool of id"), ACRE_ERR_NOT_READY (a
+ *         block was freed and streams still use it), ACRE_ERR_HOST_MEMORY.
+ */
+ACRE_API acre_status acre_pool_save(acre_cache *cache, acre_pool_id id, acre_pool_state **out);
+
+/** Frees a state. NULL is accepted. */
+ACRE_API void acre_pool_state_destroy(acre_pool_state *state);
+
+/** Divides the memory of a pool again as it was at acre_pool_save(): what is live
+ *  now is freed, what was live then is allocated, each block with its size and
+ *  stream. Segments that came later stay, free.
+ *
+ * Contents are whatever is there; the size asked for becomes that of the block.
+ * Every block passes through the statistics and the history once, so peaks rise.
+ * Where streams share memory (policy acre) all work of the device is waited for.
+ * Everything is checked first: on failure nothing has changed. @p out_delta may be
+ * NULL; give what it gets to acre_pool_delta_destroy().
+ * Errors: ACRE_ERR_INVALID (no state, or one of another cache), ACRE_ERR_NOT_FOUND
+ *         ("Could not find pool of id", or a segment "could not be found": it was
+ *         returned to the device since), ACRE_ERR_STATE (the pool is freeable; a
+ *         live block is used on other streams or shared; a capture runs),
+ *         ACRE_ERR_NOT_READY (as above), ACRE_ERR_HOST_MEMORY, ACRE_ERR_DEVICE.
+ */
+ACRE_API acre_status acre_pool_restore(acre_cache *cache, const acre_pool_state *state,
+                                       acre_pool_delta **out_delta);
+
+/** Frees a delta. NULL is accepted. */
+ACRE_API void acre_pool_delta_destroy(acre_pool_delta *delta);
+
 ACRE_END_DECLS
 
 #endif

@@ -364,6 +364,11 @@ static acre_status free_tagged_locked(acre_cache *cache, struct block *block)
     return status;
 }
 
+acre_status cache_free_block_locked(acre_cache *cache, struct block *block)
+{
+    return block->arena ? free_tagged_locked(cache, block) : free_locked(cache, block);
+}
+
 acre_status cache_free(acre_cache *cache, void *pointer)
 {
     acre_status status;
@@ -379,10 +384,8 @@ acre_status cache_free(acre_cache *cache, void *pointer)
         status = fail_pointer(pointer);
     else if (UNLIKELY(block->state == BLOCK_DIRECT))
         status = free_direct_locked(cache, block);
-    else if (block->arena)
-        status = free_tagged_locked(cache, block);
     else
-        status = free_locked(cache, block);
+        status = cache_free_block_locked(cache, block);
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
     return status;

@@ -116,6 +116,11 @@ acre_status engine_alloc_in_locked(acre_cache *cache, struct request *request);
 acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, char *address,
                                    struct block **out_prefix);
 
+/* Makes the first bytes of an indexed FREE block LIVE, whatever the policy thinks of
+ * cutting it. A spare block object must be there. Does not move the live
+ * statistics. */
+struct block *engine_cut_locked(acre_cache *cache, struct block *block, size_t bytes);
+
 /* Ends the life of a LIVE block: back to its pool, or WAITING when other streams
  * use it; policy.retire is called when nobody does any more. On failure the block
  * stays LIVE. */
@@ -147,6 +152,8 @@ bool engine_check_locked(acre_cache *cache, const char **fact);
  * (front.c) try without it first. */
 acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out);
 acre_status cache_free(acre_cache *cache, void *pointer);
+/* Frees a live block with all that belongs to it. On failure it stays live. */
+acre_status cache_free_block_locked(acre_cache *cache, struct block *block);
 
 /* acquire.c: whether the limits allow request->segment_bytes more from the device.
  * Errors: ACRE_ERR_LIMIT, ACRE_ERR_REJECTED. */

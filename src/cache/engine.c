@@ -162,6 +162,12 @@ acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, c
     return ACRE_OK;
 }
 
+struct block *engine_cut_locked(acre_cache *cache, struct block *block, size_t bytes)
+{
+    cache->policy->remove(block->pool, block);
+    return commit(cache, block, bytes, bytes, bytes < block->bytes);
+}
+
 void engine_put_locked(acre_cache *cache, struct block *block)
 {
     if (block->is_stitched) {

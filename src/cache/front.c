@@ -152,19 +152,31 @@ bool front_relieve_locked(acre_cache *cache)
     return front_drain_locked(cache, false);
 }
 
-bool front_drain_locked(acre_cache *cache, bool large_only)
+/* Gives back what the lanes keep, which are stopped; whether there was any. */
+static bool drain_all_locked(acre_cache *cache, bool large_only)
 {
-    struct front *front = cache->front;
     bool had_any = false;
 
-    front_stop_locked(front);
-    LIST_FOR_EACH(link, &front->lanes) {
+    LIST_FOR_EACH(link, &cache->front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
         if (lane_units(lane))
             had_any |= drain_locked(cache, lane, large_only);
     }
-    front_go_locked(front);
     return had_any;
+}
+
+bool front_drain_locked(acre_cache *cache, bool large_only)
+{
+    front_stop_locked(cache->front);
+    bool had_any = drain_all_locked(cache, large_only);
+    front_go_locked(cache->front);
+    return had_any;
+}
+
+void front_halt_locked(acre_cache *cache)
+{
+    front_stop_locked(cache->front);
+    drain_all_locked(cache, false);
 }
 
 void front_detach_locked(acre_cache *cache, struct lane *lane)

@@ -42,6 +42,9 @@ void lane_notes_collect_locked(acre_cache *cache, struct lane *lane);
 /* Gives the blocks of all lanes, or the large ones, back to their arenas; whether
  * there were any. */
 bool front_drain_locked(acre_cache *cache, bool large_only);
+/* Gives all blocks back and leaves the lanes of other threads stopped: no block is
+ * in a lane until front_go_locked. */
+void front_halt_locked(acre_cache *cache);
 /* The same for all blocks. */
 bool front_relieve_locked(acre_cache *cache);
 
