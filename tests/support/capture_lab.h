@@ -29,7 +29,7 @@ struct bench {
 HELPER void bench_open(struct bench *bench, acre_policy policy, const char *conf)
 {
     acre_sim_config config = {.struct_size = sizeof config, .devices = 1,
-                              .memory_bytes = 512 * MIB};
+                              .memory_bytes = 8192 * MIB};
     acre_cache_config own = {.struct_size = sizeof own, .policy = policy, .conf = conf,
                              .flags = ACRE_CACHE_NO_ENVIRONMENT};
     const struct wrap_config wrap = {.name = "traced", .type = ACRE_DEVICE_OPENCL};

@@ -381,6 +381,59 @@ TEST(W7_releasing_pools_in_a_capture_is_left_for_later)
     }
 }
 
-/* ---- Streams and events (B77-B81) are in test_cache_deferred and test_cache_cache ----- */
+static void *alloc_much_outside(void *arg)
+{
+    struct outsider *outsider = arg;
+
+    EXPECT_EQ(acre_cache_alloc(outsider->bench->cache, 40 * MIB, outsider->bench->c,
+                               &outsider->pointer), ACRE_OK);
+    return NULL;
+}
+
+TEST(policy_acre_asks_nothing_of_streams_that_capture)
+{
+    struct bench bench;
+    struct outsider outsider = {.bench = &bench};
+    pthread_t thread;
+
+    bench_open(&bench, ACRE_POLICY_ACRE, NULL);
+    void *a = bench_alloc(&bench, 30 * MIB, bench.a), *c = bench_alloc(&bench, MIB, bench.c);
+    void *b = bench_alloc(&bench, 32 * MIB, bench.b);
+    bench_free(&bench, a);
+    bench_free(&bench, b);
+    acre_recording *recording = bench_record(&bench, NULL);
+    REQUIRE(pthread_create(&thread, NULL, alloc_much_outside, &outsider) == 0);
+    pthread_join(thread, NULL);
+    REQUIRE_OK(acre_recording_end(recording));
+    acre_recording_destroy(recording);
+    bench_free(&bench, outsider.pointer);
+    bench_free(&bench, c);
+    bench_close(&bench);
+}
+
+TEST(policy_acre_asks_nothing_in_a_capture)
+{
+    struct bench bench;
+    void *graph;
+
+    bench_open(&bench, ACRE_POLICY_ACRE, NULL);
+    void *b = bench_alloc(&bench, 30 * MIB, bench.b), *c = bench_alloc(&bench, MIB, bench.c);
+    bench_free(&bench, b);
+    REQUIRE_OK(acre_capture_begin(bench.device, bench.a));
+    REQUIRE_OK(acre_capture_mark_begin(bench.cache, bench.a));
+    uint64_t breakers = bench_breakers(&bench);
+    uint64_t records = tracing_count(bench.traced, WRAP_event_record);
+    void *a = bench_alloc(&bench, 30 * MIB, bench.a); /* from the shared pool */
+    void *d = bench_alloc(&bench, 20 * MIB, bench.c);
+    EXPECT_EQ(bench_breakers(&bench), breakers);
+    EXPECT_EQ(tracing_count(bench.traced, WRAP_event_record), records);
+    REQUIRE_OK(acre_capture_end(bench.device, bench.a, &graph));
+    REQUIRE_OK(acre_capture_mark_end(bench.cache, bench.a));
+    REQUIRE_OK(acre_graph_destroy(bench.device, graph));
+    bench_free(&bench, a);
+    bench_free(&bench, c);
+    bench_free(&bench, d);
+    bench_close(&bench);
+}
 
 T_MAIN()
