@@ -384,8 +384,10 @@ acre_status cache_free(acre_cache *cache, void *pointer)
         status = fail_pointer(pointer);
     else if (UNLIKELY(block->state == BLOCK_DIRECT))
         status = free_direct_locked(cache, block);
+    else if (block->arena)
+        status = free_tagged_locked(cache, block);
     else
-        status = cache_free_block_locked(cache, block);
+        status = free_locked(cache, block);
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
     return status;

@@ -133,6 +133,8 @@ static acre_status save_locked(acre_cache *cache, acre_pool_state *state)
 
     if (!pool)
         return fail_id(state->id);
+    if (pool->large.stitch) /* private pools have plain or expandable segments */
+        return status_fail(ACRE_ERR_UNSUPPORTED, "acre_pool_save: the pool is stitched");
     acre_status status = settle_locked(cache, pool);
     if (status != ACRE_OK)
         return status;
