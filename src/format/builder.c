@@ -94,7 +94,7 @@ static acre_status grow(struct builder *builder, void **items, size_t *capacity,
 
 /* ---- Values -------------------------------------------------------------------------- */
 
-acre_status builder_push(struct builder *builder, value item)
+acre_status builder_push_slow(struct builder *builder, value item)
 {
     acre_status status = ROOM(builder, builder, stack, stack, 1);
 
@@ -215,12 +215,10 @@ acre_status builder_memo_put(struct builder *builder, uint64_t index)
     return ACRE_OK;
 }
 
-acre_status builder_memo_get(struct builder *builder, uint64_t index)
+acre_status builder_memo_missing(struct builder *builder, uint64_t index)
 {
-    if (UNLIKELY(index >= builder->memo_count || VALUE_TAG(builder->memo[index]) == TAG_EMPTY))
-        return BUILDER_FAIL(builder, "memo %llu was never set; the file is damaged",
-                            (unsigned long long)index);
-    return builder_push(builder, builder->memo[index]);
+    return BUILDER_FAIL(builder, "memo %llu was never set; the file is damaged",
+                        (unsigned long long)index);
 }
 
 /* ---- Lists --------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@
 #ifndef SRC_FORMAT_BUILDER_H
 #define SRC_FORMAT_BUILDER_H
 
+#include "base/check.h"
 #include "format/keys.h"
 #include "format/snapshot.h"
 
@@ -110,6 +111,7 @@ struct builder {
     size_t draft_count, draft_capacity;
     struct number *numbers;
     size_t number_count, number_capacity;
+    uint64_t record_count;  /* made so far                                           */
     uint64_t loose_bytes;   /* of dicts and lists, outside the arrays                */
     value last_pool[3];     /* two integers and the pool made of them                */
 };
@@ -122,7 +124,7 @@ struct builder {
 acre_status builder_init(struct builder *builder, const char *path);
 void builder_fini(struct builder *builder);
 
-acre_status builder_push(struct builder *builder, value item);
+acre_status builder_push_slow(struct builder *builder, value item); /* with more room */
 acre_status builder_push_integer(struct builder *builder, int64_t number);
 acre_status builder_push_unsigned(struct builder *builder, uint64_t number);
 acre_status builder_push_real(struct builder *builder, double number);
@@ -141,10 +143,26 @@ acre_status builder_collect(struct builder *builder, enum object_kind kind);
 acre_status builder_tuple(struct builder *builder, size_t count);
 
 acre_status builder_memo_put(struct builder *builder, uint64_t index);
-acre_status builder_memo_get(struct builder *builder, uint64_t index);
+acre_status builder_memo_missing(struct builder *builder, uint64_t index); /* the error */
 
 /* Whether what is built may still grow by so many bytes. */
 acre_status builder_check_memory(struct builder *builder, uint64_t more);
+
+/* These two are most of what a pickle does. */
+static inline acre_status builder_push(struct builder *builder, value item)
+{
+    if (UNLIKELY(builder->stack_count == builder->stack_capacity))
+        return builder_push_slow(builder, item);
+    builder->stack[builder->stack_count++] = item;
+    return ACRE_OK;
+}
+
+static inline acre_status builder_memo_get(struct builder *builder, uint64_t index)
+{
+    if (UNLIKELY(index >= builder->memo_count || VALUE_TAG(builder->memo[index]) == TAG_EMPTY))
+        return builder_memo_missing(builder, index);
+    return builder_push(builder, builder->memo[index]);
+}
 
 static inline enum object_kind builder_kind(const struct builder *builder, value item)
 {

@@ -382,8 +382,11 @@ static acre_status add_record(struct builder *builder, enum object_kind kind, ui
     struct snap_entry *entry;
     struct snap_segment *segment;
     struct snap_block *block;
-    acre_status status = builder_check_memory(builder, 0);
+    acre_status status = ACRE_OK;
 
+    /* Records grow their tables without asking: look now and then. */
+    if (++builder->record_count % 4096 == 0)
+        status = builder_check_memory(builder, 0);
     if (status != ACRE_OK)
         return status;
     switch (kind) {

@@ -11,6 +11,9 @@
 /* Recorded addresses lie below 2^48; what was not recorded lies above. */
 #define SPARE_FIRST ((uint64_t)1 << 48)
 
+/* No recorded segment is larger; files that say so are damaged. */
+#define SEGMENT_MAX ((uint64_t)1 << 40)
+
 static acre_status script_device_count(void *self, int *out_count)
 {
     (void)self;
@@ -63,7 +66,7 @@ static acre_status script_alloc(void *self, int device, size_t bytes, void **out
     struct script *script = self;
 
     (void)device;
-    if (script->is_full || script->free_count)
+    if (script->is_full || script->free_count || bytes > SEGMENT_MAX)
         return ACRE_ERR_DEVICE_MEMORY;
     if (script->alloc_count && script->allocs[0].bytes == bytes) {
         *out_base = (void *)(uintptr_t)script->allocs[0].address;

@@ -72,9 +72,43 @@ def long():
     return {"segments": [], "device_traces": [events]}
 
 
+TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
+
+
+def violation(schema, data, where="$"):
+    """The first place where data breaks the schema, or None; the words that it uses."""
+    kind = schema.get("type")
+    if kind and (not isinstance(data, TYPES[kind]) or
+                 (kind == "integer" and isinstance(data, bool))):
+        return f"{where} is no {kind}"
+    if "const" in schema and data != schema["const"]:
+        return f"{where} is not {schema['const']}"
+    if "enum" in schema and data not in schema["enum"]:
+        return f"{where} is {data}"
+    if isinstance(data, dict):
+        known = schema.get("properties", {})
+        for key in schema.get("required", []):
+            if key not in data:
+                return f"{where} lacks {key}"
+        for key, value in data.items():
+            if key not in known and not schema.get("additionalProperties", True):
+                return f"{where} has {key}"
+            found = violation(known.get(key, {}), value, f"{where}.{key}")
+            if found:
+                return found
+    if isinstance(data, list) and "items" in schema:
+        for i, item in enumerate(data):
+            found = violation(schema["items"], item, f"{where}[{i}]")
+            if found:
+                return found
+    return None
+
+
 class Runner:
     def __init__(self, acre, folder):
         self.acre, self.folder, self.failed, self.passed = acre, pathlib.Path(folder), 0, 0
+        source = pathlib.Path(os.environ["ACRE_SOURCE"])
+        self.schema = json.loads((source / "docs/snapshot.schema.json").read_text())
 
     def convert(self, *names):
         done = subprocess.run([self.acre, "convert", *map(str, names)], capture_output=True)
@@ -102,8 +136,8 @@ class Runner:
         wanted = {"segments": data} if isinstance(data, list) else data
         self.expect(what + ": equal through JSON",
                     plain(pickle.loads(gzip.open(back).read())) == plain(wanted))
-        self.expect(what + ": JSON has its version",
-                    json.load(gzip.open(text))["acre_snapshot"] == 1)
+        broken = violation(self.schema, json.load(gzip.open(text)))
+        self.expect(f"{what}: follows the schema: {broken}", broken is None)
 
 
 def plain(data):
