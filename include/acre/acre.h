@@ -21,6 +21,7 @@
 #include <acre/share.h>
 #include <acre/sim.h>
 #include <acre/snapshot.h>
+#include <acre/sleep.h>
 #include <acre/store.h>
 #include <acre/symm.h>
 #include <acre/trace.h>

@@ -62,6 +62,16 @@ ACRE_API acre_status acre_share_export(acre_cache *cache, const void *pointer, v
 ACRE_API acre_status acre_share_users(acre_cache *cache, const void *pointer,
                                       uint64_t *out_count);
 
+/** Ends the export of the block around @p pointer, without freeing it.
+ *
+ * From now on nobody opens its handle. *out_count is how many times it is still
+ * open elsewhere; at 0 all is over, and a new export gives a new handle. Call it
+ * again to see whether the others are done. A block not exported gives 0.
+ * Errors: ACRE_ERR_INVALID ("invalid device pointer").
+ */
+ACRE_API acre_status acre_share_revoke(acre_cache *cache, const void *pointer,
+                                       uint64_t *out_count);
+
 /** Opens a handle as memory of @p device.
  *
  * The same bytes opened again on that device, by any thread, give the same

@@ -305,6 +305,8 @@ acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **ou
 /* Frees a live block with its share of the statistics. */
 static acre_status free_locked(acre_cache *cache, struct block *block)
 {
+    if (UNLIKELY(pool_is_asleep(block->pool)))
+        return sleep_refuse(block->pool->owner, "acre_cache_free");
     if (UNLIKELY(block->uses))
         deferred_settle_holds(&cache->deferred, block);
     bool is_small = block->pool->is_small, is_waiting = block->uses != NULL;

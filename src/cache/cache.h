@@ -256,6 +256,17 @@ acre_cache_layout *layout_copy_locked(acre_cache *cache);
 /* snapshot.c: writes what option snapshot_on_oom asks for; call without a lock.
  * Failures are said in the log and nowhere else. */
 void snapshot_on_oom(acre_cache *cache);
+/* sleep.c: whether the pool of a block, or a private pool, is asleep; and the
+ * sentence about it. */
+static inline bool pool_is_asleep(const struct pool *pool)
+{
+    return pool->owner && pool->owner->sleep;
+}
+/* Bytes of blocks of a pool that sleep without memory of the device. */
+uint64_t sleep_away_bytes(const acre_cache *cache, const struct pool *pool);
+acre_status sleep_refuse(const struct private_pool *pool, const char *call);
+/* Forgets what a pool that ends has saved. */
+void sleep_drop(acre_cache *cache, struct private_pool *pool);
 
 /* report.c: gathers what the report says, under the lock, and counts the OOM;
  * then, with no lock held, tells observers and records the error. */

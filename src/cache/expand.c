@@ -321,6 +321,115 @@ acre_status expand_unmap(struct expand *expand, size_t offset, size_t bytes,
     return status;
 }
 
+/* ---- Sleep --------------------------------------------------------------------------- */
+
+acre_status expand_doze(struct expand *expand)
+{
+    acre_status status = ACRE_OK;
+
+    for (size_t i = 0; i < expand->page_end; i++)
+        if (expand->pages[i].is_mapped && !expand->pages[i].has_handle)
+            return status_fail(ACRE_ERR_STATE, "a page at %p could not come back: the device once "
+                               "failed to unmap it; free what lies there",
+                               (void *)(expand->base + i * expand->page_bytes));
+    for (size_t i = 0; i < expand->page_end && status == ACRE_OK; i++) {
+        if (!expand->pages[i].is_mapped)
+            continue;
+        status = unmap_page(expand, i);
+        expand->pages[i].is_asleep = status == ACRE_OK;
+    }
+    if (status == ACRE_OK)
+        return status;
+    struct status_saved first;
+    status_save(&first);
+    if (expand_wake(expand) == ACRE_OK)
+        expand_awake(expand);
+    status_restore(&first);
+    return status;
+}
+
+void expand_sleep(struct expand *expand)
+{
+    for (size_t i = 0; i < expand->page_end; i++)
+        if (expand->pages[i].is_asleep && expand->pages[i].has_handle)
+            release_page(expand, i);
+}
+
+/* The next run of pages that are asleep from index at on; false: none. */
+static bool next_asleep(const struct expand *expand, size_t *at, size_t *end)
+{
+    size_t i = *at;
+
+    while (i < expand->page_end && !expand->pages[i].is_asleep)
+        i++;
+    *at = i;
+    while (i < expand->page_end && expand->pages[i].is_asleep)
+        i++;
+    *end = i;
+    return *at < i;
+}
+
+acre_status expand_wake(struct expand *expand)
+{
+    size_t page = expand->page_bytes;
+    acre_status status = ACRE_OK;
+
+    for (size_t i = 0; i < expand->page_end && status == ACRE_OK; i++)
+        if (expand->pages[i].is_asleep && !expand->pages[i].has_handle)
+            status = create_page(expand, i);
+    for (size_t i = 0; i < expand->page_end && status == ACRE_OK; i++)
+        if (expand->pages[i].is_asleep && !expand->pages[i].is_mapped)
+            status = map_page(expand, i);
+    for (size_t at = 0, end; status == ACRE_OK && next_asleep(expand, &at, &end); at = end)
+        status = open_range(expand, at * page, (end - at) * page);
+    if (status != ACRE_OK)
+        expand_unwake(expand);
+    return status;
+}
+
+void expand_unwake(struct expand *expand)
+{
+    struct status_saved before;
+
+    status_save(&before);
+    for (size_t i = expand->page_end; i-- > 0;) {
+        struct expand_page *page = &expand->pages[i];
+
+        if (!page->is_asleep || (page->is_mapped && unmap_page(expand, i) != ACRE_OK))
+            continue;
+        if (page->has_handle)
+            release_page(expand, i);
+    }
+    status_restore(&before);
+}
+
+void expand_awake(struct expand *expand)
+{
+    for (size_t i = 0; i < expand->page_end; i++)
+        expand->pages[i].is_asleep = false;
+}
+
+uint64_t expand_out_bytes(const struct expand *expand)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < expand->page_end; i++)
+        count += expand->pages[i].is_asleep && !expand->pages[i].is_mapped;
+    return count * expand->page_bytes;
+}
+
+uint64_t expand_asleep_bytes(const struct expand *expand)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < expand->page_end; i++) {
+        const struct expand_page *page = &expand->pages[i];
+
+        count += page->is_asleep && !page->is_mapped && !page->has_handle;
+    }
+    return count * expand->page_bytes;
+}
+
 #define FACT(holds)                                                            \
     do {                                                                       \
         if (!(holds)) {                                                        \

@@ -27,6 +27,7 @@ struct expand_page {
     void *handle;    /* physical memory; meaningful with has_handle            */
     bool has_handle; /* false while mapped: released already, unmapping frees  */
     bool is_mapped;
+    bool is_asleep;  /* its place is in use, the page itself is gone or going  */
 };
 
 /* A set of devices by index. */
@@ -81,6 +82,34 @@ acre_status expand_map(struct expand *expand, size_t offset, size_t bytes);
  * a page could not be. */
 acre_status expand_unmap(struct expand *expand, size_t offset, size_t bytes,
                          size_t *out_bytes);
+
+/* ---- Sleep: all pages go and come back, at the same places --------------------------
+ *
+ *             expand_doze               expand_sleep
+ *   MAPPED ──────────────► unmapped ───────────────────► no memory
+ *     ▲                    memory kept                       │
+ *     │ expand_awake                       expand_wake       │
+ *     └─────────────────── mapped, still marked ◄────────────┘
+ *                              └── expand_unwake ──► no memory
+ */
+
+/* Takes all pages out and keeps their memory. On failure everything is as before,
+ * unless the device also refuses to take pages back: then they are marked asleep
+ * all the same, and expand_wake may be tried. */
+acre_status expand_doze(struct expand *expand);
+/* Gives up the memory of pages that were taken out. What the device refuses stays
+ * and is used again for waking. */
+void expand_sleep(struct expand *expand);
+/* Puts pages where some are asleep; they stay marked. On failure nothing changed. */
+acre_status expand_wake(struct expand *expand);
+/* Takes them out again. */
+void expand_unwake(struct expand *expand);
+/* Ends the sleep. */
+void expand_awake(struct expand *expand);
+/* Bytes that are asleep and take no memory. */
+uint64_t expand_asleep_bytes(const struct expand *expand);
+/* Bytes that are asleep and not mapped. */
+uint64_t expand_out_bytes(const struct expand *expand);
 
 /* Gives another device access to what is mapped and will be. On failure nothing
  * has changed. */

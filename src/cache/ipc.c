@@ -112,6 +112,8 @@ static acre_status export_locked(acre_cache *cache, const char *pointer, struct 
         return status_fail(ACRE_ERR_UNSUPPORTED, "the memory at %p was allocated while caching "
                            "was switched off; only cached memory can be exported",
                            (const void *)pointer);
+    if (pool_is_asleep(block->pool))
+        return sleep_refuse(block->pool->owner, "acre_share_export");
     *out = share_of(block);
     return *out ? ACRE_OK : share_block_locked(cache, block, out);
 }
@@ -153,6 +155,29 @@ acre_status acre_share_users(acre_cache *cache, const void *pointer, uint64_t *o
         status = share_users(share, out_count);
     else
         *out_count = 0;
+    quick_lock_drop(&cache->lock);
+    return status;
+}
+
+acre_status acre_share_revoke(acre_cache *cache, const void *pointer, uint64_t *out_count)
+{
+    acre_status status = ACRE_OK;
+
+    if (!cache || !out_count)
+        return status_fail(ACRE_ERR_INVALID, "acre_share_revoke: an argument is NULL");
+    quick_lock_take(&cache->lock);
+    struct block *block = find_around_locked(cache, pointer);
+    const struct share *share = block ? share_of(block) : NULL;
+    *out_count = 0;
+    if (!block)
+        status = fail_pointer(pointer);
+    else
+        deferred_settle_holds(&cache->deferred, block);
+    if (block && block->arena && share && !block->uses)
+        block_tag_live(block); /* it can be freed without the lock again */
+    share = block ? share_of(block) : NULL;
+    if (share)
+        status = share_users(share, out_count);
     quick_lock_drop(&cache->lock);
     return status;
 }

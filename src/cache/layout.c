@@ -310,6 +310,7 @@ static bool check_held(const acre_cache *cache, const struct pool *pool, const c
         for (const struct block *block = segment->first; block; block = block->next)
             bytes += has_memory(block) ? block->bytes : 0;
     }
+    bytes -= sleep_away_bytes(cache, pool);
     FACT(pool->segment_count == segments);
     FACT(pool->held_bytes == bytes);
     if (pool->owner) {
@@ -344,10 +345,14 @@ static bool check_all(acre_cache *cache, const char **fact)
             sum_block(&sums, class, block);
         }
     }
-    for (struct pool *pool = NULL; (pool = pools_next_locked(cache, pool));)
+    for (struct pool *pool = NULL; (pool = pools_next_locked(cache, pool));) {
+        int64_t away = (int64_t)sleep_away_bytes(cache, pool);
+        sums.reserved[0] -= away;
+        sums.reserved[pool->is_small ? 1 : 2] -= away;
         if (!cache->policy->pool_check(pool, fact) || !check_held(cache, pool, fact) ||
             (pool->stitch && !stitch_check(pool->stitch, cache, fact)))
             return false;
+    }
     return deferred_check(&cache->deferred, fact) && check_sums(cache, &sums, fact);
 }
 

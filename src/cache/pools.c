@@ -43,6 +43,7 @@ static acre_status refuse_id(acre_pool_id id)
 /* Ends a pool that is over. */
 static void destroy_locked(acre_cache *cache, struct private_pool *pool)
 {
+    sleep_drop(cache, pool);
     cache->policy->pool_fini(cache, &pool->small);
     cache->policy->pool_fini(cache, &pool->large);
     private_pool_destroy(pool);
@@ -319,6 +320,8 @@ acre_status pools_route_locked(acre_cache *cache, struct request *request)
     /* Asking may have let go of the scope that was looked at. */
     scope = scope_older(&cache->scopes, number + 1);
     request->pool = is_small ? &scope->pool->small : &scope->pool->large;
+    if (UNLIKELY(scope->pool->sleep))
+        return sleep_refuse(scope->pool, "acre_cache_alloc");
     if (UNLIKELY(cache->capture_count) && capture_runs_on_locked(cache, request->stream))
         scope->pool->is_baked = true; /* the address will be part of a graph */
     return ACRE_OK;
@@ -335,7 +338,8 @@ struct block *pools_lend_locked(acre_cache *cache, struct request *request)
     cache->expands = false; /* expandable memory is not lent */
     LIST_FOR_EACH(link, &cache->private_pools) {
         struct private_pool *pool = CONTAINER_OF(link, struct private_pool, link);
-        if (!pool->helps_on_oom || pool->has_scope || pool->is_baked || !pool->use_count)
+        if (!pool->helps_on_oom || pool->has_scope || pool->is_baked || !pool->use_count ||
+            pool->sleep)
             continue;
         request->pool = shared->is_small ? &pool->small : &pool->large;
         block = cache->policy->find(cache, request);

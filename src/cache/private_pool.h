@@ -20,7 +20,9 @@
 
 #include "cache/pool.h"
 
-#include <acre/pool.h>
+#include <acre/sleep.h>
+
+struct sleep;
 
 /* Where segments of a pool come from; all NULL: the device. */
 struct pool_source {
@@ -50,6 +52,8 @@ struct private_pool {
     uint32_t busy_count;       /* calls that dropped the lock and return   */
     bool has_scope;            /* one is open                              */
     bool helps_on_oom;         /* ACRE_POOL_USE_ON_OOM                     */
+    struct sleep *sleep;       /* while it sleeps; else NULL. sleep.c      */
+    char tag[ACRE_TAG_BYTES];  /* "" without                               */
     bool is_baked;             /* its addresses may be in graphs: what it holds
                                   is neither lent nor given back while used */
 };

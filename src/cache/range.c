@@ -124,6 +124,9 @@ acre_status range_destroy(struct range *range)
     size_t at = 0, end;
 
     CHECK(!range->block);
+    for (size_t i = 0; i < range->asleep_end; i++)
+        range->pages[i] = RANGE_NO_PAGE; /* out already */
+    range->asleep_end = 0;
     for (; status == ACRE_OK && next_run(range, &at, &end); at = end)
         status = unmap_slots(range, at, end);
     if (status == ACRE_OK)
@@ -248,12 +251,92 @@ acre_status range_set(struct range *range, const size_t *pages, size_t count)
     return status;
 }
 
+/* ---- Sleep ---------------------------------------------------------------------------- */
+
+/* Unmaps slots whose pages are to come back. */
+static acre_status slots_out(const struct range *range, size_t first, size_t end)
+{
+    const struct acre_device *device = range->home->device;
+
+    return device->ops->unmap(device->self, device->index, slot_base(range, first),
+                              (end - first) * range->home->page_bytes);
+}
+
+acre_status range_doze(struct range *range)
+{
+    acre_status status = ACRE_OK;
+    size_t at = range->asleep_end, end;
+
+    for (; next_run(range, &at, &end); at = end) {
+        status = slots_out(range, at, end);
+        if (status != ACRE_OK)
+            break;
+        range->asleep_end = end;
+    }
+    if (status == ACRE_OK)
+        return status;
+    struct status_saved first;
+    status_save(&first);
+    range_wake(range);
+    status_restore(&first);
+    return status;
+}
+
+/* Maps one run of slots again, or none of it. */
+static acre_status slots_in(struct range *range, size_t first, size_t end)
+{
+    acre_status status = ACRE_OK;
+    size_t done = first;
+
+    while (done < end && status == ACRE_OK) {
+        status = map_slot_page(range, done, range->pages[done]);
+        done += status == ACRE_OK;
+    }
+    if (status == ACRE_OK)
+        status = open_slots(range, first, end);
+    if (status != ACRE_OK && done > first)
+        slots_out(range, first, done);
+    return status;
+}
+
+/* From the last run to the first, so that asleep_end is true after each. */
+acre_status range_wake(struct range *range)
+{
+    struct status_saved before;
+    size_t was = range->asleep_end;
+    acre_status status = ACRE_OK;
+
+    while (range->asleep_end && status == ACRE_OK) {
+        size_t end = range->asleep_end, first;
+
+        while (end > 0 && range->pages[end - 1] == RANGE_NO_PAGE)
+            end--;
+        for (first = end; first > 0 && range->pages[first - 1] != RANGE_NO_PAGE;)
+            first--;
+        if (first < end)
+            status = slots_in(range, first, end);
+        if (status == ACRE_OK)
+            range->asleep_end = first;
+    }
+    if (status == ACRE_OK || range->asleep_end == was)
+        return status;
+    /* Out again with what came in. */
+    status_save(&before);
+    for (size_t at = range->asleep_end, end; next_run(range, &at, &end) && at < was; at = end)
+        if (slots_out(range, at, end) != ACRE_OK)
+            break;
+        else
+            range->asleep_end = end;
+    status_restore(&before);
+    return status;
+}
+
 /* ---- Peers ---------------------------------------------------------------------------- */
 
 acre_status range_admit(struct range *range, int peer)
 {
     acre_status status = ACRE_OK;
-    size_t at = 0, end;
+    size_t at = range->asleep_end, end; /* what sleeps gets it when it wakes */
 
     for (; status == ACRE_OK && next_run(range, &at, &end); at = end)
         status = set_access(range, at, end, peer, ACRE_ACCESS_READ_WRITE);
@@ -263,7 +346,7 @@ acre_status range_admit(struct range *range, int peer)
 void range_expel(struct range *range, int peer)
 {
     struct status_saved before;
-    size_t at = 0, end;
+    size_t at = range->asleep_end, end;
 
     status_save(&before);
     for (; next_run(range, &at, &end); at = end)

@@ -39,6 +39,7 @@ struct range {
     size_t capacity;       /* slots: pages that the addresses have room for      */
     size_t count;          /* slots from here on were never mapped               */
     size_t *pages;         /* page of each slot, or RANGE_NO_PAGE                */
+    size_t asleep_end;     /* slots before it are out while their pages sleep    */
     struct segment segment; /* of the block while in use                         */
     struct block *block;   /* NULL: idle                                         */
     struct block **pieces; /* LENT blocks behind the block, in its order         */
@@ -68,6 +69,16 @@ acre_status range_set(struct range *range, const size_t *pages, size_t count);
 /* Gives another device access to all slots, or takes it. */
 acre_status range_admit(struct range *range, int peer);
 void range_expel(struct range *range, int peer);
+
+/* Takes the pages out of all slots, to sleep, and puts those of the same numbers back;
+ * the home has its pages at both times. On failure everything is as before, as far
+ * as the device allows: range_is_out tells. */
+acre_status range_doze(struct range *range);
+acre_status range_wake(struct range *range);
+static inline bool range_is_out(const struct range *range)
+{
+    return range->asleep_end != 0;
+}
 
 /* Takes a block that is free, LIVE until now, apart: its pieces become FREE in
  * its arena and the range idle. */

@@ -271,6 +271,8 @@ static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet,
 static void release_private(acre_cache *cache, struct private_pool *pool, bool *is_quiet,
                             acre_status *first)
 {
+    if (pool->sleep)
+        return; /* its blocks have no memory, and keep their places */
     release_pool(cache, &pool->small, is_quiet, first);
     release_pool(cache, &pool->large, is_quiet, first);
 }

@@ -153,11 +153,28 @@ acre_status acre_recording_end(acre_recording *recording)
     return status;
 }
 
+/* A graph whose pool sleeps would work on addresses without memory. */
+static acre_status check_awake(const acre_recording *recording)
+{
+    acre_cache *cache = recording->cache;
+    acre_status status = ACRE_OK;
+
+    quick_lock_take(&cache->lock);
+    const struct private_pool *pool = private_pool_find(&cache->private_pools, recording->id);
+    if (pool && pool->sleep)
+        status = sleep_refuse(pool, "acre_recording_launch");
+    quick_lock_drop(&cache->lock);
+    return status;
+}
+
 acre_status acre_recording_launch(acre_recording *recording, void *stream)
 {
     if (!recording || recording->state != READY)
         return status_fail(ACRE_ERR_STATE, "acre_recording_launch: there is no graph yet, or the "
                            "capture failed");
+    acre_status status = check_awake(recording);
+    if (status != ACRE_OK)
+        return status;
     struct acre_device *device = recording->cache->device;
     return device->ops->graph_launch(device->self, device->index, recording->graph, stream);
 }

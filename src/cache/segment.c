@@ -46,8 +46,8 @@ bool segment_check(const struct segment *segment, const char **fact)
     if (!segment->expand)
         return true;
     /* More pages than that are only there when taking them out failed. */
-    if (mapped > segment->expand->mapped_bytes) {
-        *fact = "segment: what is not unmapped has pages";
+    if (mapped > segment->expand->mapped_bytes + expand_out_bytes(segment->expand)) {
+        *fact = "segment: what is not unmapped has pages, or sleeps";
         return false;
     }
     return expand_check(segment->expand, fact);
