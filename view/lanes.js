@@ -65,9 +65,8 @@ class Lanes {
     const { begin, end, size, stack, count } = device.blocks, { shown, width, small, mask } = this;
     const firstMoment = shown[0], lastMoment = shown[width - 1];
     small.fill(0);
-    for (let i = 0; i < count; i++) {
-      if (size[i] >= threshold || begin[i] > lastMoment || end[i] <= firstMoment ||
-          (mask && !mask[i]))
+    for (let i = 0; i < count && begin[i] <= lastMoment; i++) {
+      if (size[i] >= threshold || end[i] <= firstMoment || (mask && !mask[i]))
         continue;
       const row = groups[stack[i]] * width;
       small[row + this.column(begin[i])] += size[i];

@@ -7,10 +7,12 @@
 #include "tests/support/t.h"
 #include "view/adopt.h"
 #include "view/layout.h"
+#include "view/level.h"
 #include "view/page.h"
 #include "view/pieces.h"
 #include "view/watch.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -115,6 +117,7 @@ TEST(bad_arguments_are_refused)
     acre_view *view = NULL;
     acre_view_event event = {.action = ACRE_VIEW_ALLOC};
     acre_view_config config = {0};
+    acre_cache_layout layout = {0};
     uint32_t number;
 
     EXPECT_EQ(acre_view_create(NULL, &view), ACRE_ERR_INVALID);
@@ -134,6 +137,9 @@ TEST(bad_arguments_are_refused)
     event = (acre_view_event){.action = 0};
     EXPECT_EQ(acre_view_event_add(view, &event), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_view_note_add(view, NULL, ""), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_view_layout_add(view, 0, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_view_layout_add(NULL, 0, &layout), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_view_layout_add(view, -1, &layout), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_view_read(view, NULL, NULL), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_view_read(view, "x", &config), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_view_read(view, "no/such/file", NULL), ACRE_ERR_IO);
@@ -303,6 +309,63 @@ TEST(snapshots_that_do_not_add_up_are_shown_with_a_warning)
     free(page);
     remove(path);
     acre_view_destroy(view);
+    EXPECT_EQ(heap_live_count(), 0);
+}
+
+/* At the last moment the view holds what the segments of the snapshot hold. */
+static void compare_end(const struct snapshot *snapshot, const acre_view *view, uint32_t device)
+{
+    uint64_t allocated = 0, reserved = 0;
+    struct totals totals;
+
+    for (size_t i = 0; i < snapshot->segment_count; i++) {
+        const struct snap_segment *segment = &snapshot->segments[i];
+        if (segment->device != device)
+            continue;
+        reserved += segment->bytes;
+        for (uint64_t k = 0; k < segment->block_count; k++) {
+            const struct snap_block *block = &snapshot->blocks[segment->first_block + k];
+            allocated += block->state == SNAP_INACTIVE ? 0 : block->bytes;
+        }
+    }
+    REQUIRE_EQ(totals_init(&totals, &view->devices[device], view->stacks.count), ACRE_OK);
+    EXPECT_EQ(totals.reserved[totals.moments - 1], reserved);
+    EXPECT_EQ(totals.allocated[totals.moments - 1], allocated);
+    EXPECT_LE(totals.allocated[totals.peak], totals.reserved_peak);
+    totals_fini(&totals);
+}
+
+TEST(real_snapshots_end_in_their_segments)
+{
+    const char *found = t_shared("snapshots");
+    char folder[512], name[1024];
+    struct dirent *item;
+    unsigned count = 0;
+
+    if (!found)
+        T_SKIP("the shared snapshots are not there");
+    snprintf(folder, sizeof folder, "%s", found);
+    DIR *files = opendir(folder);
+    REQUIRE(files != NULL);
+    while ((item = readdir(files))) {
+        struct snapshot *snapshot;
+        acre_view *view;
+        if (!strstr(item->d_name, ".pickle"))
+            continue;
+        snprintf(name, sizeof name, "%s/%s", folder, item->d_name);
+        acre_status status = snapshot_read(name, &snapshot);
+        if (status == ACRE_ERR_UNSUPPORTED)
+            break; /* gzip in a build without zlib */
+        REQUIRE_EQ(status, ACRE_OK);
+        REQUIRE_EQ(acre_view_create(item->d_name, &view), ACRE_OK);
+        REQUIRE_EQ(adopt_snapshot(view, snapshot), ACRE_OK);
+        for (uint32_t d = 0; d < view->device_count && !acre_view_warning(view); d++, count++)
+            compare_end(snapshot, view, d);
+        acre_view_destroy(view);
+        snapshot_destroy(snapshot);
+    }
+    closedir(files);
+    printf("     %u devices compared\n", count);
     EXPECT_EQ(heap_live_count(), 0);
 }
 
