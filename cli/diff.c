@@ -6,6 +6,9 @@
 #include "cli/table.h"
 
 #include <acre/explain.h>
+#include <acre/view.h>
+
+#include <stdlib.h>
 
 static const char help[] =
     "usage: acre diff A B [OPTION...]\n\n"
@@ -14,13 +17,16 @@ static const char help[] =
     "  --peak       compare when most was live, not when the snapshots were taken\n"
     "  --device N   which device, 0 by default\n"
     "  --all        all differences, not the first 20\n"
-    "  --json       the same as one object\n\n"
+    "  --json       the same as one object\n"
+    "  -o FILE      a page as \"acre view\" writes it, with both snapshots and the differences\n\n"
     "Exit status: 1 when the segments of a snapshot do not add up.\n\n"
     "Example: what did a hundred iterations leave behind?\n"
-    "  acre diff step100.pickle step200.pickle\n";
+    "  acre diff step100.pickle step200.pickle\n"
+    "  acre diff step100.pickle step200.pickle -o grown.html\n";
 
 struct request {
     const char *files[2];
+    const char *out;
     uint64_t device;
     bool json, peak, all, help;
     int count;
@@ -40,7 +46,8 @@ static bool read_request(int argc, char **argv, struct request *request)
             request->peak = true;
         else if (options_is(&options, "--all"))
             request->all = true;
-        else if (!options_number(&options, "--device", 0, 65535, &request->device)) {
+        else if (!options_value(&options, "-o", &request->out) &&
+                 !options_number(&options, "--device", 0, 65535, &request->device)) {
             if (request->count < 2 && options_operand(&options, &text))
                 request->files[request->count++] = text;
             else
@@ -113,6 +120,62 @@ static void print_changes(const char *title, const acre_change *changes, uint64_
         printf("and %llu more; --all shows them\n", (unsigned long long)(count - shown));
 }
 
+/* The differences as rows of a note. */
+static char *changes_text(const char *paragraph, const acre_change *changes, uint64_t count)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+
+    if (!file)
+        return NULL;
+    fprintf(file, "%s\nchange\tbefore\tafter\tblocks\twhere\n", paragraph);
+    for (uint64_t i = 0; i < count && i < 200; i++) {
+        const acre_change *change = &changes[i];
+        bool grew = change->bytes_b >= change->bytes_a;
+        fprintf(file, "%s%s\t%s\t%s\t%llu > %llu\t%s\n", grew ? "+" : "-",
+                print_bytes(grew ? change->bytes_b - change->bytes_a
+                                 : change->bytes_a - change->bytes_b),
+                print_bytes(change->bytes_a), print_bytes(change->bytes_b),
+                (unsigned long long)change->count_a, (unsigned long long)change->count_b,
+                change->text);
+    }
+    return fclose(file) == 0 ? text : NULL;
+}
+
+static acre_status add_note(acre_view *view, const char *heading, const char *paragraph,
+                            const acre_change *changes, uint64_t count)
+{
+    char *text = changes_text(paragraph, changes, count);
+    acre_status status = acre_view_note_add(view, heading, text ? text : paragraph);
+
+    free(text);
+    return status;
+}
+
+/* Both snapshots on one page, the differences below. */
+static acre_status write_page(const struct request *request, const acre_diff *diff)
+{
+    acre_view_config config = {.struct_size = sizeof config, .label = "before"};
+    acre_view *view = NULL;
+    acre_status status = acre_view_create("What changed", &view);
+
+    if (status == ACRE_OK)
+        status = add_note(view, "By stack", diff->text, diff->stacks, diff->stack_count);
+    if (status == ACRE_OK)
+        status = add_note(view, "By size of block", "", diff->sizes, diff->size_count);
+    if (status == ACRE_OK)
+        status = acre_view_read(view, request->files[0], &config);
+    config.label = "after";
+    config.device_first = (ACRE_VIEW_DEVICE_MAX + 1) / 2;
+    if (status == ACRE_OK)
+        status = acre_view_read(view, request->files[1], &config);
+    if (status == ACRE_OK)
+        status = acre_view_write(view, request->out);
+    acre_view_destroy(view);
+    return status;
+}
+
 static int compare(const struct request *request, acre_snapshot *snapshots[2])
 {
     acre_diff *diff = NULL;
@@ -140,13 +203,18 @@ static int compare(const struct request *request, acre_snapshot *snapshots[2])
                       request->all ? diff->stack_count : 20);
         print_changes("<by size of block", diff->sizes, diff->size_count, diff->size_count);
     }
+    int exit_status = CLI_DONE;
+    if (request->out && write_page(request, diff) != ACRE_OK) {
+        fprintf(stderr, "acre diff: %s\n", acre_last_error());
+        exit_status = CLI_BAD;
+    }
     acre_diff_destroy(diff);
-    return CLI_DONE;
+    return exit_status;
 }
 
 int cmd_diff(int argc, char **argv)
 {
-    struct request request = {{NULL, NULL}, 0, false, false, false, false, 0};
+    struct request request = {.files = {NULL, NULL}};
     acre_snapshot *snapshots[2] = {NULL, NULL};
 
     if (!read_request(argc, argv, &request))

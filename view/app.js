@@ -26,7 +26,7 @@ class App {
   async start() {
     byId("devices").replaceChildren(...this.devices.map((device, i) => make("button",
       { role: "tab", onclick: () => this.open(i), data: { device: String(i) } },
-      "device " + device.meta.device)));
+      device.meta.name)));
     byId("devices").hidden = this.devices.length < 2;
     this.fillSelect(byId("stream"), this.meta.streams.map((_, i) => streamName(this, i)));
     this.fillSelect(byId("pool"), this.meta.pools.map((_, i) => poolName(this, i)));

@@ -78,6 +78,11 @@ typedef struct acre_view_config {
     uint64_t device_bytes; /**< Traces: capacity; 0: ACRE_REPLAY_DEVICE_BYTES.             */
     acre_progress_fn progress; /**< Or NULL. Called on the calling thread.                 */
     void *progress_arg;        /**< Handed to it.                                          */
+    const char *label;     /**< Snapshots: put before the numbers of devices on the page, or
+                                NULL.                                                      */
+    uint32_t device_first; /**< Snapshots: added to the numbers of devices, so that several
+                                files have room on one page.                               */
+    uint32_t reserved;     /**< 0.                                                         */
 } acre_view_config;
 
 /** Begins an empty view. @p title is copied.

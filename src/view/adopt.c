@@ -14,6 +14,7 @@
 struct adoption {
     acre_view *view;
     const struct snapshot *snapshot;
+    size_t first;     /* added to numbers of devices                            */
     uint32_t *stacks; /* of the snapshot to those of the view; 0: not looked up */
 };
 
@@ -90,10 +91,11 @@ static acre_status adopt_history(struct adoption *adoption)
     const struct snapshot *snapshot = adoption->snapshot;
     acre_status status = ACRE_OK;
 
-    for (size_t d = 0; d < snapshot->device_count && d <= ACRE_VIEW_DEVICE_MAX; d++) {
+    for (size_t d = 0; d < snapshot->device_count && adoption->first + d <= ACRE_VIEW_DEVICE_MAX;
+         d++) {
         const struct snap_device *device = &snapshot->devices[d];
         for (uint64_t i = 0; i < device->entry_count && status == ACRE_OK; i++)
-            status = adopt_entry(adoption, (int32_t)d,
+            status = adopt_entry(adoption, (int32_t)(adoption->first + d),
                                  &snapshot->entries[device->first_entry + i]);
     }
     return status;
@@ -120,14 +122,15 @@ static acre_status adopt_annotation(struct adoption *adoption,
     char buffer[256];
     struct text text;
 
-    if (!annotation->has_time || annotation->device >= adoption->view->device_count)
+    size_t device = adoption->first + annotation->device;
+    if (!annotation->has_time || device >= adoption->view->device_count)
         return ACRE_OK;
     text_init(&text, buffer, sizeof buffer);
     for (uint32_t at = annotation->values; at != SNAP_NONE; at = snapshot->values[at].next) {
         text_add(&text, text.length ? " " : "");
         add_value(snapshot, &snapshot->values[at], &text);
     }
-    return history_mark(&adoption->view->devices[annotation->device],
+    return history_mark(&adoption->view->devices[device],
                         annotation->time_us > 0 ? (uint64_t)annotation->time_us : 0, buffer);
 }
 
@@ -163,14 +166,14 @@ static acre_status adopt_segment(struct adoption *adoption, const struct snap_se
                                             (segment->is_small ? ACRE_VIEW_SMALL : 0))};
     uint64_t pool[2];
 
-    if (segment->device > ACRE_VIEW_DEVICE_MAX)
+    if (adoption->first + segment->device > ACRE_VIEW_DEVICE_MAX)
         return ACRE_OK;
     find_pool(adoption, segment->pool, pool);
     acre_status status = view_place(adoption->view, segment->stream, pool, &range.stream,
                                     &range.pool);
     if (status == ACRE_OK)
         status = find_stack(adoption, segment->stack, &range.stack);
-    struct history *history = view_device(adoption->view, segment->device);
+    struct history *history = view_device(adoption->view, adoption->first + segment->device);
     if (status != ACRE_OK || !history)
         return ACRE_ERR_HOST_MEMORY;
     status = history_last_range(history, &range);
@@ -211,15 +214,33 @@ static acre_status adopt_all(struct adoption *adoption)
     return status == ACRE_OK ? adopt_settings(adoption) : status;
 }
 
-acre_status adopt_snapshot(acre_view *view, const struct snapshot *snapshot)
+/* Gives the devices the label of their file, and the numbers they have there. */
+static acre_status name_devices(acre_view *view, const acre_view_config *config)
 {
-    struct adoption adoption = {.view = view, .snapshot = snapshot};
+    for (size_t i = config->device_first; config->label && i < view->device_count; i++) {
+        struct history *history = &view->devices[i];
+        heap_free(history->label);
+        history->label = heap_strdup(config->label);
+        history->number = (uint32_t)i - config->device_first;
+        if (!history->label)
+            return ACRE_ERR_HOST_MEMORY;
+    }
+    return ACRE_OK;
+}
+
+acre_status adopt_snapshot(acre_view *view, const struct snapshot *snapshot,
+                           const acre_view_config *config)
+{
+    struct adoption adoption = {.view = view, .snapshot = snapshot,
+                                .first = config->device_first};
 
     adoption.stacks = heap_array(snapshot->stack_count + 1, sizeof *adoption.stacks);
     if (!adoption.stacks)
         return ACRE_ERR_HOST_MEMORY;
     acre_status status = adopt_all(&adoption);
     heap_free(adoption.stacks);
+    if (status == ACRE_OK)
+        status = name_devices(view, config);
     if (status != ACRE_OK || snapshot_check(snapshot) == ACRE_OK)
         return status;
     heap_free(view->warning);

@@ -13,6 +13,7 @@ struct snapshot;
 
 /* Errors: those of acre_view_event_add. A snapshot whose segments do not add up
  * is taken as it is, and the view has a warning. */
-acre_status adopt_snapshot(acre_view *view, const struct snapshot *snapshot);
+acre_status adopt_snapshot(acre_view *view, const struct snapshot *snapshot,
+                           const acre_view_config *config);
 
 #endif

@@ -50,6 +50,7 @@ void history_fini(struct history *history)
     for (size_t i = 0; i < history->mark_count; i++)
         heap_free(history->marks[i].text);
     heap_free(history->marks);
+    heap_free(history->label);
     heap_free(history->times);
     heap_free(history->blocks.items);
     heap_free(history->ranges.items);

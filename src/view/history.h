@@ -65,6 +65,8 @@ struct history {
     struct ptrmap live;      /* address + 1 of a live block to its index + 1 */
     struct rbtree held;      /* live ranges by address                 */
     struct ranges known;     /* of the last acre_view_layout_add       */
+    char *label;             /* of the file it came from, or NULL      */
+    uint32_t number;         /* of the device in that file             */
     bool has_completed;      /* a free was seen to complete            */
 };
 

@@ -211,10 +211,25 @@ static void tell_marks(struct pack *meta, const struct history *history)
     pack_text(meta, "]");
 }
 
+/* "device 0", or with the label of its file before it. */
+static void tell_name(struct pack *meta, const struct history *history)
+{
+    struct pack name = {0};
+
+    if (history->label)
+        pack_bytes(&name, history->label, strlen(history->label));
+    pack_text(&name, "%sdevice %u", history->label ? ", " : "", history->number);
+    meta->is_lost |= name.is_lost;
+    pack_json(meta, (const char *)name.bytes, name.count);
+    pack_fini(&name);
+}
+
 static void tell_device(struct pack *meta, size_t number, const struct history *history,
                         const struct totals *totals, uint64_t base)
 {
-    pack_text(meta, "\"device\":%zu,\"events\":%u,\"moments\":%u,\"blocks\":%zu,\"ranges\":%zu",
+    pack_text(meta, "\"name\":");
+    tell_name(meta, history);
+    pack_text(meta, ",\"device\":%zu,\"events\":%u,\"moments\":%u,\"blocks\":%zu,\"ranges\":%zu",
               number, history->event_count, totals->moments, history->blocks.count,
               history->ranges.count);
     pack_text(meta, ",\"base\":\"%llu\",\"peak\":%u,\"peakAllocated\":%llu,\"peakReserved\":%llu",

@@ -107,8 +107,11 @@ struct history *view_device(acre_view *view, size_t device)
     if (!devices)
         return NULL;
     view->devices = devices;
-    while (view->device_count <= device)
-        history_init(&devices[view->device_count++]);
+    while (view->device_count <= device) {
+        history_init(&devices[view->device_count]);
+        devices[view->device_count].number = (uint32_t)view->device_count;
+        view->device_count++;
+    }
     return &devices[device];
 }
 
@@ -182,7 +185,7 @@ acre_status acre_view_read(acre_view *view, const char *path, const acre_view_co
     status = snapshot_read(path, &snapshot);
     if (status != ACRE_OK)
         return status;
-    status = adopt_snapshot(view, snapshot);
+    status = adopt_snapshot(view, snapshot, config ? config : &defaults);
     snapshot_destroy(snapshot);
     return status;
 }

@@ -289,6 +289,32 @@ TEST(snapshots_are_adopted)
     EXPECT_EQ(heap_live_count(), 0);
 }
 
+TEST(two_snapshots_have_room_on_one_page)
+{
+    acre_view_config config = {.struct_size = sizeof config, .label = "before"};
+    acre_view *view;
+
+    page_path();
+    write_trace(path, snapshot_text);
+    REQUIRE_EQ(acre_view_create("t", &view), ACRE_OK);
+    REQUIRE_EQ(acre_view_read(view, path, &config), ACRE_OK);
+    config.label = "after <b>";
+    config.device_first = 512;
+    REQUIRE_EQ(acre_view_read(view, path, &config), ACRE_OK);
+    remove(path);
+    EXPECT_EQ(view->devices[513].event_count, 3);
+    EXPECT_EQ(view->devices[513].mark_count, 2);
+    EXPECT_EQ(view->devices[513].blocks.count, view->devices[1].blocks.count);
+    REQUIRE_EQ(acre_view_write(view, page_path()), ACRE_OK);
+    char *page = content(path);
+    EXPECT(strstr(page, "\"name\":\"before, device 1\",\"device\":1,"));
+    EXPECT(strstr(page, "\"name\":\"after \\u003cb\\u003e, device 1\",\"device\":513,"));
+    free(page);
+    remove(path);
+    acre_view_destroy(view);
+    EXPECT_EQ(heap_live_count(), 0);
+}
+
 TEST(snapshots_that_do_not_add_up_are_shown_with_a_warning)
 {
     acre_view *view;
@@ -338,6 +364,7 @@ static void compare_end(const struct snapshot *snapshot, const acre_view *view, 
 TEST(real_snapshots_end_in_their_segments)
 {
     const char *found = t_shared("snapshots");
+    acre_view_config config = {.struct_size = sizeof config};
     char folder[512], name[1024];
     struct dirent *item;
     unsigned count = 0;
@@ -358,7 +385,7 @@ TEST(real_snapshots_end_in_their_segments)
             break; /* gzip in a build without zlib */
         REQUIRE_EQ(status, ACRE_OK);
         REQUIRE_EQ(acre_view_create(item->d_name, &view), ACRE_OK);
-        REQUIRE_EQ(adopt_snapshot(view, snapshot), ACRE_OK);
+        REQUIRE_EQ(adopt_snapshot(view, snapshot, &config), ACRE_OK);
         for (uint32_t d = 0; d < view->device_count && !acre_view_warning(view); d++, count++)
             compare_end(snapshot, view, d);
         acre_view_destroy(view);
