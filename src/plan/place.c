@@ -195,7 +195,7 @@ static void *work_search(void *arg)
     struct place *place = worker->place;
     uint64_t limit = atomic_load(&place->node_limit);
 
-    worker->result = search_run(worker->search, place->goal,
+    worker->result = search_run(worker->search, (uint32_t)(worker - place->workers), place->goal,
                                 place->config->seed * PAIR + worker->turn, &place->node_limit,
                                 worker->offsets, &worker->nodes);
     if (worker->result == SEARCH_LIMIT)

@@ -13,6 +13,9 @@ enum search_result {
     SEARCH_LIMIT = -1,  /* the nodes were used up, or it was stopped     */
 };
 
+/* Ways to pick the next buffer, for searches at the same time. */
+#define SEARCH_STYLES 2u
+
 struct search;
 
 /* Prepares a search over these sections, which must outlive it.
@@ -27,8 +30,8 @@ uint64_t search_node_cost(const struct search *search);
  * decisions were made. Another thread may lower the limit meanwhile. Gives the
  * number of decisions made. The same seed gives the same offsets after the same
  * number of decisions, so the search that needs fewest is a repeatable winner. */
-enum search_result search_run(struct search *search, int64_t capacity, uint64_t seed,
-                              const _Atomic uint64_t *limit, int64_t *offsets,
+enum search_result search_run(struct search *search, uint32_t style, int64_t capacity,
+                              uint64_t seed, const _Atomic uint64_t *limit, int64_t *offsets,
                               uint64_t *out_nodes);
 
 #endif
