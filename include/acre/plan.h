@@ -102,12 +102,14 @@ ACRE_API acre_status acre_plan_verify(const acre_plan_buffer *buffers, size_t co
 /** Buffers read from a file, with the rows they came from. Threads: one at a time. */
 typedef struct acre_plan_table acre_plan_table;
 
-/** Reads buffers: MiniMalloc's CSV, or a trace, told by the first line.
+/** Reads buffers: MiniMalloc's CSV, a trace or a memory snapshot, told by its beginning.
  *
  * CSV: a header with the columns id, lower, upper, size in any order; also buffer,
  * buffer_id for id; begin, start for lower; end, which is inclusive, for upper;
- * alignment, hint, gaps ("4-7 9-12"). Further columns are kept. A trace, plain or
- * gzip: lifetimes are numbers of events, sizes are rounded up to 512.
+ * alignment, hint, gaps ("4-7 9-12"). Further columns are kept, and so is hint, which
+ * is not needed. A trace, or a snapshot with a history, plain or gzip: lifetimes are
+ * numbers of events, sizes are rounded up to 512; of a snapshot the device with the
+ * longest history is taken.
  * Errors: ACRE_ERR_FORMAT (the text names file and line), ACRE_ERR_IO,
  *         ACRE_ERR_UNSUPPORTED, ACRE_ERR_HOST_MEMORY.
  */

@@ -206,16 +206,20 @@ static acre_status read_fields(struct parser *parser, acre_plan_buffer *buffer)
     return at[CSV_GAPS] >= 0 ? read_gaps(parser, buffer) : ACRE_OK;
 }
 
-static acre_status grow(acre_plan_table *table)
+acre_status table_grow(acre_plan_table *table, bool has_ids)
 {
     size_t capacity = table->capacity ? 2 * table->capacity : 256;
+    void *beside = has_ids ? (void *)table->ids : (void *)table->rows;
 
     if (table->count < table->capacity)
         return ACRE_OK;
-    void *rows = heap_realloc(table->rows, capacity * sizeof *table->rows);
-    if (!rows)
+    beside = heap_realloc(beside, capacity * (has_ids ? sizeof *table->ids : sizeof *table->rows));
+    if (!beside)
         return ACRE_ERR_HOST_MEMORY;
-    table->rows = rows;
+    if (has_ids)
+        table->ids = beside;
+    else
+        table->rows = beside;
     void *buffers = heap_realloc(table->buffers, capacity * sizeof *table->buffers);
     if (!buffers)
         return ACRE_ERR_HOST_MEMORY;
@@ -236,7 +240,7 @@ static acre_status read_row(struct parser *parser, char *line)
     if (parser->field_count != table->field_count)
         return FAIL(parser, "the row has another number of fields than the header", NULL,
                     "every row needs all columns");
-    status = grow(table);
+    status = table_grow(table, false);
     if (status != ACRE_OK)
         return status;
     table->rows[table->count] = line;

@@ -20,7 +20,7 @@ enum csv_column {
     CSV_END,       /* inclusive, in place of upper */
     CSV_SIZE,
     CSV_ALIGNMENT,
-    CSV_HINT,      /* read and kept; placement does not need it */
+    CSV_HINT,      /* kept, not used: a hint is where to look first, no demand */
     CSV_GAPS,
     CSV_OFFSET,
     CSV_COLUMNS
@@ -30,15 +30,29 @@ struct acre_plan_table {
     char *text;                 /* owned                                         */
     size_t text_bytes;
     char *header;               /* first line, in text                           */
-    char **rows;                /* by buffer, in text; NULL for traces           */
+    char **rows;                /* by buffer, in text; NULL without CSV          */
     acre_plan_buffer *buffers;  /* by row                                        */
     size_t count, capacity;
     acre_plan_gap *gaps;        /* of all rows, in order                         */
     size_t gap_count, gap_capacity;
-    uint64_t *ids;              /* of a trace, by buffer; NULL for CSV           */
+    uint64_t *ids;              /* of a recording, by buffer; NULL for CSV       */
     int column_at[CSV_COLUMNS]; /* where each stands in a row; -1: nowhere       */
     int field_count;            /* of every row                                  */
 };
+
+/* Makes room for one more buffer, with a number (traces, snapshots) or a row (CSV).
+ * Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status table_grow(acre_plan_table *table, bool has_ids);
+
+/* A recorded size as it is placed. */
+static inline uint64_t table_round(uint64_t bytes)
+{
+    return (bytes + 511) / 512 * 512;
+}
+
+/* Fills a table from a memory snapshot. Errors: those of snapshot_read, ACRE_ERR_FORMAT
+ * (no history). */
+acre_status plan_snapshot_read(acre_plan_table *table, const char *path);
 
 /* Reads CSV text, which the table owns already. path is for messages. */
 acre_status csv_parse(acre_plan_table *table, const char *path);

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #define TEXT_BYTES_MAX ((size_t)8 << 30)
-#define TRACE_ROUNDING 512u
 #define CHUNK 4096
 
 /* ---- Reading ------------------------------------------------------------------------ */
@@ -53,22 +52,12 @@ static bool is_trace(const char *text)
            !memchr(text, ',', strcspn(text, "\n"));
 }
 
-static acre_status grow_trace(acre_plan_table *table)
+/* A pickle begins with 0x80, JSON with a bracket; nothing else here does. */
+static bool is_snapshot(const acre_plan_table *table)
 {
-    size_t capacity = table->capacity ? 2 * table->capacity : 4096;
+    const char *text = table->text + strspn(table->text, " \t\r\n");
 
-    if (table->count < table->capacity)
-        return ACRE_OK;
-    void *ids = heap_realloc(table->ids, capacity * sizeof *table->ids);
-    if (!ids)
-        return ACRE_ERR_HOST_MEMORY;
-    table->ids = ids;
-    void *buffers = heap_realloc(table->buffers, capacity * sizeof *table->buffers);
-    if (!buffers)
-        return ACRE_ERR_HOST_MEMORY;
-    table->buffers = buffers;
-    table->capacity = capacity;
-    return ACRE_OK;
+    return table->text_bytes > 0 && (*text == '{' || *text == '[' || (unsigned char)*text == 0x80);
 }
 
 /* Which buffer an allocation is, by its slot. */
@@ -84,7 +73,7 @@ static acre_status add_event(acre_plan_table *table, struct slots *slots,
         table->buffers[slots->buffer[event->slot]].end = number;
     if (event->kind != ACRE_TRACE_ALLOC)
         return ACRE_OK;
-    acre_status status = grow_trace(table);
+    acre_status status = table_grow(table, true);
     if (status != ACRE_OK)
         return status;
     if (event->slot >= slots->capacity) {
@@ -95,7 +84,7 @@ static acre_status add_event(acre_plan_table *table, struct slots *slots,
         slots->buffer = buffer;
         slots->capacity = capacity;
     }
-    uint64_t size = (event->bytes + TRACE_ROUNDING - 1) / TRACE_ROUNDING * TRACE_ROUNDING;
+    uint64_t size = table_round(event->bytes);
     slots->buffer[event->slot] = table->count;
     table->ids[table->count] = event->id;
     table->buffers[table->count++] =
@@ -129,6 +118,8 @@ static acre_status read_table(acre_plan_table *table, const char *path, struct s
 {
     acre_status status = read_text(table, path, source, CHUNK);
 
+    if (status == ACRE_OK && is_snapshot(table))
+        return plan_snapshot_read(table, path);
     if (status == ACRE_OK && is_trace(table->text))
         return read_trace(table, path);
     if (status == ACRE_OK)

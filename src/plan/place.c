@@ -10,12 +10,13 @@
  *
  * Work always comes in pairs, whatever the number of threads, and the winner of
  * a pair is told by its result alone, so results do not depend on timing; only a
- * time limit may end the work between pairs or within a search.
+ * time limit may end the work, once there is a first placement.
  */
 #include <acre/plan.h>
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "plan/clock.h"
 #include "plan/greedy.h"
 #include "plan/order.h"
 #include "plan/search.h"
@@ -24,10 +25,9 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 #define PAIR 2
-#define SKYLINE_WORK 6000000u             /* buffers placed by skylines at most      */
+#define SKYLINE_WORK 1200000u             /* buffers placed by skylines at most      */
 #define SKYLINE_ROUNDS_MIN 2u
 #define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
 #define LOWEST_NS 250000000.0             /* work of one search for the lowest       */
@@ -67,23 +67,15 @@ struct place {
     double told;
 };
 
-static double now_seconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static bool is_late(const struct place *place)
 {
-    return place->deadline > 0 && now_seconds() >= place->deadline;
+    return clock_is_past(place->deadline);
 }
 
 static void tell(struct place *place, double share)
 {
     if (place->deadline > 0)
-        share = (now_seconds() - place->started) / (place->deadline - place->started);
+        share = (clock_now() - place->started) / (place->deadline - place->started);
     if (share > 1)
         share = 1;
     if (!place->config->progress || share <= place->told)
@@ -142,7 +134,9 @@ static void *work_skyline(void *arg)
     if (!worker->skyline)
         worker->status = skyline_create(place->sections, &worker->skyline);
     if (worker->status == ACRE_OK)
-        worker->height = skyline_place(worker->skyline, worker->order.order, worker->offsets);
+        worker->height = skyline_place(worker->skyline, worker->order.order,
+                                       place->best_height == INT64_MAX ? 0 : place->deadline,
+                                       worker->offsets);
     return NULL;
 }
 
@@ -195,6 +189,7 @@ static void *work_search(void *arg)
     struct place *place = worker->place;
     uint64_t limit = atomic_load(&place->node_limit);
 
+    search_set_deadline(worker->search, place->best_height == INT64_MAX ? 0 : place->deadline);
     worker->result = search_run(worker->search, (uint32_t)(worker - place->workers), place->goal,
                                 place->config->seed * PAIR + worker->turn, &place->node_limit,
                                 worker->offsets, &worker->nodes);
@@ -250,7 +245,7 @@ static uint64_t step_nodes(const struct place *place, uint64_t cost)
     double ns = place->config->capacity ? CAPACITY_NS : LOWEST_NS;
 
     if (place->deadline > 0) {
-        double left = (place->deadline - now_seconds()) * 1e9;
+        double left = (place->deadline - clock_now()) * 1e9;
         ns = left < ns ? left : ns;
     }
     return ns < 0 ? 1 : 1 + (uint64_t)(ns / (double)cost);
@@ -407,7 +402,7 @@ static void fill_result(const struct place *place, acre_plan_result *result)
         .lower_bound = (uint64_t)place->sections->lower_bound,
         .bound_time = place->sections->bound_time,
         .height = place->best_height == INT64_MAX ? 0 : (uint64_t)place->best_height,
-        .seconds = now_seconds() - place->started,
+        .seconds = clock_now() - place->started,
     };
 
     *result = filled;
@@ -418,7 +413,7 @@ acre_status acre_plan_place(const acre_plan_buffer *buffers, size_t count,
                             acre_plan_result *result)
 {
     acre_plan_config defaults = {.struct_size = sizeof defaults};
-    struct place place = {.config = config ? config : &defaults, .started = now_seconds()};
+    struct place place = {.config = config ? config : &defaults, .started = clock_now()};
 
     if (count && (!buffers || !offsets))
         return status_fail(ACRE_ERR_INVALID, "acre_plan_place: %s is NULL",

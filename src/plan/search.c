@@ -22,9 +22,12 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "plan/board.h"
+#include "plan/clock.h"
 
 #include <math.h>
 #include <string.h>
+
+#define CLOCK_STEPS 1024u     /* decisions between looks at the clock */
 
 /* Where the next buffer is taken from. */
 enum picking { PICK_CROWDED, PICK_ROOM, PICK_LOWEST, PICKINGS };
@@ -50,6 +53,7 @@ struct search {
     uint64_t nodes;           /* decisions made                                  */
     uint64_t node_limit;      /* of one descent                                  */
     uint64_t random;
+    double deadline;
 };
 
 static uint64_t next_random(struct search *search)
@@ -103,6 +107,11 @@ void search_destroy(struct search *search)
     heap_free(search->rank);
     heap_free(search->stack);
     heap_free(search);
+}
+
+void search_set_deadline(struct search *search, double deadline)
+{
+    search->deadline = deadline;
 }
 
 uint64_t search_node_cost(const struct search *search)
@@ -208,7 +217,8 @@ static enum search_result descend(struct search *search, const _Atomic uint64_t 
         uint32_t buffer = 0;
         search->nodes++;
         if (++nodes > search->node_limit || board->is_lost ||
-            search->nodes > atomic_load_explicit(limit, memory_order_relaxed))
+            search->nodes > atomic_load_explicit(limit, memory_order_relaxed) ||
+            (search->nodes % CLOCK_STEPS == 0 && clock_is_past(search->deadline)))
             return SEARCH_LIMIT;
         bool is_good = pick(search, &buffer);
         if (is_good) {
@@ -279,7 +289,8 @@ enum search_result search_run(struct search *search, uint32_t style, int64_t cap
         for (int k = 0; k < PICKINGS; k++)
             search->weights[k][s] = 1;
     for (unsigned turn = 0; result == SEARCH_LIMIT && !board->is_lost; turn++) {
-        if (search->nodes > atomic_load_explicit(limit, memory_order_relaxed))
+        if (search->nodes > atomic_load_explicit(limit, memory_order_relaxed) ||
+            (turn && clock_is_past(search->deadline)))
             break;
         search->way = &styles[style % SEARCH_STYLES][turn % 2];
         board->weight = search->weights[search->way->picking];

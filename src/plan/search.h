@@ -26,6 +26,9 @@ void search_destroy(struct search *search); /* NULL is fine */
 /* What a decision costs, roughly in nanoseconds. */
 uint64_t search_node_cost(const struct search *search);
 
+/* Ends runs at a moment (clock.h); 0: never. */
+void search_set_deadline(struct search *search, double deadline);
+
 /* Looks for offsets within capacity, restarting with other orders, until *limit
  * decisions were made. Another thread may lower the limit meanwhile. Gives the
  * number of decisions made. The same seed gives the same offsets after the same

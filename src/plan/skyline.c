@@ -18,10 +18,12 @@
 
 #include "base/check.h"
 #include "base/heap.h"
+#include "plan/clock.h"
 
 #include <string.h>
 
 #define LEAF 8              /* buffers of a leaf, at most                    */
+#define CLOCK_STEPS 4096u   /* placements between looks at the clock         */
 #define NO_RANK UINT32_MAX
 #define NO_RUN UINT32_MAX
 
@@ -315,7 +317,8 @@ static void reset(struct skyline *skyline, const uint32_t *order)
     heap_add(skyline, 0);
 }
 
-int64_t skyline_place(struct skyline *skyline, const uint32_t *order, int64_t *offsets)
+int64_t skyline_place(struct skyline *skyline, const uint32_t *order, double deadline,
+                      int64_t *offsets)
 {
     const struct sections *sections = skyline->sections;
     int64_t height = 0;
@@ -341,6 +344,8 @@ int64_t skyline_place(struct skyline *skyline, const uint32_t *order, int64_t *o
         height = top > height ? top : height;
         remove_buffer(skyline, buffer);
         left--;
+        if (left % CLOCK_STEPS == 0 && left > 0 && clock_is_past(deadline))
+            return INT64_MAX;
     }
     return height;
 }
