@@ -21,7 +21,8 @@ static bool reset(struct edges *edges, size_t count)
         edges->pages = grown;
         edges->capacity = 2 * count;
     }
-    memset(edges->pages, 0, count * sizeof *edges->pages);
+    if (count)
+        memset(edges->pages, 0, count * sizeof *edges->pages);
     edges->count = count;
     edges->full_count = 0;
     edges->free_bytes = 0;
