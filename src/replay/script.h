@@ -19,7 +19,8 @@
 
 struct script_item {
     uint64_t address, bytes;
-    uint64_t event; /* for messages */
+    uint64_t event;  /* for messages                                       */
+    bool is_range;   /* pages of an expandable segment, met one by one     */
 };
 
 /* A call while recording. */
@@ -52,6 +53,12 @@ acre_status script_expect_alloc(struct script *script, uint64_t address, uint64_
                                 uint64_t event);
 acre_status script_expect_free(struct script *script, uint64_t address, uint64_t bytes,
                                uint64_t event);
+/* The same for mapped ranges. A reservation begins where the next range that is
+ * expected begins. */
+acre_status script_expect_map(struct script *script, uint64_t address, uint64_t bytes,
+                              uint64_t event);
+acre_status script_expect_unmap(struct script *script, uint64_t address, uint64_t bytes,
+                                uint64_t event);
 /* Drops what is expected and not met, and surprises; true when there were none. */
 bool script_forget(struct script *script);
 

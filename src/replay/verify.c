@@ -146,13 +146,15 @@ static acre_status seed_segment(struct verify *verify, const struct past_segment
                                   : segment->bytes >= 10 * MIB && segment->bytes % (2 * MIB) == 0;
 
     if (segment->is_expandable)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "the history begins with expandable segments; "
-                           "their state then cannot be set up again");
+        fits = segment->bytes % (2 * MIB) == 0;
     if (!fits || segment->address >= ADDRESS_END)
         return status_fail(ACRE_ERR_UNSUPPORTED, "a segment of %llu bytes at 0x%llx is none that "
                            "the recorded settings make", (ull)segment->bytes,
                            (ull)segment->address);
-    acre_status status = script_expect_alloc(&verify->script, segment->address, segment->bytes, 0);
+    acre_status status =
+        segment->is_expandable
+            ? script_expect_map(&verify->script, segment->address, segment->bytes, 0)
+            : script_expect_alloc(&verify->script, segment->address, segment->bytes, 0);
     for (uint64_t done = 0; done < segment->bytes && status == ACRE_OK; done += piece) {
         status = ARRAY_ROOM(verify, seeds, seed, 1);
         if (status == ACRE_OK)
@@ -161,8 +163,9 @@ static acre_status seed_segment(struct verify *verify, const struct past_segment
         verify->seed_count += status == ACRE_OK;
     }
     if (status == ACRE_OK && !script_forget(&verify->script))
-        return status_fail(ACRE_ERR_INTERNAL, "a segment of %llu bytes was not made as expected",
-                           (ull)segment->bytes);
+        return status_fail(ACRE_ERR_UNSUPPORTED, "the segment of %llu bytes at 0x%llx, which was "
+                           "there when the history began, cannot be made again: pages before it "
+                           "may be missing", (ull)segment->bytes, (ull)segment->address);
     return status;
 }
 
@@ -186,8 +189,13 @@ static acre_status seed_all(struct verify *verify)
     const struct past *past = &verify->past;
     acre_status status = ACRE_OK;
 
-    for (size_t i = 0; i < past->segment_count && status == ACRE_OK; i++)
-        status = seed_segment(verify, &past->segments[i]);
+    for (int expandable = 0; expandable < 2 && status == ACRE_OK; expandable++) {
+        if (expandable)
+            status = acre_cache_conf_set(verify->cache, "expandable_segments:True");
+        for (size_t i = 0; i < past->segment_count && status == ACRE_OK; i++)
+            if (past->segments[i].is_expandable == (expandable != 0))
+                status = seed_segment(verify, &past->segments[i]);
+    }
     for (size_t i = 0; i < verify->seed_count && status == ACRE_OK; i++)
         status = acre_cache_free(verify->cache, verify->seeds[i]);
     for (size_t i = 0; i < past->block_count && status == ACRE_OK; i++) {
@@ -289,11 +297,14 @@ static acre_status run_segment_free(struct verify *verify, uint64_t event)
     const struct snap_entry *entry = &verify->entries[event];
     uint16_t next = event + 1 < verify->entry_count ? verify->entries[event + 1].action
                                                     : (uint16_t)SNAP_SNAPSHOT;
-    acre_status status = script_expect_free(&verify->script, entry->address, entry->bytes, event);
+    acre_status status =
+        entry->action == SNAP_SEGMENT_UNMAP
+            ? script_expect_unmap(&verify->script, entry->address, entry->bytes, event)
+            : script_expect_free(&verify->script, entry->address, entry->bytes, event);
 
     verify->result->compared++;
     verify->result->agreed++;
-    if (status != ACRE_OK || next == SNAP_SEGMENT_FREE || next == SNAP_SEGMENT_ALLOC ||
+    if (status != ACRE_OK || (next >= SNAP_SEGMENT_ALLOC && next <= SNAP_SEGMENT_UNMAP) ||
         next == SNAP_OOM)
         return status;
     status = acre_cache_empty(verify->cache);
@@ -316,12 +327,13 @@ static acre_status run_event(struct verify *verify, uint64_t event)
         verify->result->compared++;
         verify->result->agreed++;
         return script_expect_alloc(&verify->script, entry->address, entry->bytes, event);
-    case SNAP_SEGMENT_FREE:
-        return run_segment_free(verify, event);
     case SNAP_SEGMENT_MAP:
+        verify->result->compared++;
+        verify->result->agreed++;
+        return script_expect_map(&verify->script, entry->address, entry->bytes, event);
+    case SNAP_SEGMENT_FREE:
     case SNAP_SEGMENT_UNMAP:
-        return status_fail(ACRE_ERR_UNSUPPORTED, "the history has expandable segments; where their "
-                           "addresses were reserved is not recorded");
+        return run_segment_free(verify, event);
     case SNAP_OOM:
         return run_oom(verify, event);
     default:
@@ -344,6 +356,8 @@ static acre_status run_all(struct verify *verify)
     snprintf(verify->result->conf, sizeof verify->result->conf, "%.255s", conf);
     if (status == ACRE_OK)
         status = seed_all(verify);
+    if (status == ACRE_OK)
+        status = acre_cache_conf_set(verify->cache, "expandable_segments:False");
     if (status == ACRE_OK && *conf)
         status = acre_cache_conf_set(verify->cache, conf);
     for (uint64_t i = 0; i < verify->entry_count && status == ACRE_OK; i++)
@@ -370,7 +384,7 @@ static acre_status verify_once(const struct snapshot *snapshot, uint32_t device,
     result->start_open_bytes = verify.past.open_bytes_max;
     result->contradictions = verify.past.contradictions;
     ptrmap_init(&verify.live);
-    status = script_init(&verify.script, (uint64_t)1 << 44);
+    status = script_init(&verify.script, (uint64_t)1 << 40);
     if (status == ACRE_OK) {
         status = run_all(&verify);
         acre_cache_destroy(verify.cache);

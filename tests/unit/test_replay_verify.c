@@ -84,6 +84,51 @@ TEST(the_state_at_any_moment_is_recovered)
     EXPECT_GE(exact * 2, rounds);
 }
 
+/* A job with expandable segments, recorded by the cache itself. */
+static struct snapshot *record_expandable(uint64_t seed)
+{
+    recorder_begin(&recorder, "expandable_segments:True", seed);
+    acre_snapshot *snapshot = NULL;
+    acre_history_config config = {.struct_size = sizeof config,
+                                  .max_entries = ACRE_HISTORY_UNBOUNDED};
+    void *live[64] = {NULL};
+
+    REQUIRE_OK(acre_cache_history_start(recorder.cache, &config));
+    for (int i = 0; i < 1500; i++) {
+        uint64_t at = t_random(&recorder.state) % 64, bits = t_random(&recorder.state) % 27;
+        void *stream = recorder.streams[t_random(&recorder.state) % 8 == 0];
+        REQUIRE_OK(acre_cache_free(recorder.cache, live[at]));
+        live[at] = NULL;
+        if (t_random(&recorder.state) % 3)
+            REQUIRE_OK(acre_cache_alloc(recorder.cache,
+                                        1 + t_random(&recorder.state) % ((uint64_t)1 << bits),
+                                        stream, &live[at]));
+        if (t_random(&recorder.state) % 300 == 0)
+            REQUIRE_OK(acre_cache_empty(recorder.cache));
+    }
+    REQUIRE_OK(acre_cache_snapshot(&recorder.cache, 1, NULL, &snapshot));
+    snapshot_destroy(recorder_end(&recorder));
+    return (struct snapshot *)snapshot;
+}
+
+TEST(expandable_segments_are_reproduced)
+{
+    for (uint64_t round = 0; round < t_count(4, 100); round++) {
+        struct snapshot *snapshot = record_expandable(t_seed() + round);
+        acre_verify_result result;
+        uint64_t maps = 0;
+        for (size_t i = 0; i < snapshot->entry_count; i++)
+            maps += snapshot->entries[i].action == SNAP_SEGMENT_MAP;
+        EXPECT_GT(maps, 5);
+        REQUIRE_OK(verify_device(snapshot, 0, &result));
+        if (!result.is_exact)
+            t_fail(__FILE__, __LINE__, "event %lld: %s", (long long)result.first_difference,
+                   result.text);
+        EXPECT_STR_EQ(result.conf, "expandable_segments:True");
+        snapshot_destroy(snapshot);
+    }
+}
+
 TEST(a_wrong_address_is_found_where_it_stands)
 {
     struct snapshot *snapshot = record(300, (uint64_t)4 << 20, 7);
