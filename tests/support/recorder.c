@@ -140,9 +140,6 @@ void recorder_run(struct recorder *recorder, int steps, uint64_t largest)
         if (die < 2) {
             REQUIRE_OK(acre_cache_empty(recorder->cache));
             note_segments(recorder);
-            /* What follows an emptied cache tells it from making room. */
-            if (recorder->live_count)
-                step_free(recorder);
         } else if (recorder->live_count == 0 || (recorder->live_count < 200 && die < 530)) {
             step_alloc(recorder, largest);
         } else {
