@@ -52,6 +52,11 @@ typedef enum acre_pool_flag {
      *  free block here. Pools with an open scope, and pools whose addresses are
      *  in graphs, are passed over. */
     ACRE_POOL_USE_ON_OOM = 1u << 1,
+    /** Under policy acre: memory is pages, stitched, where the device has virtual
+     *  memory, so that the pool can sleep (acre/sleep.h). Nothing is captured into
+     *  such a pool, because its free addresses may change; graphs may use what is
+     *  live in it. Other policies take no notice. */
+    ACRE_POOL_STITCHED = 1u << 2,
 } acre_pool_flag;
 
 /** Obtains @p bytes for blocks of @p stream on a device; NULL: out of memory.

@@ -18,8 +18,9 @@
  * refuses to allocate from such a pool, to free into it and to export from it with
  * ACRE_ERR_STATE.
  *
- * Only mapped pages can go and come back at the same addresses: pools need virtual
- * memory (`expandable_segments:True` under policy torch).
+ * Only mapped pages can go and come back at the same addresses: under policy acre
+ * make the pool with ACRE_POOL_STITCHED, under policy torch set
+ * `expandable_segments:True`.
  *
  * Both calls hold the cache's lock and wait for all work of the device first.
  */

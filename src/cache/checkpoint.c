@@ -133,8 +133,8 @@ static acre_status save_locked(acre_cache *cache, acre_pool_state *state)
 
     if (!pool)
         return fail_id(state->id);
-    if (pool->large.stitch) /* private pools have plain or expandable segments */
-        return status_fail(ACRE_ERR_UNSUPPORTED, "acre_pool_save: the pool is stitched");
+    if (pool->sleep)
+        return sleep_refuse(pool, "acre_pool_save");
     acre_status status = settle_locked(cache, pool);
     if (status != ACRE_OK)
         return status;
@@ -370,6 +370,8 @@ static acre_status find_pool_locked(acre_cache *cache, acre_pool_id id,
 
     if (!pool)
         return fail_id(id);
+    if (pool->sleep)
+        return sleep_refuse(pool, "acre_pool_restore");
     if (!pool->use_count)
         return status_fail(ACRE_ERR_STATE, "acre_pool_restore: pool (%llu, %llu) is freeable; "
                            "restore while it is used", (unsigned long long)id.graph,

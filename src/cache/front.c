@@ -361,7 +361,9 @@ static __attribute__((noinline)) acre_status alloc_scoped(acre_cache *cache, siz
     acre_status status = pools_route_locked(cache, &request);
     if (status == ACRE_OK && !request.pool->owner)
         return alloc_further(cache, NULL, bytes, stream, out);
-    if (status == ACRE_OK)
+    if (status == ACRE_OK && request.pool->stitch)
+        status = acre_alloc_locked(cache, arena_get(request.pool, stream, NULL), &request);
+    else if (status == ACRE_OK)
         status = engine_alloc_in_locked(cache, &request);
     if (status == ACRE_OK) {
         cache->policy->admit(cache, request.block);

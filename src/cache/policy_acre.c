@@ -300,6 +300,9 @@ static void settle_split(acre_cache *cache)
         stats->reserved_bytes.small_pool.current - stats->active_bytes.small_pool.current,
         stats->reserved_bytes.large_pool.current - stats->active_bytes.large_pool.current};
 
+    for (struct pool *pool = NULL; (pool = pools_next_locked(cache, pool));)
+        bytes[pool->is_small ? CREDIT_SMALL : CREDIT_LARGE] +=
+            (int64_t)sleep_away_bytes(cache, pool); /* blocks without memory are blocks */
     LIST_FOR_EACH(link, &cache->front->lanes)
         lane_count(CONTAINER_OF(link, struct lane, cache_link), count);
     LIST_FOR_EACH(link, &cache->segments) {

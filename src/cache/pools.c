@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/stitch.h"
 #include "cache/front.h"
 #include "cache/size.h"
 
@@ -44,6 +45,7 @@ static acre_status refuse_id(acre_pool_id id)
 static void destroy_locked(acre_cache *cache, struct private_pool *pool)
 {
     sleep_drop(cache, pool);
+    stitch_destroy(pool->large.stitch);
     cache->policy->pool_fini(cache, &pool->small);
     cache->policy->pool_fini(cache, &pool->large);
     private_pool_destroy(pool);
@@ -86,6 +88,11 @@ static acre_status create_locked(acre_cache *cache, acre_pool_id id,
     status = cache->policy->pool_init(cache, &pool->large);
     if (status != ACRE_OK)
         goto fini_small;
+    if ((config->flags & ACRE_POOL_STITCHED) && cache->policy->id == ACRE_POLICY_ACRE &&
+        !config->allocator && !config->alloc)
+        status = stitch_create(cache, &pool->small, &pool->large);
+    if (status != ACRE_OK)
+        goto fini_large;
     pool->source = (struct pool_source){.allocator = config->allocator, .alloc = config->alloc,
                                         .free = config->free, .arg = config->arg};
     pool->helps_on_oom = config->flags & ACRE_POOL_USE_ON_OOM;
@@ -94,6 +101,8 @@ static acre_status create_locked(acre_cache *cache, acre_pool_id id,
     *out = pool;
     return ACRE_OK;
 
+fini_large:
+    cache->policy->pool_fini(cache, &pool->large);
 fini_small:
     cache->policy->pool_fini(cache, &pool->small);
 destroy:
@@ -142,7 +151,8 @@ static acre_status copy_config(acre_pool_config *out, const acre_pool_config *co
         return status_fail(ACRE_ERR_INVALID, "acre_pool_create: allocator %s has no raw "
                            "deleter, so bare pointers cannot be had from it",
                            acre_allocator_name(out->allocator));
-    if (out->flags & ~(uint32_t)(ACRE_POOL_NO_SPLIT | ACRE_POOL_USE_ON_OOM))
+    if (out->flags &
+        ~(uint32_t)(ACRE_POOL_NO_SPLIT | ACRE_POOL_USE_ON_OOM | ACRE_POOL_STITCHED))
         return status_fail(ACRE_ERR_INVALID, "acre_pool_create: flags 0x%x are not known",
                            out->flags);
     return ACRE_OK;
@@ -322,8 +332,14 @@ acre_status pools_route_locked(acre_cache *cache, struct request *request)
     request->pool = is_small ? &scope->pool->small : &scope->pool->large;
     if (UNLIKELY(scope->pool->sleep))
         return sleep_refuse(scope->pool, "acre_cache_alloc");
-    if (UNLIKELY(cache->capture_count) && capture_runs_on_locked(cache, request->stream))
+    if (UNLIKELY(cache->capture_count) && capture_runs_on_locked(cache, request->stream)) {
+        if (request->pool->stitch)
+            return status_fail(ACRE_ERR_STATE, "nothing can be captured into pool (%llu, %llu): it "
+                               "was made with ACRE_POOL_STITCHED",
+                               (unsigned long long)scope->pool->id.graph,
+                               (unsigned long long)scope->pool->id.user);
         scope->pool->is_baked = true; /* the address will be part of a graph */
+    }
     return ACRE_OK;
 }
 

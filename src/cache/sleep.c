@@ -123,8 +123,9 @@ static acre_status check_segment(const struct segment *segment)
 
     if (segment_is_plain(segment))
         return status_fail(ACRE_ERR_UNSUPPORTED, "the pool has a plain segment of %zu bytes, whose "
-                           "memory cannot leave its addresses; use policy acre with stitching, or "
-                           "set expandable_segments:True, before allocating", segment->bytes);
+                           "memory cannot leave its addresses; make the pool with "
+                           "ACRE_POOL_STITCHED (policy acre), or set expandable_segments:True "
+                           "(policy torch)", segment->bytes);
     for (const struct block *block = segment->first; block && status == ACRE_OK;
          block = block->next) {
         if (block->state == BLOCK_WAITING)
