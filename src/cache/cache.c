@@ -340,6 +340,7 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
                              ? engine_alloc_at_locked(cache, &request, address, &prefix)
                              : status_fail(ACRE_ERR_NOT_FOUND, "%zu bytes are too many", bytes);
     if (status == ACRE_OK) {
+        struct label label = record_label_locked(cache, "mallocWithAddress");
         if (prefix) {
             record_alloc_locked(cache, prefix);
             cache->policy->admit(cache, prefix);
@@ -348,6 +349,7 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
         cache->policy->admit(cache, request.block);
         if (prefix)
             free_locked(cache, prefix);
+        label_restore(label);
     }
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);

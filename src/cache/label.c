@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/status.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { LABEL_SLOTS = 1 << 12 };
@@ -111,6 +112,25 @@ acre_status label_metadata_set(const char *text)
     if (status == ACRE_OK)
         current.metadata = number;
     return status;
+}
+
+struct label label_extend(const char *line)
+{
+    struct label before = current;
+    struct status_saved saved;
+    char text[512];
+
+    status_save(&saved);
+    snprintf(text, sizeof text, "%s%s%s", label_metadata(before.metadata),
+             before.metadata ? "\n" : "", line);
+    label_metadata_set(text);
+    status_restore(&saved);
+    return before;
+}
+
+void label_restore(struct label label)
+{
+    current = label;
 }
 
 acre_status label_compile_push(const char *text)

@@ -35,6 +35,11 @@ acre_status label_metadata_set(const char *text);
 acre_status label_compile_push(const char *text);
 void label_compile_pop(void);
 
+/* Adds a line to the metadata for a while; without memory it stays as it is. Give
+ * what it returns to label_restore. */
+struct label label_extend(const char *line);
+void label_restore(struct label label);
+
 /* The texts of numbers; they stay. */
 const char *label_metadata(uint32_t number);
 const char *label_compile(uint32_t number);

@@ -60,6 +60,12 @@ static inline void record_segment_locked(acre_cache *cache, acre_action action,
 /* The number of the stack that the calling thread gathered last, for a segment. */
 uint32_t record_stack_locked(acre_cache *cache);
 
+/* Lets what is recorded until label_restore carry a line more. */
+static inline struct label record_label_locked(const acre_cache *cache, const char *line)
+{
+    return UNLIKELY(cache->history.is_armed) ? label_extend(line) : label_current();
+}
+
 /* A request failed. */
 static inline void record_oom_locked(acre_cache *cache, const struct request *request)
 {

@@ -291,6 +291,31 @@ TEST(B70_growth_of_an_expandable_segment)
     lab_close(&lab);
 }
 
+TEST(B129_an_exact_address_is_told_in_the_metadata)
+{
+    struct lab lab;
+    acre_history *history;
+
+    /* Texts are kept for good: known before the heap is compared. */
+    REQUIRE_OK(acre_history_metadata_set("mallocWithAddress"));
+    REQUIRE_OK(acre_history_metadata_set(NULL));
+    lab_open(&lab, NULL);
+    start(&lab, 100, ACRE_CONTEXT_NEVER, NULL);
+    char *a = lab_alloc(&lab, 512);
+    lab_free(&lab, a);
+    REQUIRE_OK(acre_cache_alloc_at(lab.cache, 512, NULL, a + 4096));
+    EXPECT_STR_EQ(said(&lab), "segment_alloc 2097152,alloc 512,free_requested 512,"
+                              "free_completed 512,alloc 4096,alloc 512,free_requested 4096,"
+                              "free_completed 4096");
+    REQUIRE_OK(acre_cache_history_create(lab.cache, &history));
+    EXPECT_STR_EQ(history->entries[1].user_metadata, "");
+    EXPECT_STR_EQ(history->entries[4].user_metadata, "mallocWithAddress");
+    acre_history_destroy(history);
+    EXPECT_STR_EQ(acre_history_metadata_get(), "");
+    lab_free(&lab, a + 4096);
+    lab_close(&lab);
+}
+
 TEST(stacks_are_forgotten_with_the_history)
 {
     struct lab lab;
