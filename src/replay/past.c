@@ -188,6 +188,7 @@ static acre_status undo_unmap(struct undo *undo, uint64_t event)
     struct past *past = undo->past;
     struct past_segment whole = {.address = entry->address, .bytes = entry->bytes,
                                  .stream = entry->stream, .pool = entry->pool,
+                                 .is_small = entry->bytes % ((uint64_t)20 << 20) != 0,
                                  .is_expandable = true};
 
     for (size_t i = 0; i < past->segment_count; i++) {
@@ -200,7 +201,6 @@ static acre_status undo_unmap(struct undo *undo, uint64_t event)
             continue;
         }
         whole.bytes += range->bytes;
-        whole.is_small = range->is_small;
         range->bytes = 0;
     }
     return add_segment(undo, &whole);
@@ -300,7 +300,7 @@ static void compact(struct past *past)
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
 /* The segment of the start that holds an address, or NULL. */
-static const struct past_segment *segment_at(const struct past *past, uint64_t address)
+static struct past_segment *segment_at(const struct past *past, uint64_t address)
 {
     size_t low = 0, high = past->segment_count;
 
@@ -329,6 +329,34 @@ static struct past_block *block_before(struct past *past, uint64_t address)
             high = middle;
     }
     return low ? &past->blocks[low - 1] : NULL;
+}
+
+static bool has_block(struct past *past, const struct past_segment *range)
+{
+    const struct past_block *block = block_before(past, range->address + range->bytes - 1);
+
+    return block && block->address >= range->address;
+}
+
+/* Which pool a mapped range belongs to: what is allocated there tells, live at the start
+ * or first thereafter. */
+static void sort_ranges(struct undo *undo)
+{
+    struct past *past = undo->past;
+
+    for (size_t i = past->block_count; i-- > 0;) {
+        struct past_segment *range = segment_at(past, past->blocks[i].address);
+        if (range && range->is_expandable)
+            range->is_small = past_round(past, past->blocks[i].requested_bytes) <= REMAINDER_MAX;
+    }
+    for (uint64_t i = undo->entry_count; i-- > 0;) {
+        const struct snap_entry *entry = &undo->entries[i];
+        if (entry->action != SNAP_ALLOC)
+            continue;
+        struct past_segment *range = segment_at(past, entry->address);
+        if (range && range->is_expandable && !has_block(past, range))
+            range->is_small = past_round(past, entry->bytes) <= REMAINDER_MAX;
+    }
 }
 
 /* Decides what the gap behind each block says alone. */
@@ -426,6 +454,7 @@ acre_status past_recover_at(const struct snapshot *snapshot, uint32_t device, ui
         return status;
     }
     compact(past);
+    sort_ranges(&undo);
     size_by_gap(past);
     size_by_events(&undo);
     for (size_t i = 0; i < past->block_count; i++)

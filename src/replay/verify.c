@@ -29,6 +29,12 @@
 #define MIB ((uint64_t)1 << 20)
 #define ADDRESS_END ((uint64_t)1 << 48)
 
+/* Size of the device, unless recorded reservations lie closer together. */
+#define DEVICE_BYTES_MAX ((uint64_t)1 << 40)
+
+/* Furthest apart that ranges of one expandable segment lie. */
+#define SPAN_MAX ((uint64_t)1 << 40)
+
 typedef unsigned long long ull;
 
 struct verify {
@@ -41,6 +47,7 @@ struct verify {
     acre_cache *cache;
     struct ptrmap live;          /* recorded address + 1 to pointer in the cache */
     acre_verify_result *result;
+    bool frees_partly;           /* max_split_size is set                        */
     bool ties_by_address;        /* as older versions decided                    */
     void **seeds;                /* what fills the segments of the start         */
     size_t seed_count, seed_capacity;
@@ -138,35 +145,104 @@ static acre_status alloc_at(struct verify *verify, uint32_t pool, uint64_t bytes
 
 /* ---- The start ------------------------------------------------------------------------------- */
 
-/* Makes one segment by requests that fill it, which stay for now. */
-static acre_status seed_segment(struct verify *verify, const struct past_segment *segment)
+/* Fills a range of addresses that is free by requests that stay for now: anywhere the
+ * cache chooses, or exactly there. Small pools serve at most 1 MiB at once. */
+static acre_status fill(struct verify *verify, const struct past_segment *segment, bool exactly)
 {
     uint64_t piece = segment->is_small ? MIB : segment->bytes;
+    acre_status status = ACRE_OK;
+
+    for (uint64_t done = 0; done < segment->bytes && status == ACRE_OK; done += piece) {
+        status = ARRAY_ROOM(verify, seeds, seed, 1);
+        if (status != ACRE_OK)
+            return status;
+        void **seed = &verify->seeds[verify->seed_count];
+        *seed = native(segment->address + done);
+        status = exactly ? alloc_at(verify, segment->pool, piece, segment->stream,
+                                    segment->address + done)
+                         : alloc_in(verify, segment->pool, piece, segment->stream, seed);
+        verify->seed_count += status == ACRE_OK;
+    }
+    return status;
+}
+
+/* Whether the device was asked for what a segment needs and nothing else. */
+static acre_status check_seeded(struct verify *verify, const struct past_segment *segment,
+                                acre_status status)
+{
+    if (status == ACRE_OK && script_forget(&verify->script))
+        return ACRE_OK;
+    if (status != ACRE_OK && status != ACRE_ERR_NOT_FOUND && status != ACRE_ERR_DEVICE_MEMORY)
+        return status;
+    return status_fail(ACRE_ERR_UNSUPPORTED, "the segment of %llu bytes at 0x%llx, which was there "
+                       "when the history began, is none that the recorded settings make again",
+                       (ull)segment->bytes, (ull)segment->address);
+}
+
+static acre_status seed_segment(struct verify *verify, const struct past_segment *segment)
+{
     bool fits = segment->is_small ? segment->bytes == 2 * MIB
                                   : segment->bytes >= 10 * MIB && segment->bytes % (2 * MIB) == 0;
 
-    if (segment->is_expandable)
-        fits = segment->bytes % (2 * MIB) == 0;
     if (!fits || segment->address >= ADDRESS_END)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "a segment of %llu bytes at 0x%llx is none that "
-                           "the recorded settings make", (ull)segment->bytes,
-                           (ull)segment->address);
-    acre_status status =
-        segment->is_expandable
-            ? script_expect_map(&verify->script, segment->address, segment->bytes, 0)
-            : script_expect_alloc(&verify->script, segment->address, segment->bytes, 0);
-    for (uint64_t done = 0; done < segment->bytes && status == ACRE_OK; done += piece) {
-        status = ARRAY_ROOM(verify, seeds, seed, 1);
+        return check_seeded(verify, segment, ACRE_ERR_NOT_FOUND);
+    acre_status status = script_expect_alloc(&verify->script, segment->address, segment->bytes, 0);
+    if (status == ACRE_OK)
+        status = fill(verify, segment, false);
+    return check_seeded(verify, segment, status);
+}
+
+static bool is_same_home(const struct past_segment *a, const struct past_segment *b)
+{
+    return a->is_expandable && b->is_expandable && a->stream == b->stream && a->pool == b->pool &&
+           a->is_small == b->is_small;
+}
+
+/* The mapped ranges of one expandable segment, of which the first is given: everything
+ * is mapped from its begin to the end of the last, then the holes are given back. */
+static acre_status seed_ranges(struct verify *verify, size_t first)
+{
+    const struct past *past = &verify->past;
+    struct past_segment whole = past->segments[first];
+    size_t mark = verify->seed_count;
+    acre_status status;
+
+    for (size_t i = first + 1; i < past->segment_count; i++)
+        if (is_same_home(&past->segments[i], &whole))
+            whole.bytes = past->segments[i].address + past->segments[i].bytes - whole.address;
+    if (whole.bytes % (2 * MIB) || whole.bytes > SPAN_MAX || whole.address >= ADDRESS_END)
+        return check_seeded(verify, &whole, ACRE_ERR_NOT_FOUND);
+    status = script_expect_map(&verify->script, whole.address, whole.bytes, 0);
+    if (status == ACRE_OK)
+        status = fill(verify, &whole, false);
+    status = check_seeded(verify, &whole, status);
+    if (status != ACRE_OK || whole.bytes == past->segments[first].bytes)
+        return status;
+    while (verify->seed_count > mark && status == ACRE_OK)
+        status = acre_cache_free(verify->cache, verify->seeds[--verify->seed_count]);
+    uint64_t at = whole.address;
+    for (size_t i = first; i < past->segment_count && status == ACRE_OK; i++) {
+        const struct past_segment *range = &past->segments[i];
+        if (!is_same_home(range, &whole))
+            continue;
+        if (range->address > at)
+            status = script_expect_unmap(&verify->script, at, range->address - at, 0);
         if (status == ACRE_OK)
-            status = alloc_in(verify, segment->pool, piece, segment->stream,
-                              &verify->seeds[verify->seed_count]);
-        verify->seed_count += status == ACRE_OK;
+            status = fill(verify, range, true);
+        at = range->address + range->bytes;
     }
-    if (status == ACRE_OK && !script_forget(&verify->script))
-        return status_fail(ACRE_ERR_UNSUPPORTED, "the segment of %llu bytes at 0x%llx, which was "
-                           "there when the history began, cannot be made again: pages before it "
-                           "may be missing", (ull)segment->bytes, (ull)segment->address);
-    return status;
+    if (status == ACRE_OK)
+        status = acre_cache_empty(verify->cache);
+    return check_seeded(verify, &whole, status);
+}
+
+/* Whether ranges of the same segment came before. */
+static bool is_first_range(const struct past *past, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (is_same_home(&past->segments[i], &past->segments[at]))
+            return false;
+    return true;
 }
 
 /* The pool of the segment that holds an address at the start. */
@@ -193,8 +269,10 @@ static acre_status seed_all(struct verify *verify)
         if (expandable)
             status = acre_cache_conf_set(verify->cache, "expandable_segments:True");
         for (size_t i = 0; i < past->segment_count && status == ACRE_OK; i++)
-            if (past->segments[i].is_expandable == (expandable != 0))
+            if (!expandable && !past->segments[i].is_expandable)
                 status = seed_segment(verify, &past->segments[i]);
+            else if (expandable && past->segments[i].is_expandable && is_first_range(past, i))
+                status = seed_ranges(verify, i);
     }
     for (size_t i = 0; i < verify->seed_count && status == ACRE_OK; i++)
         status = acre_cache_free(verify->cache, verify->seeds[i]);
@@ -307,7 +385,9 @@ static acre_status run_oom(struct verify *verify, uint64_t event)
     return status == ACRE_ERR_DEVICE_MEMORY ? ACRE_OK : status;
 }
 
-/* A segment that was given back: alone, or to make room for what follows. */
+/* A segment that was given back: by emptying the cache, or to make room for what follows.
+ * To make room everything idle goes, as when the cache is emptied; only where a largest
+ * size to split is set, some of it may be enough. */
 static acre_status run_segment_free(struct verify *verify, uint64_t event)
 {
     const struct snap_entry *entry = &verify->entries[event];
@@ -320,8 +400,9 @@ static acre_status run_segment_free(struct verify *verify, uint64_t event)
 
     verify->result->compared++;
     verify->result->agreed++;
-    if (status != ACRE_OK || (next >= SNAP_SEGMENT_ALLOC && next <= SNAP_SEGMENT_UNMAP) ||
-        next == SNAP_OOM)
+    bool makes_room = next == SNAP_SEGMENT_ALLOC || next == SNAP_SEGMENT_MAP || next == SNAP_OOM;
+    if (status != ACRE_OK || next == SNAP_SEGMENT_FREE || next == SNAP_SEGMENT_UNMAP ||
+        (makes_room && verify->frees_partly))
         return status;
     status = acre_cache_empty(verify->cache);
     compare_segments(verify, event);
@@ -357,6 +438,65 @@ static acre_status run_event(struct verify *verify, uint64_t event)
     }
 }
 
+/* ---- Reservations --------------------------------------------------------------------------- */
+
+#define HOMES_MAX 64
+
+/* Where an expandable segment begins, as far as is seen. */
+struct homes {
+    struct past_segment homes[HOMES_MAX]; /* address: the lowest */
+    size_t count;
+};
+
+static void add_home(struct homes *homes, const struct past_segment *range)
+{
+    size_t i = 0;
+
+    while (i < homes->count && !is_same_home(&homes->homes[i], range))
+        i++;
+    if (i == HOMES_MAX)
+        return;
+    if (i == homes->count)
+        homes->homes[homes->count++] = *range;
+    else if (range->address < homes->homes[i].address)
+        homes->homes[i].address = range->address;
+}
+
+/* How large the device is said to be: addresses are reserved for an eighth more, and
+ * what is reserved must not reach into what was reserved next to it. */
+static uint64_t device_size(const struct verify *verify)
+{
+    struct homes homes = {.count = 0};
+    struct past_segment range = {.is_expandable = true, .pool = SNAP_NONE};
+    uint64_t closest = DEVICE_BYTES_MAX;
+    bool is_open = false;
+
+    for (size_t i = 0; i < verify->past.segment_count; i++)
+        if (verify->past.segments[i].is_expandable)
+            add_home(&homes, &verify->past.segments[i]);
+    for (uint64_t i = 0; i < verify->entry_count; i++) {
+        const struct snap_entry *entry = &verify->entries[i];
+        if (entry->action == SNAP_SEGMENT_MAP && !is_open) {
+            range.address = entry->address;
+            is_open = true;
+        } else if (entry->action == SNAP_ALLOC && is_open) {
+            /* What a page is mapped for tells the pool. */
+            range.stream = entry->stream;
+            range.pool = pool_of(verify, entry);
+            range.is_small = past_round(&verify->past, entry->bytes) <= MIB;
+            add_home(&homes, &range);
+            is_open = false;
+        }
+    }
+    for (size_t i = 0; i < homes.count; i++)
+        for (size_t k = 0; k < homes.count; k++) {
+            uint64_t apart = homes.homes[k].address - homes.homes[i].address;
+            if (homes.homes[k].address > homes.homes[i].address && apart < closest)
+                closest = apart;
+        }
+    return closest == DEVICE_BYTES_MAX ? closest : closest / 9 * 8 - closest / 64;
+}
+
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 static acre_status run_all(struct verify *verify)
@@ -369,6 +509,7 @@ static acre_status run_all(struct verify *verify)
         config.flags |= ACRE_CACHE_TIES_BY_ADDRESS;
     acre_status status = acre_cache_create(verify->script.device, &config, &verify->cache);
     recorded_conf(verify->snapshot, conf);
+    verify->frees_partly = strstr(conf, "max_split_size_mb") != NULL;
     snprintf(verify->result->conf, sizeof verify->result->conf, "%.255s", conf);
     if (status == ACRE_OK)
         status = seed_all(verify);
@@ -400,7 +541,7 @@ static acre_status verify_once(const struct snapshot *snapshot, uint32_t device,
     result->start_open_bytes = verify.past.open_bytes_max;
     result->contradictions = verify.past.contradictions;
     ptrmap_init(&verify.live);
-    status = script_init(&verify.script, (uint64_t)1 << 40);
+    status = script_init(&verify.script, device_size(&verify));
     if (status == ACRE_OK) {
         status = run_all(&verify);
         acre_cache_destroy(verify.cache);
