@@ -366,6 +366,7 @@ static __attribute__((noinline)) acre_status alloc_scoped(acre_cache *cache, siz
     else if (status == ACRE_OK)
         status = engine_alloc_in_locked(cache, &request);
     if (status == ACRE_OK) {
+        request.block->requested = bytes;
         cache->policy->admit(cache, request.block);
         *out = request.block->base;
     }
