@@ -511,6 +511,10 @@ static acre_status run_all(struct verify *verify)
     recorded_conf(verify->snapshot, conf);
     verify->frees_partly = strstr(conf, "max_split_size_mb") != NULL;
     snprintf(verify->result->conf, sizeof verify->result->conf, "%.255s", conf);
+    /* Recorded pools are in use all the time: when they ended is not recorded. */
+    for (size_t i = 0; i < verify->snapshot->pool_count && status == ACRE_OK; i++)
+        if (!is_shared(pool_id(verify, (uint32_t)i)))
+            status = acre_pool_create(verify->cache, pool_id(verify, (uint32_t)i), NULL);
     if (status == ACRE_OK)
         status = seed_all(verify);
     if (status == ACRE_OK)

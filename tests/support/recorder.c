@@ -82,13 +82,15 @@ static void note_segments(struct recorder *recorder)
 
 void recorder_begin(struct recorder *recorder, const char *conf, uint64_t seed)
 {
-    acre_sim_config sim = {.struct_size = sizeof sim, .memory_bytes = (uint64_t)64 << 30,
-                           .dry = 1, .name = "recorder"};
+    acre_sim_config sim = {.struct_size = sizeof sim, .dry = 1, .name = "recorder",
+                           .memory_bytes = recorder->device_bytes ? recorder->device_bytes
+                                                                  : (uint64_t)64 << 30};
     acre_cache_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_TORCH,
                                 .conf = conf, .flags = ACRE_CACHE_NO_ENVIRONMENT};
     struct snap_device *device;
 
     memset(recorder, 0, sizeof *recorder);
+    recorder->device_bytes = 0; /* holds for one recording */
     recorder->state = seed;
     recorder->time_us = 1700000000000000;
     REQUIRE_OK(snapshot_create(&recorder->snapshot));

@@ -13,6 +13,7 @@ struct recorder {
     acre_device *device;
     acre_cache *cache;
     struct snapshot *snapshot;
+    uint64_t device_bytes;   /* set before it begins; 0: 64 GiB   */
     uint64_t state;          /* of the random numbers            */
     struct {
         void *pointer;

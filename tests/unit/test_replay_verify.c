@@ -141,6 +141,60 @@ TEST(expandable_segments_are_reproduced)
     EXPECT_GE(cut_exact, 1);
 }
 
+/* A job on a device that is too small, with a private pool: some requests fail, others
+ * are served after idle segments were given back. */
+static struct snapshot *record_short_of_memory(const char *conf, uint64_t seed)
+{
+    recorder.device_bytes = (uint64_t)130 << 20;
+    recorder_begin(&recorder, conf, seed);
+    acre_snapshot *snapshot = NULL;
+    acre_pool_id pool = acre_pool_id_next();
+    void *live[48] = {NULL};
+
+    REQUIRE_OK(acre_pool_create(recorder.cache, pool, NULL));
+    REQUIRE_OK(acre_cache_history_start(recorder.cache, NULL));
+    for (int i = 0; i < 1200; i++) {
+        uint64_t at = t_random(&recorder.state) % 48, bits = 10 + t_random(&recorder.state) % 16;
+        bool is_private = t_random(&recorder.state) % 6 == 0;
+        REQUIRE_OK(acre_cache_free(recorder.cache, live[at]));
+        live[at] = NULL;
+        if (is_private)
+            REQUIRE_OK(acre_pool_begin(recorder.cache, pool, NULL));
+        acre_status status = acre_cache_alloc(recorder.cache,
+                                              1 + t_random(&recorder.state) % ((uint64_t)1 << bits),
+                                              NULL, &live[at]);
+        EXPECT(status == ACRE_OK || status == ACRE_ERR_DEVICE_MEMORY);
+        if (is_private)
+            REQUIRE_OK(acre_pool_end(recorder.cache, pool));
+    }
+    REQUIRE_OK(acre_cache_snapshot(&recorder.cache, 1, NULL, &snapshot));
+    snapshot_destroy(recorder_end(&recorder));
+    return (struct snapshot *)snapshot;
+}
+
+TEST(failures_and_private_pools_are_reproduced)
+{
+    static const char *const confs[] = {"", "expandable_segments:True", "max_split_size_mb:24"};
+    uint64_t ooms = 0, frees = 0;
+
+    for (uint64_t round = 0; round < 3 * t_count(2, 40); round++) {
+        struct snapshot *snapshot = record_short_of_memory(confs[round % 3], t_seed() + round);
+        acre_verify_result result;
+        for (size_t i = 0; i < snapshot->entry_count; i++) {
+            ooms += snapshot->entries[i].action == SNAP_OOM;
+            frees += snapshot->entries[i].action == SNAP_SEGMENT_FREE;
+        }
+        REQUIRE_OK(verify_device(snapshot, 0, &result));
+        if (!result.is_exact)
+            t_fail(__FILE__, __LINE__, "\"%s\": event %lld of %llu: %s", confs[round % 3],
+                   (long long)result.first_difference, (unsigned long long)result.events,
+                   result.text);
+        snapshot_destroy(snapshot);
+    }
+    EXPECT_GT(ooms, 0);
+    EXPECT_GT(frees, 0);
+}
+
 TEST(a_wrong_address_is_found_where_it_stands)
 {
     struct snapshot *snapshot = record(300, (uint64_t)4 << 20, 7);
