@@ -96,7 +96,8 @@ int main(int argc, char **argv)
         sleep_ms = middle - begin < sleep_ms ? middle - begin : sleep_ms;
         wake_ms = end - middle < wake_ms ? end - middle : wake_ms;
     }
-    printf(as_json ? "{\"sleep_ms\": %.1f, \"wake_ms\": %.1f, \"copies_ms\": %.1f, \"ratio\": %.3f}\n"
+    printf(as_json ? "{\"sleep_ms\": %.1f, \"wake_ms\": %.1f, \"copies_ms\": %.1f, "
+                     "\"ratio\": %.3f}\n"
                    : "sleep %.0f ms, wake %.0f ms; the two copies alone %.0f ms: %.2f times\n",
            sleep_ms, wake_ms, copy_ms, (sleep_ms + wake_ms) / copy_ms);
     acre_cache_free(cache, block);
