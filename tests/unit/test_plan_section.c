@@ -8,6 +8,8 @@
 #include "plan/skyline.h"
 #include "tests/support/t.h"
 
+#include <math.h>
+
 /* The example of MiniMalloc; its lowest height is 12. */
 static const acre_plan_buffer example[5] = {{.start = 0, .end = 3, .size = 4},
                                             {.start = 3, .end = 9, .size = 4},
@@ -80,14 +82,14 @@ TEST(skyline_and_greedy_place_in_any_order)
 
     REQUIRE_OK(skyline_create(sections, &skyline));
     for (int n = 0; n < 3; n++) {
-        height = skyline_place(skyline, orders[n], offsets);
+        height = skyline_place(skyline, orders[n], INFINITY, offsets);
         EXPECT_GE(height, 12);
         expect_valid(offsets, (uint64_t)height);
         REQUIRE_OK(greedy_place(sections, orders[n], offsets, &height));
         EXPECT_GE(height, 12);
         expect_valid(offsets, (uint64_t)height);
     }
-    EXPECT_EQ(skyline_place(skyline, orders[1], offsets), 12);
+    EXPECT_EQ(skyline_place(skyline, orders[1], INFINITY, offsets), 12);
     skyline_destroy(skyline);
     sections_destroy(sections);
     EXPECT_EQ(heap_live_count(), 0);
