@@ -268,6 +268,23 @@ TEST(many_buffers_come_close_to_the_bound)
     free(offsets);
 }
 
+/* The aim: half a percent above the bound within a second. */
+TEST(a_hundred_thousand_buffers_reach_half_a_percent)
+{
+    if (!getenv("ACRE_TEST_OPEN"))
+        T_SKIP("the heuristic stands at about four percent; ACRE_TEST_OPEN=1 tries");
+    uint64_t random = t_seed();
+    acre_plan_buffer *buffers = draw_many(&random, 100000);
+    uint64_t *offsets = calloc(100000, sizeof *offsets);
+    acre_plan_result result = {.struct_size = sizeof result};
+
+    REQUIRE_OK(acre_plan_place(buffers, 100000, NULL, offsets, &result));
+    EXPECT_LE(result.height, result.lower_bound + result.lower_bound / 200);
+    EXPECT_LE(result.seconds * 1000, 1000);
+    free(buffers);
+    free(offsets);
+}
+
 /* ---- Edges ---------------------------------------------------------------------------- */
 
 TEST(nothing_and_nothing_that_lives)
@@ -463,6 +480,14 @@ TEST(other_instances_reach_the_bound)
 
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         solve_shared(names[n], 0, 0);
+}
+
+/* The best known is 5,120 bytes above the bound. */
+TEST(the_largest_instance_is_as_low_as_known)
+{
+    if (!getenv("ACRE_TEST_OPEN"))
+        T_SKIP("0.1 percent above the bound is what is reached; ACRE_TEST_OPEN=1 tries");
+    solve_shared("plan/idealloc/pangu_2.6B.csv", UINT64_C(5530099775) + 5120, 0);
 }
 
 T_MAIN()
