@@ -5,6 +5,7 @@
  * Every pattern is timed several times in turn with the others, so that a busy
  * moment of the machine hurts all alike; medians are shown.
  */
+#include "cli/bench_symm.h"
 #include "cli/commands.h"
 #include "cli/measure.h"
 #include "cli/options.h"
@@ -194,6 +195,7 @@ static void help(void)
           "  --rounds N   measurements of which the median is shown (5)\n"
           "  --json       {\"results\": [{\"pattern\", \"bytes\", \"live\", \"acre_ns\", ...}]}\n"
           "  --svg FILE   also draws the figures\n\n"
+          "\"acre bench symm\" does so for symmetric memory; it has a --help of its own.\n\n"
           "Example: a quick look\n"
           "  acre bench --count 100000 --rounds 3\n", stdout);
 }
@@ -206,6 +208,8 @@ int cmd_bench(int argc, char **argv)
     const char *svg = NULL;
     bool as_json = false, as_peer = false;
 
+    if (argc > 1 && strcmp(argv[1], "symm") == 0)
+        return bench_symm(argc - 1, argv + 1);
     while (options_next(&options)) {
         if (options_is(&options, "--help") || options_is(&options, "-h")) {
             help();

@@ -161,6 +161,8 @@ static bool start(struct job *job, int rank)
                 close(job->processes[i].outputs[k].fd);
         become(job, rank, parent, writers);
     }
+    if (process->pid > 0)
+        setpgid(process->pid, process->pid); /* whoever of the two comes first */
     close(out[1]);
     close(err[1]);
     process->outputs[0] = (struct output){out[0], stdout, malloc(LINE_MAX_BYTES), 0};

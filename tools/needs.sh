@@ -80,6 +80,8 @@ bench)
     has_python || need python3
     has_header mimalloc.h || want libmimalloc-dev
     has_header jemalloc/jemalloc.h || want libjemalloc-dev
+    has mpicc.openmpi || want "libopenmpi-dev openmpi-bin"
+    has mpicc.mpich || want "libmpich-dev mpich"
     ;;
 *)
     echo "tools/needs.sh: \"$1\" is not a target it knows" >&2

@@ -46,7 +46,8 @@ typedef enum acre_algorithm {
     ACRE_ALGORITHM_TWO_SHOT = 2,  /**< Every rank reduces a part; with out 2, 4, 8 ranks,
                                        and the own part of the input is overwritten.       */
     ACRE_ALGORITHM_MULTICAST = 3, /**< As the hardware would; needs multicast.             */
-    ACRE_ALGORITHM_STAGED = 4,    /**< Through small buffers, one meeting; up to 8 KiB.    */
+    ACRE_ALGORITHM_STAGED = 4,    /**< Through small buffers, no meeting; up to 7680
+                                       bytes of 8 ranks.                                   */
 } acre_algorithm;
 
 /** How a call is to run. NULL and zero mean default. */

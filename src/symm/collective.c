@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Reductions over all ranks.
  *
- *   staged    copy into the own stage, one meeting, everybody sums all stages. Stages
- *             alternate, so the next operation needs no meeting before it writes
+ *   staged    copy into the own stage, everybody sums all stages as their lines come
+ *             (stage.h); no meeting at all
  *   one shot  meeting, everybody sums all buffers into out, meeting
  *   two shot  meeting, rank r sums part r and stores it everywhere, meeting; into out: stores
  *             it in its own buffer, meeting, everybody collects the parts, meeting
@@ -11,10 +11,12 @@
 #include "symm/sync.h"
 
 #include "base/status.h"
+#include "symm/stage.h"
 
 #include <string.h>
 
 #define RANKS_MAX 1024
+#define STAGED_RANKS 8              /* more would need much room on the stack            */
 #define ONE_SHOT_BYTES (256u << 10) /* above, every rank reading everything costs more */
 
 struct all_reduce {
@@ -46,24 +48,28 @@ static void sum(const struct all_reduce *op, void *const *from, int from_count, 
                                    .from_count = from_count, .count = end - begin});
 }
 
-static acre_status run_staged(struct all_reduce *op, void *out)
+static acre_status run_staged(struct all_reduce *op, void *const *at, void *out)
 {
     struct team *team = op->work.symm->team;
-    unsigned which = sync_step(&op->work) & 1;
-    void *stages[RANKS_MAX], *own = work_block(&op->work, team->rank);
+    uint32_t step = sync_skip(&op->work);
+    _Alignas(64) char copies[STAGED_RANKS][STAGE_DATA];
+    void *from[STAGED_RANKS], *own = at[team->rank];
+    acre_status status = ACRE_OK;
 
-    if (!own)
-        return ACRE_ERR_INVALID;
-    own = (char *)own + op->work.symm->offset + op->offset;
-    memcpy(team_stage(team, team->rank, which), own, op->bytes);
-    acre_status status = sync_meet(&op->work);
-    if (status != ACRE_OK)
+    stage_write(&op->work, step, own, op->bytes);
+    for (int i = 1; i < team->count && status == ACRE_OK; i++) {
+        int rank = (team->rank + i) % team->count;
+        from[rank] = copies[rank];
+        status = stage_read(&op->work, rank, step, copies[rank], op->bytes);
+    }
+    if (status != ACRE_OK) {
+        atomic_store_explicit(&team->is_broken, true, memory_order_relaxed);
         return status;
-    for (int i = 0; i < team->count; i++)
-        stages[i] = team_stage(team, i, which);
+    }
+    from[team->rank] = own;
     if (!out)
         out = own;
-    sum(op, stages, team->count, &out, 1, 0, op->count);
+    sum(op, from, team->count, &out, 1, 0, op->count);
     return ACRE_OK;
 }
 
@@ -139,7 +145,7 @@ static acre_status all_reduce_steps(struct all_reduce *op)
     if (in)
         memcpy(at[op->work.symm->team->rank], in, op->bytes);
     if (op->algorithm == ACRE_ALGORITHM_STAGED)
-        return run_staged(op, out);
+        return run_staged(op, at, out);
     if (op->algorithm == ACRE_ALGORITHM_ONE_SHOT ||
         (op->algorithm == ACRE_ALGORITHM_MULTICAST && out))
         return run_one_shot(op, at, out);
@@ -162,7 +168,7 @@ static acre_algorithm choose(const struct all_reduce *op)
     int count = op->work.symm->team->count;
     bool is_power = count == 2 || count == 4 || count == 8;
 
-    if (op->bytes <= STAGE_BYTES)
+    if (op->bytes <= STAGE_DATA && count <= STAGED_RANKS)
         return ACRE_ALGORITHM_STAGED;
     if (!op->out)
         return ACRE_ALGORITHM_TWO_SHOT;
@@ -180,9 +186,11 @@ static acre_status algorithm_check(const struct all_reduce *op)
     if ((unsigned)op->algorithm > ACRE_ALGORITHM_STAGED)
         return status_fail(ACRE_ERR_INVALID, "%s: algorithm %d is not known", call,
                            (int)op->algorithm);
-    if (op->algorithm == ACRE_ALGORITHM_STAGED && op->bytes > STAGE_BYTES)
-        return status_fail(ACRE_ERR_INVALID, "%s: the staged form takes up to %u bytes, not %zu",
-                           call, STAGE_BYTES, op->bytes);
+    if (op->algorithm == ACRE_ALGORITHM_STAGED &&
+        (op->bytes > STAGE_DATA || count > STAGED_RANKS))
+        return status_fail(ACRE_ERR_INVALID, "%s: the staged form takes up to %u bytes of %d "
+                           "ranks, not %zu of %d", call, STAGE_DATA, STAGED_RANKS, op->bytes,
+                           count);
     if (op->algorithm == ACRE_ALGORITHM_ONE_SHOT && !op->out)
         return status_fail(ACRE_ERR_INVALID, "%s: the one-shot form needs out", call);
     if (op->algorithm == ACRE_ALGORITHM_TWO_SHOT && op->out && count != 2 && count != 4 &&

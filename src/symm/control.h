@@ -7,8 +7,10 @@
  *     0     sleepers   how many sleep on words of this rank's pad or page; who changes such
  *                      a word wakes them when this is not 0
  *     64    sequence   steps of collectives that this rank has finished
- *     4096  barriers   of rank 0: one per channel, generation << 32 | ranks that came
- *     stage            two buffers of STAGE_BYTES for small operations
+ *     4096  barriers   one per channel; to 32 ranks: in rank 0's page, generation << 32 |
+ *                      ranks that came; else in every page, barriers this rank came to
+ *     stages           two of STAGE_BYTES for small operations (stage.h)
+ *     plans            two of STAGE_BYTES for the numbers of exchanges (splits.c)
  */
 #ifndef SRC_SYMM_CONTROL_H
 #define SRC_SYMM_CONTROL_H
@@ -33,7 +35,7 @@ static inline size_t control_stage_offset(uint32_t channels)
 
 static inline size_t control_bytes(uint32_t channels)
 {
-    return control_stage_offset(channels) + 2 * STAGE_BYTES;
+    return control_stage_offset(channels) + 4 * STAGE_BYTES;
 }
 
 #endif

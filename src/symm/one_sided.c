@@ -53,7 +53,7 @@ static acre_status transfer_body(struct work *work)
         memmove(block, user, op->bytes);
     if (op->has_signal) {
         _Atomic uint64_t *word = word64(work, op->rank, op->index);
-        atomic_store(word, op->value);
+        atomic_store_explicit(word, op->value, memory_order_release);
         word_wake(low_half(work, op->rank, word));
     }
     return ACRE_OK;
@@ -140,9 +140,8 @@ static acre_status await_body(struct work *work)
         if (op->condition == ACRE_WAIT_EQ ? seen == op->value : seen >= op->value)
             return ACRE_OK;
         /* Slices, since a change of the other half alone wakes nobody. */
-        int64_t slice = deadline_sooner(work->deadline, clock_ns() + 50 * NS_PER_MS);
-        acre_status status = word_await(team, spot, (uint32_t)seen, op->rank, slice);
-        if (status == ACRE_ERR_TIMEOUT && deadline_left_ns(work->deadline) > 0)
+        acre_status status = word_await(work, spot, (uint32_t)seen, op->rank, 200 * NS_PER_MS);
+        if (status == ACRE_ERR_TIMEOUT && deadline_left_ns(work_deadline(work)) > 0)
             status = ACRE_OK;
         if (status != ACRE_OK)
             return work_fail_wait(work, status, op->rank, "set the value");

@@ -4,17 +4,14 @@
  * The word for (channel c, from rank s) in rank d's pad has the index c * N + s; 0 is empty,
  * 1 is signalled. Put exchanges 0 for 1 in the other's pad, wait 1 for 0 in the own one.
  *
- * A barrier of two ranks, or of very many, is a put to all and a wait for all. One that runs
- * out of time takes its unconsumed signals back and restores those it consumed. With two
- * ranks that is exact: a signal that cannot be taken back was consumed by a rank that had
- * put its own before, so the barrier is complete. Between 3 and 32 ranks meet in one word of
- * rank 0's control page (barrier.c), where leaving is exact as well.
+ * A barrier of up to 32 ranks is one word of rank 0's control page (barrier.c), which a rank
+ * that runs out of time leaves without a trace. Of more ranks it is a counter per rank in the
+ * control pages: count one more, wait until all others have; who runs out of time takes its
+ * count back, and those who saw it before may pass.
  */
 #include "base/status.h"
 #include "symm/barrier.h"
-#include "symm/deadline.h"
 #include "symm/word.h"
-#include "symm/work.h"
 
 struct signal {
     struct work work;
@@ -43,7 +40,7 @@ static acre_status put_body(struct work *work)
 
     if (!spot_find(work, signal->rank, signal->channel, team->rank, &spot))
         return ACRE_ERR_INVALID;
-    acre_status status = word_exchange(team, spot, 0, 1, signal->rank, work->deadline);
+    acre_status status = word_exchange(work, spot, 0, 1, signal->rank);
     return status == ACRE_OK ? status
                              : work_fail_wait(work, status, signal->rank,
                                               "take the signal before this one");
@@ -57,63 +54,65 @@ static acre_status wait_body(struct work *work)
 
     if (!spot_find(work, team->rank, signal->channel, signal->rank, &spot))
         return ACRE_ERR_INVALID;
-    acre_status status = word_exchange(team, spot, 1, 0, signal->rank, work->deadline);
+    acre_status status = word_exchange(work, spot, 1, 0, signal->rank);
     return status == ACRE_OK ? status
                              : work_fail_wait(work, status, signal->rank, "signal");
 }
 
-/* ---- Barrier, pair by pair -------------------------------------------------------- */
+/* ---- Barrier by counters ---------------------------------------------------------------- */
 
-/* Takes back what a barrier did up to a rank in its second half; put_count signals were
- * sent. True: it could not, because with two ranks the other was there. */
-static bool pairs_undo(struct signal *signal, int put_count, int waited_count)
+/* The word in which a rank counts the barriers it has come to on a channel. */
+static struct spot arrivals(const struct team *team, int rank, int channel)
 {
-    struct work *work = &signal->work;
-    const struct team *team = work->symm->team;
-    struct spot spot;
-    bool is_complete = false;
+    struct control *control = team_control(team, rank);
 
-    for (int step = 1; step <= put_count; step++) {
-        int rank = (team->rank + step) % team->count;
-        if (spot_find(work, rank, signal->channel, team->rank, &spot) && !word_try(spot, 1, 0))
-            is_complete = team->count == 2;
-    }
-    for (int step = 1; step <= waited_count && !is_complete; step++) {
-        int rank = (team->rank + step) % team->count;
-        if (spot_find(work, team->rank, signal->channel, rank, &spot))
-            word_try(spot, 0, 1);
-    }
-    return is_complete;
+    return (struct spot){(_Atomic uint32_t *)(void *)&control->barriers[channel], control};
 }
 
-static acre_status pairs_body(struct work *work)
+static bool has_come(struct spot spot, uint32_t round, uint32_t *out_seen)
+{
+    *out_seen = atomic_load_explicit(spot.word, memory_order_acquire);
+    return (int32_t)(*out_seen - round) >= 0;
+}
+
+/* Waits for one rank; one that is late or dead makes the barrier fail. */
+static acre_status counters_wait(struct work *work, int channel, int rank, uint32_t round)
+{
+    const struct team *team = work->symm->team;
+    struct spot other = arrivals(team, rank, channel), own = arrivals(team, team->rank, channel);
+    uint32_t seen;
+
+    while (!has_come(other, round, &seen)) {
+        acre_status status = word_await(work, other, seen, rank, 0);
+        if (status == ACRE_OK)
+            continue;
+        atomic_store(own.word, round - 1);
+        for (int i = 0; i < 1000; i++) /* a count that is on its way arrives meanwhile */
+            word_pause();
+        if (atomic_load(other.word) != seen && has_come(other, round, &seen)) {
+            atomic_store(own.word, round); /* it came in the last moment */
+            word_wake(own);
+            continue;
+        }
+        return work_fail_wait(work, status, rank, "come to the barrier");
+    }
+    return ACRE_OK;
+}
+
+static acre_status counters_body(struct work *work)
 {
     struct signal *signal = (struct signal *)work;
     const struct team *team = work->symm->team;
-    struct spot spot;
-    acre_status status = ACRE_OK;
-    int step, rank;
+    struct spot own = arrivals(team, team->rank, signal->channel);
+    uint32_t round = atomic_load_explicit(own.word, memory_order_relaxed) + 1;
 
-    for (step = 1; step < team->count; step++) {
-        rank = (team->rank + step) % team->count;
-        if (!spot_find(work, rank, signal->channel, team->rank, &spot))
-            return ACRE_ERR_INVALID;
-        status = word_exchange(team, spot, 0, 1, rank, work->deadline);
-        if (status != ACRE_OK) {
-            pairs_undo(signal, step - 1, 0);
-            return work_fail_wait(work, status, rank, "leave the barrier before this one");
-        }
-    }
-    for (step = 1; step < team->count; step++) {
-        rank = (team->rank + step) % team->count;
-        if (!spot_find(work, team->rank, signal->channel, rank, &spot))
-            return ACRE_ERR_INVALID;
-        status = word_exchange(team, spot, 1, 0, rank, work->deadline);
-        if (status == ACRE_OK)
-            continue;
-        if (!pairs_undo(signal, team->count - 1, step - 1))
-            return work_fail_wait(work, status, rank, "come to the barrier");
-        word_try(spot, 1, 0);
+    atomic_store_explicit(own.word, round, memory_order_release);
+    word_wake(own);
+    for (int step = 1; step < team->count; step++) {
+        acre_status status = counters_wait(work, signal->channel,
+                                           (team->rank + step) % team->count, round);
+        if (status != ACRE_OK)
+            return status;
     }
     return ACRE_OK;
 }
@@ -125,8 +124,8 @@ static acre_status barrier_body(struct work *work)
 
     if (team->count == 1)
         return ACRE_OK;
-    if (team->count == 2 || team->count > BARRIER_RANKS_MAX)
-        return pairs_body(work);
+    if (team->count > BARRIER_RANKS_MAX)
+        return counters_body(work);
     return barrier_meet(work, signal->channel);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* All-to-all with variable splits: 1-D, 2-D, and the way back.
  *
- * Every rank puts its splits and where they begin into its stage; after a meeting each rank
+ * Every rank puts its splits and where they begin into its control page; after a meeting it
  * reads what is meant for it from everybody's, lays out its output, pulls the rows, and meets
  * again. A rank whose output is too small takes part in both meetings and fails alone.
  *
@@ -19,7 +19,7 @@
 #define RANKS_MAX 1024
 #define CELLS_MAX (STAGE_BYTES / 16) /* a split and an offset each */
 
-/* What a rank tells the others; lies in its stage. */
+/* What a rank tells the others; lies in its control page. */
 struct plan {
     int64_t splits[CELLS_MAX];
     int64_t offsets[CELLS_MAX];
@@ -117,7 +117,7 @@ static acre_status exchange_steps(struct exchange_v *op)
 {
     struct work *work = &op->work;
     struct team *team = work->symm->team;
-    unsigned which = sync_step(work) & 1;
+    unsigned which = 2 + (sync_step(work) & 1);
     struct plan *plans[RANKS_MAX];
     void *at[RANKS_MAX];
     size_t room = op->splits.out_rows * op->splits.row_bytes;

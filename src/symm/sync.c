@@ -25,6 +25,21 @@ void sync_end(struct work *work)
     lock_drop(&work->symm->team->lock);
 }
 
+/* A rank that has not finished a step and never will, or -1. Not only the one that is waited
+ * for: that one may have failed because of another. */
+static int missing_dead(const struct team *team, uint32_t step)
+{
+    for (int i = 0; i < team->count; i++) {
+        uint32_t seen = atomic_load_explicit(&team_control(team, i)->sequence,
+                                             memory_order_acquire);
+        if (i != team->rank && (int32_t)(seen - step) < 0 &&
+            link_is_dead(team->group->peers, i) &&
+            atomic_load(&team_control(team, i)->sequence) == seen)
+            return i;
+    }
+    return -1;
+}
+
 /* Waits until a rank has finished a step. */
 static acre_status wait_for(struct work *work, int rank, uint32_t step)
 {
@@ -35,11 +50,15 @@ static acre_status wait_for(struct work *work, int rank, uint32_t step)
 
     while ((int32_t)((seen = atomic_load_explicit(&control->sequence, memory_order_acquire)) -
                      step) < 0) {
-        acre_status status = word_await(team, spot, seen, rank, work->deadline);
-        if (status != ACRE_OK) {
-            atomic_store_explicit(&team->is_broken, true, memory_order_relaxed);
-            return work_fail_wait(work, status, rank, "take part");
-        }
+        acre_status status = word_await(work, spot, seen, -1, 50 * NS_PER_MS);
+        if (status == ACRE_OK)
+            continue;
+        int dead = missing_dead(team, step);
+        if (dead < 0 && deadline_left_ns(work_deadline(work)) > 0)
+            continue;
+        atomic_store_explicit(&team->is_broken, true, memory_order_relaxed);
+        return dead >= 0 ? work_fail_wait(work, ACRE_ERR_PEER, dead, "")
+                         : work_fail_wait(work, ACRE_ERR_TIMEOUT, rank, "take part");
     }
     return ACRE_OK;
 }
@@ -52,7 +71,7 @@ acre_status sync_meet(struct work *work)
 
     if (team->count == 1)
         return ACRE_OK;
-    atomic_store(&own->sequence, step);
+    atomic_store_explicit(&own->sequence, step, memory_order_release);
     word_wake((struct spot){&own->sequence, own});
     for (int i = 1; i < team->count; i++) {
         acre_status status = wait_for(work, (team->rank + i) % team->count, step);

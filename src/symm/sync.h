@@ -16,10 +16,15 @@ acre_status sync_begin(struct work *work);
 void sync_end(struct work *work);
 /* All writes of all ranks before it are seen by all after it. */
 acre_status sync_meet(struct work *work);
-/* The step that the next meeting finishes; odd and even ones alternate in using stages. */
+/* The step that the next meeting finishes; odd and even ones alternate in using pages. */
 static inline uint32_t sync_step(const struct work *work)
 {
     return work->symm->team->sequence + 1;
+}
+/* Begins a step that is no meeting: each rank knows by other means that all have come. */
+static inline uint32_t sync_skip(struct work *work)
+{
+    return ++work->symm->team->sequence;
 }
 
 /* Fills work and place from options. Errors: ACRE_ERR_INVALID (too small, or the reduction

@@ -43,6 +43,7 @@ static inline struct control *team_control(const struct team *team, int rank)
     return (struct control *)(void *)team->controls[rank]->base;
 }
 
+/* The stages are numbers 0 and 1, the plans 2 and 3. */
 static inline char *team_stage(const struct team *team, int rank, unsigned which)
 {
     return team->controls[rank]->base + control_stage_offset(team->channels) +

@@ -10,8 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define YIELD_COUNT 60             /* times the processor is given away before sleeping */
-#define SLICE_NS (50 * NS_PER_MS)  /* of sleep between looks at who has died            */
+#define YIELD_COUNT 60              /* times the processor is given away before sleeping */
+#define SLEEP_FIRST_NS 200000       /* grows to                                          */
+#define SLEEP_MOST_NS (50 * NS_PER_MS) /* between looks at who has died                  */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t ns)
 {
@@ -34,15 +35,16 @@ static bool has_changed(struct spot spot, uint32_t seen)
 static acre_status sleep_on(const struct team *team, struct spot spot, uint32_t seen, int peer,
                             int64_t deadline)
 {
-    for (;;) {
+    for (int64_t ns = SLEEP_FIRST_NS;; ns = ns < SLEEP_MOST_NS / 2 ? ns * 2 : SLEEP_MOST_NS) {
         int64_t left = deadline_left_ns(deadline);
         atomic_fetch_add(&spot.owner->sleepers, 1);
         if (atomic_load(spot.word) == seen && left > 0)
-            futex_wait(spot.word, seen, left < SLICE_NS ? left : SLICE_NS);
+            futex_wait(spot.word, seen, left < ns ? left : ns);
         atomic_fetch_sub(&spot.owner->sleepers, 1);
         if (has_changed(spot, seen))
             return ACRE_OK;
-        bool is_dead = peer >= 0 && link_is_dead(team->group->peers, peer);
+        bool is_dead = peer >= 0 && ns == SLEEP_MOST_NS &&
+                       link_is_dead(team->group->peers, peer);
         if (has_changed(spot, seen))
             return ACRE_OK; /* the last thing it did */
         if (is_dead)
@@ -52,9 +54,11 @@ static acre_status sleep_on(const struct team *team, struct spot spot, uint32_t 
     }
 }
 
-acre_status word_await(const struct team *team, struct spot spot, uint32_t seen, int peer,
-                       int64_t deadline)
+acre_status word_await(struct work *work, struct spot spot, uint32_t seen, int peer,
+                       int64_t slice_ns)
 {
+    const struct team *team = work->symm->team;
+
     for (unsigned i = 0; i < team->spin_count; i++) {
         if (has_changed(spot, seen))
             return ACRE_OK;
@@ -65,6 +69,9 @@ acre_status word_await(const struct team *team, struct spot spot, uint32_t seen,
             return ACRE_OK;
         sched_yield();
     }
+    int64_t deadline = work_deadline(work);
+    if (slice_ns)
+        deadline = deadline_sooner(deadline, clock_ns() + slice_ns);
     return sleep_on(team, spot, seen, peer, deadline);
 }
 
@@ -78,19 +85,16 @@ bool word_try(struct spot spot, uint32_t from, uint32_t to)
     return true;
 }
 
-acre_status word_exchange(const struct team *team, struct spot spot, uint32_t from, uint32_t to,
-                          int peer, int64_t deadline)
+acre_status word_exchange(struct work *work, struct spot spot, uint32_t from, uint32_t to,
+                          int peer)
 {
     acre_status status = ACRE_OK;
 
-    while (status == ACRE_OK) {
+    /* Trying at once instead of looking first takes the cache line over once, not twice. */
+    while (status == ACRE_OK && !word_try(spot, from, to)) {
         uint32_t seen = atomic_load_explicit(spot.word, memory_order_relaxed);
-        if (seen == from) {
-            if (word_try(spot, from, to))
-                return ACRE_OK;
-            continue;
-        }
-        status = word_await(team, spot, seen, peer, deadline);
+        if (seen != from)
+            status = word_await(work, spot, seen, peer, 0);
     }
     return status;
 }

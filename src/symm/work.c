@@ -15,10 +15,11 @@ struct outcome {
     char text[512];
 };
 
-static acre_status body_run(struct work *work)
+int64_t work_deadline(struct work *work)
 {
-    work->deadline = deadline_in_ms(work->timeout_ms);
-    return work->body(work);
+    if (work->deadline == 0)
+        work->deadline = deadline_in_ms(work->timeout_ms);
+    return work->deadline;
 }
 
 /* On a stream: the result goes to who waits, or stays with the handle. */
@@ -26,7 +27,7 @@ static void body_run_on_stream(struct work *work)
 {
     struct outcome *outcome = work->outcome;
     acre_symm *symm = work->symm;
-    acre_status status = body_run(work);
+    acre_status status = work->body(work);
     int none = ACRE_OK;
 
     if (outcome) {
@@ -77,7 +78,7 @@ acre_status work_run(struct work *work, size_t bytes, const struct place *place)
     acre_device *device = work->symm->team->device ? work->symm->team->device : place->device;
 
     if (!device)
-        return body_run(work);
+        return work->body(work);
     work->outcome = place->is_async ? NULL : &outcome;
     acre_status status = launch(work, bytes, place);
     if (status != ACRE_OK || place->is_async)

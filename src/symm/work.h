@@ -15,7 +15,7 @@ struct work {
     acre_status (*body)(struct work *work);
     const char *call;             /* name of the public call, for sentences        */
     uint64_t timeout_ms;          /* 0: for ever                                   */
-    int64_t deadline;             /* set when the body starts                      */
+    int64_t deadline;             /* 0 until somebody had to wait                  */
     acre_kernel_context *context; /* on a device, while the body runs              */
     struct outcome *outcome;      /* where a caller that waits reads the result    */
 };
@@ -29,6 +29,10 @@ struct place {
 
 /* Runs work of so many bytes, which is copied where it must outlive the call. */
 acre_status work_run(struct work *work, size_t bytes, const struct place *place);
+
+/* When to give up. The clock starts when it is first asked for: what need not wait does not
+ * look at it. */
+int64_t work_deadline(struct work *work);
 
 /* Address of a rank's block, or NULL (and a recorded failure). */
 char *work_block(struct work *work, int rank);

@@ -348,7 +348,8 @@ static void count_fds(struct rank *me)
     acre_symm_free(base[2]);
     acre_symm_release(symm[2]);
     EXPECT_EQ(t_fd_count(), before + 2 * (me->count - 1));
-    EXPECT_LE(t_map_count(), maps + 2); /* the heap may have grown */
+    if (t_slowness() == 1) /* sanitizers map as they like; the heap may have grown */
+        EXPECT_LE(t_map_count(), maps + 2);
 }
 
 TEST(S30_S33_descriptors_and_mappings_go)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Reductions between real processes: S59 to S69. */
 #include "symm/reduce.h"
+#include "symm/stage.h"
 #include "symm/sync.h"
 
 #include "tests/support/ranks.h"
+
+#include <acre/sim.h>
 
 #include <unistd.h>
 
@@ -380,6 +383,7 @@ TEST(S56_a_dead_rank_is_named_by_collectives)
 
 static void on_device(struct rank *me)
 {
+    acre_backend *backend;
     acre_device *device;
     acre_symm_config config = {.struct_size = sizeof config};
     float host[20000], sums[20000];
@@ -387,7 +391,8 @@ static void on_device(struct rank *me)
     acre_symm *symm;
     acre_collective_options options = {.struct_size = sizeof options, .is_async = 1};
 
-    REQUIRE_OK(acre_device_get(ACRE_DEVICE_PRIVATE, 0, &device));
+    REQUIRE_OK(acre_sim_create(NULL, &backend));
+    REQUIRE_OK(acre_backend_device(backend, 0, &device));
     config.device = device;
     REQUIRE_OK(acre_symm_alloc(&config, sizeof host, &base));
     REQUIRE_OK(acre_symm_rendezvous(base, "world", &symm));
@@ -420,6 +425,7 @@ static void on_device(struct rank *me)
     REQUIRE_OK(acre_device_free(device, out));
     acre_symm_release(symm);
     acre_symm_free(base);
+    acre_backend_unregister(backend);
 }
 
 TEST(collectives_on_the_reference_device)
