@@ -112,7 +112,8 @@ void range_dissolve(struct block_store *store, struct block *block);
 static inline struct block *arena_take(struct arena *arena, struct block_store *store,
                                        struct map *map, size_t bytes)
 {
-    struct block *block = bins_find(&arena->bins, bytes);
+    struct block *block = arena->page_bytes == SIZE_MAX ? bins_find(&arena->bins, bytes)
+                                                        : bins_find_best(&arena->bins, bytes);
 
     if (UNLIKELY(!block))
         return NULL;

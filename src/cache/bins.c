@@ -33,6 +33,34 @@ static struct block *first_from(const struct bins *bins, size_t index)
     return CONTAINER_OF(bins->heads[index].next, struct block, link);
 }
 
+/* The best block of a bin, or NULL. */
+static struct block *best_of(const struct bins *bins, size_t index, size_t bytes)
+{
+    const struct list *head = &bins->heads[index];
+    struct block *best = NULL;
+    int left = BINS_BEST_COUNT;
+
+    for (struct list *link = head->next; link != head && left; link = link->next, left--) {
+        struct block *block = CONTAINER_OF(link, struct block, link);
+        if (block->bytes >= bytes &&
+            (!best || block->bytes < best->bytes ||
+             (block->bytes == best->bytes && block->base < best->base)))
+            best = block;
+    }
+    return best;
+}
+
+struct block *bins_find_best(const struct bins *bins, size_t bytes)
+{
+    size_t index = bins_index(bytes);
+    struct block *best = best_of(bins, index, bytes);
+
+    if (best)
+        return best;
+    best = first_from(bins, index + 1);
+    return best ? best_of(bins, best->bin, bytes) : NULL;
+}
+
 struct block *bins_first(const struct bins *bins)
 {
     return first_from(bins, 0);

@@ -32,6 +32,7 @@ enum {
     BINS_COUNT = (64 - 9 - BINS_STEP_SHIFT + 1) << BINS_STEP_SHIFT, /* any size fits */
     BINS_WORDS = (BINS_COUNT + 63) / 64,
     BINS_LOOK_COUNT = 4, /* blocks looked at in the bin of a request's own size      */
+    BINS_BEST_COUNT = 64, /* and in each bin when the best is wanted                 */
 };
 
 struct bins {
@@ -134,7 +135,12 @@ static inline struct block *bins_find(const struct bins *bins, size_t bytes)
     return CONTAINER_OF(bins->heads[index].next, struct block, link);
 }
 
-/* The same, taken out. */
+/* The smallest block of at least bytes, of these the one with the lowest address, left
+ * where it is; NULL when there is none. What it gives does not depend on the order
+ * in which blocks came. */
+struct block *bins_find_best(const struct bins *bins, size_t bytes);
+
+/* The same as bins_find, taken out. */
 struct block *bins_take(struct bins *bins, size_t bytes);
 
 /* Walks all blocks, smaller bins first; NULL at the end. The current block may

@@ -126,30 +126,45 @@ static inline void account_locked(struct front *front, struct lane *lane,
     lane->units_base -= units;
 }
 
+/* Gives the blocks of a bin back; gives their units. */
+static inline int64_t drain_bin(acre_cache *cache, struct block **top)
+{
+    struct block *block = *top, *next;
+    int64_t units = 0;
+
+    *top = &lane_end;
+    for (; block != &lane_end; block = next) {
+        next = block->cached_next;
+        units += (int64_t)block->units;
+        arena_put(&cache->blocks, block);
+    }
+    return units;
+}
+
 /* Gives blocks of a lane back, all or those not in a bin of their own size;
  * whether there were any. */
 static bool drain_locked(acre_cache *cache, struct lane *lane, bool large_only)
 {
-    int64_t units = lane_units(lane), before = units;
+    int64_t given = drain_bin(cache, &lane->bins[LANE_LARGE_BIN]);
 
-    for (int i = large_only ? LANE_EXACT_BINS : 0; i < LANE_BINS; i++) {
-        struct block *block = lane->bins[i], *next;
-        if (LIKELY(block == &lane_end))
-            continue;
-        lane->bins[i] = &lane_end;
-        for (; block != &lane_end; block = next) {
-            next = block->cached_next;
-            units -= (int64_t)block->units;
-            arena_put(&cache->blocks, block);
-        }
-    }
-    lane_units_set(lane, units);
-    return units != before;
+    for (int i = 0; i < LANE_EXACT_BINS && !large_only; i++)
+        given += drain_bin(cache, &lane->bins[i]);
+    lane->units_base += given;
+    return given != 0;
 }
 
 bool front_relieve_locked(acre_cache *cache)
 {
     return front_drain_locked(cache, false);
+}
+
+void front_drain_own_locked(acre_cache *cache)
+{
+    LIST_FOR_EACH(link, &cache->front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (lane_is_own(lane))
+            drain_locked(cache, lane, true);
+    }
 }
 
 /* Gives back what the lanes keep, which are stopped; whether there was any. */
@@ -238,8 +253,9 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane,
     struct block *block;
 
     quick_lock_take(&cache->lock);
-    block = UNLIKELY(*top != &lane_end) ? lane_pop(top, units) : NULL;
-    if (block) {
+    block = *top;
+    if (UNLIKELY(block->units == units)) { /* there was not enough credit */
+        *top = block->cached_next;
         lane->units_base += (int64_t)units;
     } else {
         if (UNLIKELY(--lane->looks_in == 0))

@@ -42,6 +42,8 @@ void lane_notes_collect_locked(acre_cache *cache, struct lane *lane);
 /* Gives the blocks of all lanes, or the large ones, back to their arenas; whether
  * there were any. */
 bool front_drain_locked(acre_cache *cache, bool large_only);
+/* The same for large blocks in lanes of the calling thread, without stopping others. */
+void front_drain_own_locked(acre_cache *cache);
 /* Gives all blocks back and leaves the lanes of other threads stopped: no block is
  * in a lane until front_go_locked. */
 void front_halt_locked(acre_cache *cache);

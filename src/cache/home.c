@@ -82,49 +82,86 @@ static void count_pages(acre_cache *cache, struct stitch *stitch, const char *ba
                           base, bytes, home->stream, stitch->large, home->stack);
 }
 
-struct block *home_point(const struct stitch *stitch, const struct arena *arena,
-                         size_t bytes)
+/* Addresses from here on are for large blocks, those before for chunks. */
+static char *chunks_end(const struct stitch *stitch)
 {
-    struct block *best = NULL;
+    const struct expand *expand = stitch->home->expand;
+
+    return expand->base + expand->page_count / HOME_CHUNK_SHARE * expand->page_bytes;
+}
+
+/* What of an UNMAPPED block is for chunks, or for large blocks. */
+static struct point point_in(const struct stitch *stitch, struct block *block, bool is_chunk)
+{
+    char *end = block->base + block->bytes, *border = chunks_end(stitch);
+    struct point point = {block, block->base, 0};
+
+    if (is_chunk)
+        end = end < border ? end : border;
+    else if (point.base < border)
+        point.base = border;
+    if (point.base < end)
+        point.bytes = (size_t)(end - point.base);
+    return point;
+}
+
+/* Bytes that are free in arena right before a point. */
+static size_t free_before(const struct point *point, const struct arena *arena)
+{
+    const struct block *prev = point->block->prev;
+
+    return point->base == point->block->base && arena_has(prev, arena) ? prev->bytes : 0;
+}
+
+struct point home_point(const struct stitch *stitch, const struct arena *arena, size_t bytes,
+                        bool is_chunk)
+{
+    struct point best = {0};
     bool best_fits = false;
 
     LIST_FOR_EACH(link, &stitch->unmapped) {
-        struct block *block = CONTAINER_OF(link, struct block, link);
-        size_t before = arena_has(block->prev, arena) ? block->prev->bytes : 0;
-        bool fits = before + block->bytes >= bytes;
-        bool is_better = !best || (fits && (!best_fits || block->base < best->base)) ||
-                         (!fits && !best_fits && block->bytes > best->bytes);
+        struct point point =
+            point_in(stitch, CONTAINER_OF(link, struct block, link), is_chunk);
+        bool fits = point.bytes && free_before(&point, arena) + point.bytes >= bytes;
+        bool is_better = fits ? !best_fits || point.base < best.base
+                              : !best_fits && point.bytes > best.bytes;
         if (is_better) {
-            best = block;
+            best = point;
             best_fits = fits;
         }
     }
     return best;
 }
 
-size_t home_growth(const struct block *point, const struct arena *arena, size_t bytes)
+size_t home_growth(const struct point *point, const struct arena *arena, size_t bytes)
 {
-    size_t before = point && arena_has(point->prev, arena) ? point->prev->bytes : 0;
+    size_t before = point->bytes ? free_before(point, arena) : 0;
 
-    if (!point || bytes > before + point->bytes)
+    if (bytes > before + point->bytes)
         return SIZE_MAX;
     return before >= bytes ? 0 : expand_round(bytes - before, arena->page_bytes);
 }
 
-/* Puts bytes of new pages at the front of an UNMAPPED block; they are free in arena
- * then. */
+/* Puts bytes of new pages at the front of a point; they are free in arena then. */
 static acre_status grow_at(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                           struct block *block, size_t bytes)
+                           const struct point *point, size_t bytes)
 {
     struct segment *home = stitch->home;
+    struct block *block = point->block;
 
-    if (!block_store_reserve(&cache->blocks, 2))
+    if (!block_store_reserve(&cache->blocks, 3))
         return ACRE_ERR_HOST_MEMORY;
-    acre_status status = map_reserve(&cache->map, block->base, bytes);
+    acre_status status = map_reserve(&cache->map, point->base, bytes);
     if (status == ACRE_OK)
-        status = expand_map(home->expand, (size_t)(block->base - home->base), bytes);
+        status = expand_map(home->expand, (size_t)(point->base - home->base), bytes);
     if (status != ACRE_OK)
         return status;
+    if (point->base > block->base) {
+        struct block *front =
+            block_split(&cache->blocks, block, (size_t)(point->base - block->base));
+        front->state = BLOCK_UNMAPPED;
+        list_push_back(&stitch->unmapped, &front->link);
+    }
     if (bytes < block->bytes)
         block = block_split(&cache->blocks, block, bytes);
     else
@@ -181,21 +218,22 @@ void home_undo(acre_cache *cache, struct stitch *stitch, const struct growth *gr
 }
 
 acre_status home_grow(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                      size_t bytes, size_t wanted, struct growth *growth)
+                      size_t bytes, size_t wanted, bool is_chunk, struct growth *growth)
 {
     acre_status status = ACRE_OK;
 
     growth->count = 0;
     for (size_t left = bytes; left && status == ACRE_OK;) {
-        struct block *point = home_point(stitch, arena, left == bytes ? wanted : left);
-        size_t part = point && point->bytes < left ? point->bytes : left, i = growth->count;
-        if (!point || i == GROWTH_PARTS) {
+        struct point point =
+            home_point(stitch, arena, left == bytes ? wanted : left, is_chunk);
+        size_t part = point.bytes < left ? point.bytes : left, i = growth->count;
+        if (!part || i == GROWTH_PARTS) {
             status = ACRE_ERR_DEVICE_MEMORY; /* no addresses: more than the device has */
             break;
         }
-        growth->offsets[i] = (size_t)(point->base - stitch->home->base);
+        growth->offsets[i] = (size_t)(point.base - stitch->home->base);
         growth->bytes[i] = part;
-        status = grow_at(cache, stitch, arena, point, part);
+        status = grow_at(cache, stitch, arena, &point, part);
         growth->count += status == ACRE_OK;
         left -= part;
     }

@@ -12,8 +12,12 @@
 
 #include "cache/stitch.h"
 
+enum {
+    HOME_CHUNK_SHARE = 64, /* part of the addresses that is for chunks */
+    GROWTH_PARTS = 16,
+};
+
 /* Where pages were put, to undo it. */
-enum { GROWTH_PARTS = 16 };
 struct growth {
     size_t count;
     size_t offsets[GROWTH_PARTS], bytes[GROWTH_PARTS];
@@ -27,18 +31,25 @@ acre_status home_make(acre_cache *cache, struct stitch *stitch, void *stream);
 /* Returns the addresses of a home without pages and ranges; else does nothing. */
 acre_status home_drop(acre_cache *cache, struct stitch *stitch);
 
-/* Where to grow: the lowest UNMAPPED block with room for bytes, what is free in arena
- * before it included, else the largest; NULL: there is none. */
-struct block *home_point(const struct stitch *stitch, const struct arena *arena,
-                         size_t bytes);
+/* Where the home can grow. */
+struct point {
+    struct block *block; /* UNMAPPED                              */
+    char *base;          /* first byte to map, inside the block   */
+    size_t bytes;        /* room from there on; 0: nowhere        */
+};
+/* The lowest point with room for bytes, what is free in arena before it included, else
+ * the one with the most. The first addresses are kept for chunks, so that these do
+ * not lie among large blocks. */
+struct point home_point(const struct stitch *stitch, const struct arena *arena, size_t bytes,
+                        bool is_chunk);
 /* Bytes of new pages with which growing there serves a block of bytes; SIZE_MAX
  * when there is no room. */
-size_t home_growth(const struct block *point, const struct arena *arena, size_t bytes);
+size_t home_growth(const struct point *point, const struct arena *arena, size_t bytes);
 
 /* Obtains bytes of new pages for arena where a block of wanted bytes can grow; in
  * several places if there is none. On failure nothing has changed. */
 acre_status home_grow(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                      size_t bytes, size_t wanted, struct growth *growth);
+                      size_t bytes, size_t wanted, bool is_chunk, struct growth *growth);
 /* Takes pages that were just obtained, and are free still, out again. */
 void home_undo(acre_cache *cache, struct stitch *stitch, const struct growth *growth);
 

@@ -42,19 +42,9 @@ static pthread_key_t thread_key;
 static bool has_key;     /* guarded by threads_lock                              */
 static bool has_barrier; /* set with has_key: the kernel has membarrier          */
 
-struct block *lane_pop(struct block **top, size_t units)
+bool lane_is_own(const struct lane *lane)
 {
-    struct block **at = top;
-
-    for (int left = LANE_LOOK_COUNT; left && *at != &lane_end; left--) {
-        struct block *block = *at;
-        if (block->units == units) {
-            *at = block->cached_next;
-            return block;
-        }
-        at = &block->cached_next;
-    }
-    return NULL;
+    return lane->thread == self;
 }
 
 void lane_count(const struct lane *lane, int64_t count[CREDIT_CLASSES])

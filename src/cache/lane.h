@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What one thread keeps of one arena: free blocks at hand, and credit.
  *
- *   thread ──► lane (cache, stream) ──► bins[hash of size] ──► block ──► block
+ *   thread ──► lane (cache, stream) ──► bins[size] ──► block ──► block
  *
  * A bin is a stack of blocks linked through cached_next that ends in lane_end, a
  * block of no size, so that looking at the top needs no test for emptiness.
- * Sizes that share a bin simply lie on one stack; the top decides. Small sizes
- * share none, so that giving back what takes up memory leaves them alone.
+ * Large sizes share a bin and lie on one stack; the top decides. Small sizes share
+ * none, so that giving back what takes up memory leaves them alone.
  *
  * Who may touch a lane:
  *   its thread, between lane_enter and lane_leave, without any lock;
@@ -36,9 +36,8 @@
 
 enum {
     LANE_EXACT_BINS = CREDIT_LARGE_UNITS, /* one per small size                  */
-    LANE_HASH_SHIFT = 2,    /* bins that large sizes share (log2)                */
-    LANE_BINS = LANE_EXACT_BINS + (1 << LANE_HASH_SHIFT),
-    LANE_LOOK_COUNT = 8,    /* blocks of a bin that the slow path looks at       */
+    LANE_LARGE_BIN = LANE_EXACT_BINS, /* where all large blocks lie              */
+    LANE_BINS,
     LANE_SHARE = 8,         /* lanes keep at most this part of what is held      */
     LANE_LOOK_EVERY = 8,    /* misses between looks at how much it keeps         */
 };
@@ -88,14 +87,15 @@ static inline size_t lane_units_of(size_t bytes)
     return (bytes + BLOCK_UNIT - 1) / BLOCK_UNIT;
 }
 
-/* Where blocks of a size lie: small sizes have a bin each, a multiplicative hash
- * spreads the others. */
+/* Where blocks of a size lie: small sizes have a bin each, the others share one, of
+ * which only the block last freed is handed out again. A large request of any other
+ * size gives them all back to their arena first, and takes the best fit of all that
+ * is free. */
 static inline size_t lane_bin(size_t units)
 {
     if (units < LANE_EXACT_BINS)
         return units;
-    return LANE_EXACT_BINS +
-           (size_t)((uint32_t)units * UINT32_C(0x9E3779B1) >> (32 - LANE_HASH_SHIFT));
+    return LANE_LARGE_BIN;
 }
 
 /* Prepares a block that leaves its arena for lanes. Its class is that of its pool,
@@ -179,9 +179,8 @@ static inline void lane_units_set(struct lane *lane, int64_t units)
     lane->units_base = purse_sum(&lane->purse, CREDIT_UNITS) - units;
 }
 
-/* A block of exactly so many units from a bin of a lane, or NULL. The cache's lock
- * is held by the lane's thread, which accounts for the block next. */
-struct block *lane_pop(struct block **top, size_t units);
+/* Whether a lane is one of the calling thread. */
+bool lane_is_own(const struct lane *lane);
 
 /* Adds how many blocks of each class a lane holds. The cache's lock is held, the
  * lane stopped or the caller's own. */

@@ -115,8 +115,14 @@ static struct block *take_common(acre_cache *cache, struct arena *commons, struc
 static struct block *take_among(acre_cache *cache, struct arena *commons, struct arena *arena,
                                 size_t bytes)
 {
-    struct block *block = take_common(cache, commons, arena, bytes);
+    struct block *block;
 
+    if (arena->pool->stitch && !arena->pool->is_small) {
+        /* The best fit of all that is free wastes least. */
+        front_drain_own_locked(cache);
+        clean(cache, commons);
+    }
+    block = take_common(cache, commons, arena, bytes);
     for (int step = 0; step < 2 && !block; step++) {
         bool large_only = step == 0;
         if (!large_only && !arena->pool->is_small)
@@ -125,6 +131,8 @@ static struct block *take_among(acre_cache *cache, struct arena *commons, struct
         clean(cache, commons);
         block = take_common(cache, commons, arena, bytes);
     }
+    if (!block) /* its own, before waiting for others */
+        block = arena_take(arena, &cache->blocks, &cache->map, bytes);
     if (block)
         return block;
     gather(cache, commons, arena);
@@ -143,8 +151,7 @@ static struct block *take_alone(acre_cache *cache, struct arena *arena, size_t b
     return block;
 }
 
-/* Steps 2 to 5, free blocks only. */
-static struct block *take_free(acre_cache *cache, struct arena *arena, size_t bytes)
+struct block *acre_take_free_locked(acre_cache *cache, struct arena *arena, size_t bytes)
 {
     struct arena *commons = arena->commons;
 
@@ -164,7 +171,7 @@ static struct block *take_free(acre_cache *cache, struct arena *arena, size_t by
 
 struct block *acre_take_locked(acre_cache *cache, struct arena *arena, size_t bytes)
 {
-    struct block *block = take_free(cache, arena, bytes);
+    struct block *block = acre_take_free_locked(cache, arena, bytes);
 
     return block || !arena->pool->stitch ? block : stitch_reuse(cache, arena, bytes);
 }

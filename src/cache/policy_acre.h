@@ -13,7 +13,10 @@ struct arena *acre_arena_locked(acre_cache *cache, enum credit_class class, void
 /* Whether all work queued on the stream of an arena is done. */
 bool acre_arena_is_idle(acre_cache *cache, struct arena *arena);
 
-/* A LIVE block in the map for an arena from what is free anywhere, without asking the
+/* A LIVE block in the map for an arena from free blocks of any stream, those that
+ * threads keep included; NULL: none. A spare block object must be there. */
+struct block *acre_take_free_locked(acre_cache *cache, struct arena *arena, size_t bytes);
+/* The same from what is free anywhere, without asking the
  * device for memory; NULL: none. A spare block object must be there. */
 struct block *acre_take_locked(acre_cache *cache, struct arena *arena, size_t bytes);
 

@@ -47,6 +47,7 @@ struct range {
     size_t slot, offset;   /* where the block begins: slot and offset in it      */
     /* The same, and the size, of the block that the pages were set for. */
     size_t made_slot, made_offset, made_bytes;
+    unsigned set_count;    /* how often its pages were changed, up to a maximum  */
     struct arena *last;    /* whose stream used it last; NULL: none              */
 };
 

@@ -36,7 +36,7 @@ acre_status stitch_create(acre_cache *cache, struct pool *small, struct pool *la
     list_init(&stitch->unmapped);
     list_init(&stitch->ranges);
     small->stitch = large->stitch = stitch;
-    small->page_bytes = large->page_bytes = device->info.page_bytes;
+    large->page_bytes = device->info.page_bytes;
     return ACRE_OK;
 }
 
@@ -128,11 +128,7 @@ struct block *stitch_reuse(acre_cache *cache, struct arena *arena, size_t bytes)
     struct stitch *stitch = arena->pool->stitch;
     struct block *block = NULL;
 
-    if (arena->pool != stitch->large || !stitch->home)
-        return NULL;
-    if (chunks_return(cache, stitch))
-        block = arena_take(arena, &cache->blocks, &cache->map, bytes);
-    if (!block && bytes >= arena->page_bytes)
+    if (arena->pool == stitch->large && stitch->home && bytes >= arena->page_bytes)
         block = stitch_range_reuse(cache, stitch, arena, bytes);
     return block;
 }
@@ -147,7 +143,12 @@ static uint64_t slack_end(const acre_cache *cache, const struct stitch *stitch, 
 
     most = needed > most ? needed : most;
     uint64_t share = most / STITCH_SLACK_SHARE, pages = STITCH_SLACK_PAGES * page;
-    return (share > pages ? most : expand_round(most, page)) + (share > pages ? share : pages);
+    uint64_t slack = share > pages ? share : pages, end = most / STITCH_SLACK_END;
+    uint64_t more = stitch->made_count / STITCH_SLACK_EVERY * page;
+
+    if (slack < end)
+        slack = slack + more < end ? slack + more : end;
+    return expand_round(most, page) + slack;
 }
 
 /* New pages, when the limits allow. */
@@ -160,7 +161,7 @@ static acre_status grow_within(acre_cache *cache, struct request *request,
 
     if (status != ACRE_OK)
         return status;
-    return home_grow(cache, arena->pool->stitch, arena, bytes, wanted, growth);
+    return home_grow(cache, arena->pool->stitch, arena, bytes, wanted, false, growth);
 }
 
 /* Grows until a free block of the home serves. */
@@ -216,10 +217,15 @@ static acre_status obtain_at_home(acre_cache *cache, struct request *request,
     size_t bytes = request->rounded;
     acre_status status;
 
+    if (chunks_return(cache, stitch)) {
+        *out = arena_take(arena, &cache->blocks, &cache->map, bytes);
+        if (*out)
+            return ACRE_OK;
+    }
     if (!edges_scan(&stitch->edges, stitch->home->expand, arena))
         return ACRE_ERR_HOST_MEMORY;
-    struct block *point = home_point(stitch, arena, bytes);
-    size_t growth = home_growth(point, arena, bytes);
+    struct point point = home_point(stitch, arena, bytes, false);
+    size_t growth = home_growth(&point, arena, bytes);
     if (bytes < arena->page_bytes)
         return growth == SIZE_MAX ? ACRE_ERR_DEVICE_MEMORY
                                   : grow_and_take(cache, request, arena, growth, out);
@@ -251,7 +257,25 @@ static acre_status obtain_large(acre_cache *cache, struct request *request, stru
     return status;
 }
 
-/* A chunk, from free memory at home or, like a large block, from the device. */
+/* A page at the addresses for chunks, when the limits allow; LIVE, or NULL. */
+static struct block *chunk_page(acre_cache *cache, struct request *request,
+                                struct arena *arena)
+{
+    struct stitch *stitch = arena->pool->stitch;
+    struct growth growth;
+
+    request->segment_bytes = request->rounded = arena->page_bytes;
+    if (home_make(cache, stitch, request->stream) != ACRE_OK ||
+        acquire_allows_locked(cache, request) != ACRE_OK)
+        return NULL;
+    bool has_room = home_point(stitch, arena, arena->page_bytes, true).bytes != 0;
+    if (home_grow(cache, stitch, arena, arena->page_bytes, arena->page_bytes, has_room,
+                  &growth) != ACRE_OK)
+        return NULL;
+    return arena_take(arena, &cache->blocks, &cache->map, arena->page_bytes);
+}
+
+/* A chunk: a free page, a new one, or less where there is none. */
 static acre_status obtain_small(acre_cache *cache, const struct request *request,
                                 struct block **out)
 {
@@ -261,14 +285,13 @@ static acre_status obtain_small(acre_cache *cache, const struct request *request
     struct block *host;
     acre_status status = ACRE_OK;
 
-    if (!arena || !block_store_reserve(&cache->blocks, 2))
+    if (!arena || !block_store_reserve(&cache->blocks, 4))
         return ACRE_ERR_HOST_MEMORY;
-    chunk.rounded = STITCH_CHUNK;
-    host = acre_take_locked(cache, arena, chunk.rounded);
+    host = chunk_page(cache, &chunk, arena);
+    for (size_t bytes = arena->page_bytes; !host && bytes >= STITCH_CHUNK_MIN; bytes /= 4)
+        host = acre_take_free_locked(cache, arena, bytes);
     if (!host)
-        status = obtain_large(cache, &chunk, &host);
-    if (status != ACRE_OK)
-        return status;
+        return ACRE_ERR_DEVICE_MEMORY;
     status = chunk_make(cache, stitch, host, out);
     if (status != ACRE_OK)
         arena_put(&cache->blocks, host);

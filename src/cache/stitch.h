@@ -11,9 +11,9 @@
  *
  * Where a block that the free blocks at home cannot serve comes from, in order:
  *
- *   1. empty chunks go back to the home                       stitch_reuse
- *   2. an idle range: one that served this size and whose
- *      pages are free, else the oldest with room              stitch_reuse
+ *   1. an idle range: one that was made for this size and
+ *      whose pages are free, else the oldest with room        stitch_reuse
+ *   2. empty chunks, which go back to the home              stitch_obtain
  *   3. new pages, while little is held beyond what was ever
  *      needed: each saves many calls later                    stitch_obtain
  *   4. free pages stitched, in a range made, extended or
@@ -43,12 +43,15 @@
 struct arena;
 
 enum {
-    STITCH_CHUNK = 512 << 10,  /* bytes of a chunk of small blocks                     */
+    STITCH_CHUNK_MIN = 128 << 10, /* a chunk is a page, or less where memory is short  */
     STITCH_SLACK_SHARE = 200,  /* pages beyond the peak: this part of it, or           */
-    STITCH_SLACK_PAGES = 2,    /* so many                                              */
+    STITCH_SLACK_PAGES = 2,    /* so many; one more each time that pages were stitched */
+    STITCH_SLACK_EVERY = 32,   /* so often, since calls cost more than pages then, but */
+    STITCH_SLACK_END = 66,     /* never more than this part                            */
     STITCH_PLENTY = 4,         /* with so many free pages to spare, edges are not used */
-    STITCH_PATCH_COST = 16,    /* calls that changing a range must save                */
-    STITCH_SLOT_SHARE = 4,     /* slots of all ranges: so many per page at home        */
+    STITCH_PATCH_COST = 16,    /* calls that changing a range must save; eight times    */
+    STITCH_PATCH_MAX = 6,      /* as many after every change, so many times             */
+    STITCH_SLOT_SHARE = 16,    /* slots of all ranges: so many per page at home        */
     STITCH_SPAN_SHARE = 16,    /* addresses of ranges: so many times the device        */
 };
 
@@ -59,6 +62,7 @@ struct stitch {
     struct list ranges;     /* oldest first                                       */
     size_t slot_count;      /* mapped in ranges                                   */
     size_t span_slots;      /* for which they have addresses                      */
+    uint64_t made_count;    /* how often pages were stitched                      */
     struct edges edges;     /* as last looked at                                  */
 };
 

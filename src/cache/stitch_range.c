@@ -254,10 +254,11 @@ static struct range *find_cheapest(acre_cache *cache, struct stitch *stitch,
 
     LIST_FOR_EACH(link, &stitch->ranges) {
         struct range *range = CONTAINER_OF(link, struct range, link);
-        if (range->block || range->capacity < count ||
+        size_t margin = (size_t)STITCH_PATCH_COST << 3 * range->set_count;
+        if (range->block || range->capacity < count || margin >= least ||
             !plan(stitch, range, choice, pages, count, marks))
             continue;
-        size_t cost = range_cost(range, pages, count) + STITCH_PATCH_COST;
+        size_t cost = range_cost(range, pages, count) + margin;
         if (cost >= least || !is_quiet(cache, range))
             continue;
         least = cost;
@@ -343,6 +344,8 @@ static acre_status make(acre_cache *cache, struct stitch *stitch, struct arena *
     if (status == ACRE_OK) {
         *out = lend(cache, stitch, arena, range, 0, offset_of(stitch, choice, bytes), bytes);
         if (*out) {
+            range->set_count += !is_new && range->set_count < STITCH_PATCH_MAX;
+            stitch->made_count++;
             range->made_slot = range->slot;
             range->made_offset = range->offset;
             range->made_bytes = bytes;

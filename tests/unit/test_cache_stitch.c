@@ -245,7 +245,7 @@ TEST(every_device_call_may_fail)
 
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (uint64_t nth = 1;; nth++) {
-            open_stitched(&lab, (struct fake_config){.bytes = 10 * PAGE,
+            open_stitched(&lab, (struct fake_config){.bytes = 12 * PAGE,
                                                      .completes_at_once = true}, NULL);
             fake_fail(lab.fake, FAKE_ANY, nth, kinds[k]);
             acre_status status = work(&lab);
@@ -265,7 +265,7 @@ TEST(every_host_allocation_may_fail)
     struct lab lab;
 
     for (uint64_t nth = 1;; nth++) {
-        open_stitched(&lab, (struct fake_config){.bytes = 10 * PAGE, .completes_at_once = true},
+        open_stitched(&lab, (struct fake_config){.bytes = 12 * PAGE, .completes_at_once = true},
                       NULL);
         heap_fail_nth(nth);
         acre_status status = work(&lab);
