@@ -10,7 +10,8 @@
  *
  * Two policies decide where blocks go. ACRE_POLICY_TORCH decides exactly as
  * PyTorch's allocator does, to the byte; ACRE_POLICY_ACRE, the default, is
- * faster, and wastes less where several streams are used.
+ * faster, and wastes less: on devices with virtual memory it joins free pages
+ * from anywhere into one block (option stitched_memory).
  *
  * Threads: every call may come from any thread unless it says otherwise.
  * Observers and callbacks run without any lock of the library held and may call
@@ -275,7 +276,7 @@ ACRE_API int acre_cache_conf_get(acre_cache *cache, char *buffer, size_t bytes);
 /** A statistic over everything, and over the small and the large blocks alone. */
 typedef struct acre_stat_array {
     acre_stat all;        /**< Both together.                        */
-    acre_stat small_pool; /**< Blocks of requests up to 1 MiB.       */
+    acre_stat small_pool; /**< Blocks of requests up to 1 MiB (policy acre: below 64 KiB). */
     acre_stat large_pool; /**< Blocks of larger requests.            */
 } acre_stat_array;
 
