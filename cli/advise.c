@@ -102,8 +102,9 @@ static void print_json(const char *file, const acre_advice *advice)
     }
     printf("],\n \"shortage\": %s, \"recommended\": {\"conf\": ",
            advice->is_shortage ? "true" : "false");
-    print_json_string(stdout, advice->recommended < 0 ? NULL
-                                                      : advice->settings[advice->recommended].conf);
+    print_json_string(stdout, advice->is_shortage ? NULL
+                            : advice->recommended < 0 ? advice->recorded_conf
+                            : advice->settings[advice->recommended].conf);
     printf(", \"saves_bytes\": %llu, \"why\": ", (unsigned long long)advice->saves_bytes);
     print_json_string(stdout, advice->why);
     fputs("}}\n", stdout);

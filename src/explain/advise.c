@@ -92,8 +92,9 @@ static acre_status try_setting(struct work *work, acre_setting *setting)
     struct feed *feed = NULL;
     bool is_shared = false;
 
+    /* A plan is as high as it is whatever the device: no need to search. */
     if (setting->flags & ACRE_SETTING_PLAN)
-        config.flags |= ACRE_REPLAY_PLAN;
+        config.flags = ACRE_REPLAY_PLAN;
     acre_status status = feed_share(work->feed, &feed, &is_shared);
     if (status == ACRE_OK && !is_shared)
         status = feed_open(work->path, work->config->device, 0, &feed);
@@ -103,7 +104,9 @@ static acre_status try_setting(struct work *work, acre_setting *setting)
     if (status != ACRE_OK)
         return status;
     setting->bytes_reserved_peak = result.first.bytes_reserved_peak;
-    setting->min_capacity_bytes = result.min_capacity_bytes;
+    setting->min_capacity_bytes = setting->flags & ACRE_SETTING_PLAN
+                                      ? (result.first.bytes_reserved_peak + MIB - 1) / MIB * MIB
+                                      : result.min_capacity_bytes;
     if (setting == work->whole->settings) {
         work->requested_peak = result.first.bytes_requested_peak;
         work->events = result.first.events;
