@@ -128,6 +128,7 @@ static void importer(int channel)
     ROLE_EXPECT(share_bed_has(&bed, there, 'c', SIZE));
     ROLE_EXPECT(acre_share_close(bed.device, base) == ACRE_OK);
     acre_cache_destroy(bed.cache);
+    acre_backend_unregister(bed.sim.backend);
     say_word(channel, 'd');
 }
 
@@ -372,6 +373,8 @@ static void stranger(int channel)
     ROLE_EXPECT(acre_share_open(bed.device, parcel.handle, parcel.bytes, &base, &bytes) ==
                 ACRE_ERR_INVALID);
     ROLE_EXPECT(strstr(acre_last_error(), "another user"));
+    acre_cache_destroy(bed.cache);
+    acre_backend_unregister(bed.sim.backend);
     say_word(channel, 'n');
 }
 
