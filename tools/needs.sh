@@ -57,6 +57,7 @@ build) needs_build ;;
 test) needs_test ;;
 long)
     needs_test
+    has spin || want spin
     has clang || need clang
     [ -n "$(ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a 2>/dev/null)" ] ||
         need libclang-rt-14-dev

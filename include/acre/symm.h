@@ -61,7 +61,8 @@ ACRE_API acre_status acre_group_create(const acre_group_config *config, acre_gro
 /** The group that the environment describes, with a store of its own.
  *
  * Reads ACRE_RANK, ACRE_WORLD_SIZE, ACRE_STORE, or else RANK, WORLD_SIZE, MASTER_ADDR,
- * MASTER_PORT, where rank 0 then serves the store; none of them: a world of one.
+ * MASTER_PORT, where rank 0 then serves the store; or what mpirun of Open MPI and MPICH sets,
+ * on one host; none of them: a world of one.
  * Errors: ACRE_ERR_CONFIG names the variable; those of acre_group_create and stores.
  */
 ACRE_API acre_status acre_group_create_env(const char *name, acre_group **out);

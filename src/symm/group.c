@@ -4,16 +4,12 @@
 
 #include "base/heap.h"
 #include "base/status.h"
-#include "base/text.h"
 #include "symm/deadline.h"
 #include "symm/exchange.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define WORLD_MAX 1024
 #define GROUP_TIMEOUT_MS 300000u
 
 static struct lock registry_lock = LOCK_INITIALIZER(RANK_REGISTRY, "groups");
@@ -155,73 +151,6 @@ ACRE_API acre_status acre_group_create(const acre_group_config *config, acre_gro
     else
         *out = group;
     return status;
-}
-
-/* ---- From the environment --------------------------------------------------------- */
-
-/* A whole number, or fallback where neither variable is set. */
-static acre_status number_of(const char *own, const char *other, int64_t fallback,
-                             uint64_t max, int64_t *out)
-{
-    const char *name = getenv(own) ? own : other, *text = getenv(name);
-    uint64_t number;
-
-    *out = fallback;
-    if (!text)
-        return ACRE_OK;
-    if (!text_parse_unsigned(text, strlen(text), &number) || number > max)
-        return status_fail(ACRE_ERR_CONFIG, "acre_group_create_env: %s=%s is no number up to "
-                           "%llu", name, text, (unsigned long long)max);
-    *out = (int64_t)number;
-    return ACRE_OK;
-}
-
-/* The store of MASTER_ADDR and MASTER_PORT; rank 0 serves it. */
-static acre_status store_of_master(acre_group_config *config, acre_store_server **out_server)
-{
-    const char *host = getenv("MASTER_ADDR"), *secret = getenv("ACRE_STORE_SECRET");
-    int64_t port;
-    acre_status status = number_of("MASTER_PORT", "MASTER_PORT", -1, 65535, &port);
-
-    if (status != ACRE_OK)
-        return status;
-    if (!host || port <= 0)
-        return status_fail(ACRE_ERR_CONFIG, "acre_group_create_env: %d ranks need ACRE_STORE, or "
-                           "MASTER_ADDR and MASTER_PORT", config->world_size);
-    if (config->rank == 0)
-        status = acre_store_server_create(host, (uint16_t)port, secret, out_server);
-    if (status == ACRE_OK)
-        status = acre_store_connect(host, (uint16_t)port, secret, 0, &config->store);
-    return status;
-}
-
-ACRE_API acre_status acre_group_create_env(const char *name, acre_group **out)
-{
-    acre_group_config config = {.struct_size = sizeof config, .name = name};
-    acre_store_server *server = NULL;
-    int64_t rank, count;
-    acre_status status = number_of("ACRE_RANK", "RANK", 0, WORLD_MAX, &rank);
-
-    if (status == ACRE_OK)
-        status = number_of("ACRE_WORLD_SIZE", "WORLD_SIZE", 1, WORLD_MAX, &count);
-    if (status != ACRE_OK)
-        return status;
-    config.rank = (int32_t)rank;
-    config.world_size = (int32_t)count;
-    if (getenv("ACRE_STORE"))
-        status = acre_store_open(getenv("ACRE_STORE"), &config.store);
-    else if (count > 1)
-        status = store_of_master(&config, &server);
-    if (status == ACRE_OK)
-        status = acre_group_create(&config, out);
-    if (status != ACRE_OK) {
-        acre_store_destroy(config.store);
-        acre_store_server_destroy(server);
-        return status;
-    }
-    (*out)->own_store = config.store;
-    (*out)->server = server;
-    return ACRE_OK;
 }
 
 /* ---- Asking ----------------------------------------------------------------------- */

@@ -11,6 +11,8 @@
 
 #include <stdatomic.h>
 
+#define WORLD_MAX 1024 /* ranks of a group */
+
 struct acre_group {
     struct list link;          /* in the registry until destroyed                        */
     _Atomic unsigned refs;     /* the registry or user, teams, calls under way           */

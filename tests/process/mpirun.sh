@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Ranks that mpirun starts find each other, with each MPI that is installed.
+set -eu
+program=$ACRE_BUILD/examples/symm_hello
+found=no
+for mpi in openmpi mpich; do
+    command -v "mpirun.$mpi" >/dev/null 2>&1 || continue
+    found=yes
+    case $mpi in
+    openmpi) options="--allow-run-as-root --oversubscribe --bind-to none" ;;
+    mpich) options="-bind-to none" ;;
+    esac
+    # shellcheck disable=SC2086
+    said=$("mpirun.$mpi" $options -n 3 "$program" 2>&1)
+    [ "$(echo "$said" | grep -c 'the sum of 1 to 3 is 6')" -eq 3 ] ||
+        { echo "mpirun.$mpi: $said"; exit 1; }
+done
+[ $found = yes ] || { echo "skipped: no mpirun is installed"; exit 77; }
