@@ -97,8 +97,10 @@ typedef struct acre_change {
 
 /** What differs between two snapshots, of live memory. */
 typedef struct acre_diff {
-    uint64_t allocated_a, allocated_b;  /**< Bytes in live blocks.                        */
-    uint64_t reserved_a, reserved_b;    /**< Bytes held from the device.                  */
+    uint64_t allocated_a;        /**< Bytes in live blocks of the first.                  */
+    uint64_t allocated_b;        /**< And of the second.                                  */
+    uint64_t reserved_a;         /**< Bytes held from the device in the first.            */
+    uint64_t reserved_b;         /**< And in the second.                                  */
     const acre_change *stacks;   /**< Those that differ, most growth first.               */
     uint64_t stack_count;        /**< How many.                                           */
     const acre_change *sizes;    /**< Size classes that differ, most growth first.        */
