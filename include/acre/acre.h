@@ -17,6 +17,7 @@
 #include <acre/history.h>
 #include <acre/plan.h>
 #include <acre/planner.h>
+#include <acre/pluggable.h>
 #include <acre/pool.h>
 #include <acre/share.h>
 #include <acre/sim.h>

@@ -2,7 +2,7 @@
 /* Caches as allocators.
  *
  * Data pointers are simple (data == context), so a deleter has nothing but the
- * address. Each allocator has a deleter of its own (deleter.h), which leads to
+ * address. Each allocator has a deleter of its own (alloc/deleter.h), which leads to
  * the adapter; the address maps of its caches tell which of them holds the
  * block. Caches and their order never change while the adapter lives, and maps
  * are read without a lock, so neither allocating nor freeing takes one here.
@@ -13,6 +13,7 @@
 #include "cache/adapter.h"
 
 #include "alloc/allocator.h"
+#include "alloc/deleter.h"
 #include "backend/backend.h"
 #include "backend/stream.h"
 #include "base/check.h"
@@ -20,7 +21,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "cache/cache.h"
-#include "cache/deleter.h"
 
 struct adapter {
     struct deleter_owner owner;
@@ -150,7 +150,7 @@ static acre_status adapter_record_stream(void *self, const acre_data_ptr *ptr,
     void *native;
 
     (void)self;
-    if (!ptr->data || !owner)
+    if (!ptr->data || !owner || owner->free != adapter_free)
         return ACRE_OK;
     acre_cache *cache = cache_of_pointer(CONTAINER_OF(owner, struct adapter, owner), ptr->data);
     if (!cache || !map_find(&cache->map, ptr->data))

@@ -16,8 +16,8 @@
  * Threads: all calls may come from any thread; an owner is unbound when nobody
  * calls its deleter any more.
  */
-#ifndef SRC_CACHE_DELETER_H
-#define SRC_CACHE_DELETER_H
+#ifndef SRC_ALLOC_DELETER_H
+#define SRC_ALLOC_DELETER_H
 
 #include <acre/allocator.h>
 

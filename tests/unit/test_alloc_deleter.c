@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Deleters that know whose they are. */
-#include "cache/deleter.h"
+#include "alloc/deleter.h"
 
 #include "base/list.h"
 #include "tests/support/t.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cache/deleter.h"
+#include "alloc/deleter.h"
 
 #include "base/check.h"
 #include "base/lock.h"

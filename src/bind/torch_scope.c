@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* An allocation may be asking a filter while another thread ends the scope. So
+ * filters live in slots that stay, each with a lock that is held while the filter
+ * is asked; a slot whose scope has ended says no. */
+#include "bind/torch_scope.h"
+
+#include "alloc/cxx_filter.h"
+
+#include <pthread.h>
+
+enum { SLOT_COUNT = 64 };
+
+struct slot {
+    bool is_used;
+    int device;
+    acre_pool_id id;
+    struct cxx_filter filter; /* a copy, while used */
+};
+
+static struct slot slots[SLOT_COUNT];
+static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER; /* of all of them */
+
+static bool ask(void *arg, void *stream)
+{
+    const struct slot *slot = arg;
+
+    pthread_mutex_lock(&slots_lock);
+    bool passes = slot->is_used && cxx_filter_passes(&slot->filter, stream);
+    pthread_mutex_unlock(&slots_lock);
+    return passes;
+}
+
+static struct slot *slot_take(int device, acre_pool_id id, const struct cxx_filter *filter)
+{
+    struct slot *slot = NULL;
+
+    pthread_mutex_lock(&slots_lock);
+    for (int i = 0; i < SLOT_COUNT && !slot; i++)
+        if (!slots[i].is_used)
+            slot = &slots[i];
+    if (slot) {
+        *slot = (struct slot){.is_used = true, .device = device, .id = id};
+        if (filter)
+            cxx_filter_copy(&slot->filter, filter);
+    }
+    pthread_mutex_unlock(&slots_lock);
+    return slot;
+}
+
+static void slot_drop(struct slot *slot)
+{
+    pthread_mutex_lock(&slots_lock);
+    slot->is_used = false;
+    struct cxx_filter filter = slot->filter;
+    memset(&slot->filter, 0, sizeof slot->filter);
+    pthread_mutex_unlock(&slots_lock);
+    cxx_filter_drop(&filter);
+}
+
+static struct slot *slot_find(int device, acre_pool_id id)
+{
+    struct slot *slot = NULL;
+
+    pthread_mutex_lock(&slots_lock);
+    for (int i = 0; i < SLOT_COUNT && !slot; i++)
+        if (slots[i].is_used && slots[i].device == device && slots[i].id.graph == id.graph &&
+            slots[i].id.user == id.user)
+            slot = &slots[i];
+    pthread_mutex_unlock(&slots_lock);
+    return slot;
+}
+
+acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id,
+                              const void *filter)
+{
+    uint64_t uses;
+    bool is_new = acre_pool_use_count(cache, id, &uses) != ACRE_OK;
+    acre_status status = is_new ? acre_pool_create(cache, id, NULL) : ACRE_OK;
+
+    if (status != ACRE_OK)
+        return status;
+    struct slot *slot = slot_take(device, id, filter);
+    acre_pool_filter through = {.kind = ACRE_POOL_CALLBACK, .fn = ask, .arg = slot};
+    status = slot ? acre_pool_begin(cache, id, &through) : ACRE_ERR_LIMIT;
+    if (status != ACRE_OK && slot)
+        slot_drop(slot);
+    if (status != ACRE_OK && is_new)
+        acre_pool_release(cache, id);
+    return status;
+}
+
+acre_status torch_scope_end(acre_cache *cache, int device, acre_pool_id id)
+{
+    struct slot *slot = slot_find(device, id);
+    acre_status status = acre_pool_end(cache, id);
+
+    if (status == ACRE_OK && slot)
+        slot_drop(slot);
+    return status;
+}

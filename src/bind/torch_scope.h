@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Scopes of pools that PyTorch opens, with the filters it gives for them. */
+#ifndef SRC_BIND_TORCH_SCOPE_H
+#define SRC_BIND_TORCH_SCOPE_H
+
+#include <acre/pool.h>
+
+/* Opens a scope whose filter is a copy of a C++ function (alloc/cxx_filter.h), or
+ * NULL: all. The first for a pool makes the pool, with one use for
+ * acre_torch_release_pool to drop. Errors: ACRE_ERR_LIMIT (64 scopes are open),
+ * those of acre_pool_create and acre_pool_begin. */
+acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id,
+                              const void *filter);
+/* Ends it. Errors: those of acre_pool_end. */
+acre_status torch_scope_end(acre_cache *cache, int device, acre_pool_id id);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* libacre_torch.so as PyTorch uses it: loaded by path, functions found by name,
+ * called from several threads with the streams of several devices, each free with
+ * what was noted at its allocation. ACRE_BACKEND names the device. */
+#include "tests/support/t.h"
+
+#include <acre/acre.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+
+#define PATH ACRE_BUILD "/libacre_torch.so"
+
+/* PyTorch's side of the interface. */
+static struct {
+    void *library;
+    void *(*malloc)(ssize_t bytes, int device, void *stream);
+    void (*free)(void *pointer, ssize_t bytes, int device, void *stream);
+    void (*init)(int device_count);
+    void (*reset)(void);
+    void (*memory_fraction)(double fraction, int device);
+    void *(*base_alloc)(void *pointer, size_t *bytes);
+    void (*record_stream)(void *pointer, void *stream);
+    void (*begin)(int device, acre_pool_id id, void *filter);
+    void (*end)(int device, acre_pool_id id);
+    void (*release)(int device, acre_pool_id id);
+    acre_cache *(*cache)(int device);
+} torch;
+
+static acre_device *device;
+static bool has_streams;
+
+static void find(const char *name, void *out)
+{
+    void *found = dlsym(torch.library, name);
+
+    REQUIRE(found);
+    memcpy(out, &found, sizeof found);
+}
+
+static void start(void)
+{
+    acre_backend *backend;
+
+    torch.library = dlopen(PATH, RTLD_NOW | RTLD_LOCAL);
+    if (!torch.library)
+        t_fail(__FILE__, __LINE__, "%s", dlerror());
+    REQUIRE(torch.library);
+    find("acre_torch_malloc", &torch.malloc);
+    find("acre_torch_free", &torch.free);
+    find("acre_torch_init", &torch.init);
+    find("acre_torch_reset", &torch.reset);
+    find("acre_torch_memory_fraction", &torch.memory_fraction);
+    find("acre_torch_base_alloc", &torch.base_alloc);
+    find("acre_torch_record_stream", &torch.record_stream);
+    find("acre_torch_begin_allocate_to_pool", &torch.begin);
+    find("acre_torch_end_allocate_to_pool", &torch.end);
+    find("acre_torch_release_pool", &torch.release);
+    find("acre_torch_cache", &torch.cache);
+    torch.init(0); /* what PyTorch says when it makes the allocator */
+    REQUIRE(torch.cache(0));
+    device = acre_cache_device(torch.cache(0));
+    if (getenv("ACRE_BACKEND")) {
+        REQUIRE_OK(acre_backend_find(getenv("ACRE_BACKEND"), &backend));
+        EXPECT_EQ(acre_device_id_of(device).type, acre_backend_type(backend));
+    }
+    void *stream;
+    has_streams = acre_stream_native_create(device, 0, 0, &stream) == ACRE_OK;
+    if (has_streams)
+        REQUIRE_OK(acre_stream_native_destroy(device, stream));
+}
+
+static int64_t allocated_now(void)
+{
+    acre_cache_stats stats = {.struct_size = sizeof stats};
+
+    REQUIRE_OK(acre_cache_stats_get(torch.cache(0), &stats));
+    return stats.allocated_bytes.all.current;
+}
+
+static int64_t reserved_now(void)
+{
+    acre_cache_stats stats = {.struct_size = sizeof stats};
+
+    REQUIRE_OK(acre_cache_stats_get(torch.cache(0), &stats));
+    return stats.reserved_bytes.all.current;
+}
+
+static void *new_stream(void)
+{
+    void *stream = NULL;
+
+    if (has_streams)
+        REQUIRE_OK(acre_stream_native_create(device, 0, 0, &stream));
+    return stream;
+}
+
+static void end_stream(void *stream)
+{
+    if (has_streams)
+        REQUIRE_OK(acre_stream_native_destroy(device, stream));
+}
+
+TEST(memory_is_given_and_taken_back)
+{
+    char text[8] = "";
+
+    start();
+    void *a = torch.malloc(1000, 0, NULL), *b = torch.malloc(5 << 20, 0, NULL);
+    REQUIRE(a && b);
+    REQUIRE_OK(acre_copy(device, a, "tensor", 7, ACRE_COPY_HOST_TO_DEVICE));
+    REQUIRE_OK(acre_copy(device, text, a, 7, ACRE_COPY_DEVICE_TO_HOST));
+    EXPECT_STR_EQ(text, "tensor");
+    EXPECT_GE(allocated_now(), 1000 + (5 << 20));
+    torch.free(a, 1000, 0, NULL);
+    EXPECT_PTR_EQ(torch.malloc(1000, 0, NULL), a); /* cached */
+    torch.free(a, 1000, 0, NULL);
+    torch.free(b, 5 << 20, 0, NULL);
+    EXPECT_EQ(allocated_now(), 0);
+    EXPECT_GT(reserved_now(), 0);
+    torch.reset();
+    EXPECT_EQ(reserved_now(), 0);
+}
+
+TEST(what_cannot_be_is_NULL_and_changes_nothing)
+{
+    int foreign;
+
+    start();
+    EXPECT(!torch.malloc(0, 0, NULL));
+    EXPECT(!torch.malloc(-1, 0, NULL));
+    EXPECT(!torch.malloc((ssize_t)1 << 61, 0, NULL));
+    EXPECT(*acre_last_error());
+    EXPECT(!torch.malloc(100, -1, NULL));
+    EXPECT(!torch.malloc(100, 63, NULL));
+    EXPECT(!torch.malloc(100, 64, NULL));
+    torch.free(NULL, 0, 0, NULL);
+    torch.free(&foreign, 4, 0, NULL);
+    torch.free(&foreign, 4, 1000, NULL);
+    torch.record_stream(&foreign, NULL);
+    EXPECT_PTR_EQ(torch.base_alloc(&foreign, NULL), &foreign);
+    torch.memory_fraction(7, 0);
+    torch.end(0, (acre_pool_id){0, 1234567});
+    torch.release(0, (acre_pool_id){0, 1234567});
+    EXPECT_EQ(allocated_now(), 0);
+}
+
+TEST(the_memory_fraction_is_a_limit)
+{
+    uint64_t free_bytes, total;
+
+    start();
+    torch.reset();
+    REQUIRE_OK(acre_device_memory(device, &free_bytes, &total));
+    torch.memory_fraction((4 << 20) / (double)total, 0);
+    EXPECT(!torch.malloc(64 << 20, 0, NULL));
+    torch.memory_fraction(1, 0);
+    void *pointer = torch.malloc(64 << 20, 0, NULL);
+    EXPECT(pointer);
+    torch.free(pointer, 64 << 20, 0, NULL);
+    torch.reset();
+}
+
+TEST(a_base_holds_its_pointer)
+{
+    size_t bytes = 0;
+
+    start();
+    char *pointer = torch.malloc(3000, 0, NULL);
+    char *base = torch.base_alloc(pointer, &bytes);
+    EXPECT(base <= pointer && pointer + 3000 <= base + bytes);
+    torch.free(pointer, 3000, 0, NULL);
+}
+
+static _Atomic int may_pass;
+
+static void hold_up(void *arg)
+{
+    (void)arg;
+    while (!may_pass)
+        sched_yield();
+}
+
+TEST(a_recorded_stream_keeps_memory_from_reuse)
+{
+    start();
+    if (!has_streams)
+        T_SKIP("this backend has no streams");
+    void *mine = new_stream(), *other = new_stream();
+    may_pass = 0;
+    void *pointer = torch.malloc(1000, 0, mine);
+    REQUIRE_OK(acre_launch_host(device, other, hold_up, NULL));
+    torch.record_stream(pointer, other);
+    torch.free(pointer, 1000, 0, mine);
+    void *next = torch.malloc(1000, 0, mine);
+    EXPECT(next && next != pointer);
+    may_pass = 1;
+    REQUIRE_OK(acre_stream_native_synchronize(device, other));
+    torch.free(next, 1000, 0, mine);
+    torch.reset();
+    EXPECT_EQ(reserved_now(), 0);
+    end_stream(mine);
+    end_stream(other);
+}
+
+/* ---- Pools ---------------------------------------------------------------------------- */
+
+static uint64_t live_in(acre_pool_id id)
+{
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+
+    REQUIRE_OK(acre_pool_stats_get(torch.cache(0), id, &stats));
+    return stats.live_count;
+}
+
+TEST(pools_take_what_their_filter_passes)
+{
+    void (*call_begin)(void *, int, unsigned long long, unsigned long long, void *, bool);
+    int (*filters_alive)(void);
+    char one, two; /* the host backend takes any address for a stream */
+
+    start();
+    void *cxx = dlopen(ACRE_BUILD "/tests/plug_cxx.so", RTLD_NOW | RTLD_LOCAL);
+    if (!cxx)
+        T_SKIP("there is no plug-in in C++: %s", dlerror());
+    *(void **)&call_begin = dlsym(cxx, "cxx_call_begin");
+    *(void **)&filters_alive = dlsym(cxx, "cxx_filters_alive");
+    void *mine = has_streams ? new_stream() : &one, *other = has_streams ? new_stream() : &two;
+    acre_pool_id id = acre_pool_id_next();
+    for (int is_large = 0; is_large < 2; is_large++) {
+        call_begin((void *)torch.begin, 0, id.graph, id.user, mine, is_large);
+        EXPECT_EQ(filters_alive(), is_large);
+        void *in = torch.malloc(1000, 0, mine), *out = torch.malloc(1000, 0, other);
+        EXPECT_EQ(live_in(id), 1);
+        torch.end(0, id);
+        EXPECT_EQ(filters_alive(), 0);
+        void *after = torch.malloc(1000, 0, mine);
+        EXPECT_EQ(live_in(id), 1);
+        torch.free(in, 1000, 0, mine);
+        torch.free(out, 1000, 0, other);
+        torch.free(after, 1000, 0, mine);
+    }
+    torch.release(0, id);
+    torch.reset();
+    EXPECT_EQ(reserved_now(), 0);
+    if (has_streams) {
+        end_stream(mine);
+        end_stream(other);
+    }
+    dlclose(cxx);
+}
+
+/* ---- Threads --------------------------------------------------------------------------- */
+
+enum { THREADS = 4, SLOTS = 32 };
+
+struct piece {
+    void *pointer;
+    ssize_t bytes;
+    void *stream;
+};
+
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct piece shared[SLOTS]; /* threads free each other's */
+static void *streams[THREADS];
+
+static void *work(void *arg)
+{
+    uint64_t seed = t_seed() + (uintptr_t)arg, steps = t_count(20000, 1000000) / t_slowness();
+
+    for (uint64_t i = 0; i < steps; i++) {
+        struct piece piece = {NULL, (ssize_t)(1 + t_random(&seed) % 200000),
+                              streams[t_random(&seed) % THREADS]};
+        piece.pointer = torch.malloc(piece.bytes, 0, piece.stream);
+        if (!piece.pointer)
+            t_fail(__FILE__, __LINE__, "%s", acre_last_error());
+        if (has_streams && t_random(&seed) % 16 == 0)
+            torch.record_stream(piece.pointer, streams[t_random(&seed) % THREADS]);
+        struct piece *slot = &shared[t_random(&seed) % SLOTS];
+        pthread_mutex_lock(&shared_lock);
+        struct piece old = *slot;
+        *slot = piece;
+        pthread_mutex_unlock(&shared_lock);
+        torch.free(old.pointer, old.bytes, 0, old.stream);
+        if (t_random(&seed) % 2000 == 0)
+            torch.reset();
+    }
+    return NULL;
+}
+
+TEST(threads_and_streams)
+{
+    pthread_t threads[THREADS];
+
+    start();
+    for (int i = 0; i < THREADS; i++)
+        streams[i] = new_stream();
+    for (int i = 0; i < THREADS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)i) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < SLOTS; i++)
+        torch.free(shared[i].pointer, shared[i].bytes, 0, shared[i].stream);
+    memset(shared, 0, sizeof shared);
+    EXPECT_EQ(allocated_now(), 0);
+    REQUIRE_OK(acre_cache_check(torch.cache(0)));
+    torch.reset();
+    EXPECT_EQ(reserved_now(), 0);
+    for (int i = 0; i < THREADS; i++)
+        end_stream(streams[i]);
+}
+
+T_MAIN()
