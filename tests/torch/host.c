@@ -251,6 +251,45 @@ TEST(pools_take_what_their_filter_passes)
     dlclose(cxx);
 }
 
+/* The two directions meet: Acre as a plug-in of Acre, hooks and all. */
+TEST(it_is_a_plugin_like_any_other)
+{
+    acre_pluggable_hooks hooks = {.struct_size = sizeof hooks};
+    acre_pluggable_config config = {.struct_size = sizeof config, .hooks = &hooks};
+    acre_allocator *allocator;
+    acre_data_ptr ptr;
+    size_t bytes;
+    void *base;
+
+    start();
+    hooks.init = torch.init;
+    hooks.reset = torch.reset;
+    hooks.memory_fraction = torch.memory_fraction;
+    hooks.base_alloc = torch.base_alloc;
+    hooks.record_stream = torch.record_stream;
+    hooks.begin_allocate_to_pool = torch.begin;
+    hooks.end_allocate_to_pool = torch.end;
+    hooks.release_pool = torch.release;
+    REQUIRE_OK(acre_pluggable_open(acre_device_id_of(device).type, PATH, "acre_torch_malloc",
+                                   "acre_torch_free", &config, &allocator));
+    acre_pool_id id = acre_pool_id_next();
+    REQUIRE_OK(acre_pluggable_pool_begin(allocator, 0, id, NULL, NULL));
+    REQUIRE_OK(acre_allocator_allocate(allocator, 1000, &ptr));
+    REQUIRE_OK(acre_pluggable_pool_end(allocator, 0, id));
+    EXPECT_EQ(live_in(id), 1);
+    REQUIRE_OK(acre_pluggable_base(allocator, ptr.data, &base, &bytes));
+    EXPECT_GE(bytes, 1000);
+    REQUIRE_OK(acre_pluggable_memory_fraction_set(allocator, 0, 0.5));
+    EXPECT(acre_cache_memory_fraction_get(torch.cache(0)) < 0.51);
+    REQUIRE_OK(acre_pluggable_memory_fraction_set(allocator, 0, 1));
+    acre_data_ptr_clear(&ptr);
+    EXPECT_EQ(allocated_now(), 0);
+    REQUIRE_OK(acre_pluggable_pool_release(allocator, 0, id));
+    REQUIRE_OK(acre_allocator_empty_cache(allocator));
+    EXPECT_EQ(reserved_now(), 0);
+    REQUIRE_OK(acre_pluggable_close(allocator));
+}
+
 /* ---- Threads --------------------------------------------------------------------------- */
 
 enum { THREADS = 4, SLOTS = 32 };
