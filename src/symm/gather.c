@@ -26,15 +26,16 @@ static void move(const struct moving *op, void *const *at, const void *in, char 
     size_t bytes = op->bytes;
 
     if (op->motion == MOTION_BROADCAST && own != op->root)
-        memcpy(at[own], at[op->root], bytes);
+        copy_bytes(at[own], at[op->root], bytes);
     for (int i = 0; op->motion != MOTION_BROADCAST && i < count; i++) {
         int rank = (own + count - i) % count;
         if (op->motion == MOTION_PUSH)
             memmove((char *)at[rank] + (size_t)own * bytes, in, bytes);
         else if (op->motion == MOTION_GATHER)
-            memcpy(out + (size_t)rank * bytes, at[rank], bytes);
+            copy_bytes(out + (size_t)rank * bytes, at[rank], bytes);
         else
-            memcpy(out + (size_t)rank * bytes, (char *)at[rank] + (size_t)own * bytes, bytes);
+            copy_bytes(out + (size_t)rank * bytes, (char *)at[rank] + (size_t)own * bytes,
+                       bytes);
     }
 }
 

@@ -38,6 +38,15 @@ static struct spot low_half(struct work *work, int rank, _Atomic uint64_t *word)
                          team_control(work->symm->team, rank)};
 }
 
+/* The user's memory may be a part of a block. */
+static void transfer_bytes(char *to, const char *from, size_t bytes)
+{
+    if (to + bytes <= from || from + bytes <= to)
+        copy_bytes(to, from, bytes);
+    else
+        memmove(to, from, bytes);
+}
+
 static acre_status transfer_body(struct work *work)
 {
     struct transfer *op = (struct transfer *)work;
@@ -47,10 +56,8 @@ static acre_status transfer_body(struct work *work)
     if (!block || (op->bytes && !user))
         return ACRE_ERR_INVALID;
     block += work->symm->offset + op->offset;
-    if (op->bytes && op->out)
-        memmove(user, block, op->bytes);
-    else if (op->bytes)
-        memmove(block, user, op->bytes);
+    if (op->bytes)
+        transfer_bytes(op->out ? user : block, op->out ? block : user, op->bytes);
     if (op->has_signal) {
         _Atomic uint64_t *word = word64(work, op->rank, op->index);
         atomic_store_explicit(word, op->value, memory_order_release);

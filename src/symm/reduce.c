@@ -177,6 +177,17 @@ void reduce_run(const struct reduction *r)
     reduce_run_plain(r);
 }
 
+void copy_bytes(void *to, const void *from, size_t bytes)
+{
+    if (bytes < 2048 || bytes > (4u << 20)) {
+        if (bytes)
+            memcpy(to, from, bytes);
+        return;
+    }
+    reduce_run(&(struct reduction){.dtype = ACRE_DTYPE_U8, .to = &to, .to_count = 1,
+                                   .from = &from, .from_count = 1, .count = bytes});
+}
+
 void reduce_scale(acre_dtype dtype, void *data, size_t count, float by)
 {
     float *singles = data;

@@ -106,9 +106,9 @@ static void pull_rows(const struct exchange_v *op, struct plan *const *plans, vo
         for (size_t expert = 0; expert < experts; expert++) {
             size_t to = is_back ? source * experts + expert : expert * ranks + source;
             size_t cell = cell_in(op, own, expert);
-            memcpy(out + (size_t)op->splits.out_offsets[to] * bytes,
-                   (char *)at[source] + (size_t)plans[source]->offsets[cell] * bytes,
-                   (size_t)plans[source]->splits[cell] * bytes);
+            copy_bytes(out + (size_t)op->splits.out_offsets[to] * bytes,
+                       (char *)at[source] + (size_t)plans[source]->offsets[cell] * bytes,
+                       (size_t)plans[source]->splits[cell] * bytes);
         }
     }
 }
