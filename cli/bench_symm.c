@@ -113,8 +113,8 @@ static bool command_make(char *out, size_t bytes, int source, int ranks)
     if (!own_folder(folder, sizeof folder, program, sizeof program))
         return false;
     if (source == 0) {
-        snprintf(out, bytes, "'%s' run --plain --bind -n %d -- '%s' bench symm --as-rank",
-                 program, ranks, program);
+        snprintf(out, bytes, "'%s' run --plain %s -n %d -- '%s' bench symm --as-rank", program,
+                 is_crowded ? "" : "--bind", ranks, program);
         return true;
     }
     snprintf(helper, sizeof helper, "%s/bench/symm_%s", folder, source_names[source]);
@@ -207,9 +207,9 @@ static void print_text(struct results *results, int ranks)
             table_cell(&table, "-");
     }
     table_end(&table, stdout);
-    printf("\n%d ranks, each on one processor, memory touched before; medians. ratio: to the\n"
-           "faster MPI in this run; - is not installed. memcpy: the same bytes on all processors\n"
-           "at once. all_reduce is in place, the algorithm chosen by size; put_signal and flag\n"
+    printf("\n%d ranks, bound to processors where there are enough, memory touched before; medians.\n"
+           "ratio: to the faster MPI in this run; - is not installed. memcpy: the same bytes on all\n"
+           "processors at once. all_reduce is in place, the algorithm chosen by size; put_signal and flag\n"
            "are round trips, flag without the library; rendezvous_100 is a hundred blocks.\n",
            ranks);
 }
