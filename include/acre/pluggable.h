@@ -161,9 +161,11 @@ ACRE_API acre_status acre_pluggable_make_current(acre_allocator *allocator);
 /** Creates a cache that takes its segments from a plug-in.
  *
  * They come through a private pool, *out_pool (which may be NULL), with a scope for
- * all streams and threads. Pools of the caller, in newer scopes, take theirs where
- * their configuration says: name the allocator there too. From then on the plug-in
- * must give multiples of 512. End it with acre_cache_destroy(), before the allocator.
+ * all streams and threads; what is idle goes back to the plug-in when the cache is
+ * emptied or runs short (ACRE_POOL_GIVES_BACK). Pools of the caller, in newer scopes,
+ * take theirs where their configuration says: name the allocator there too. From then
+ * on the plug-in must give multiples of 512. End it with acre_cache_destroy(), before
+ * the allocator.
  * Errors: ACRE_ERR_RANGE (device), those of acre_cache_create() and
  *         acre_pool_create().
  */

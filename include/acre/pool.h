@@ -57,6 +57,10 @@ typedef enum acre_pool_flag {
      *  such a pool, because its free addresses may change; graphs may use what is
      *  live in it. Other policies take no notice. */
     ACRE_POOL_STITCHED = 1u << 2,
+    /** Idle segments go back when the cache is emptied or runs short, also while the
+     *  pool is used, as those of the shared pool do; not once its addresses are in
+     *  graphs. */
+    ACRE_POOL_GIVES_BACK = 1u << 3,
 } acre_pool_flag;
 
 /** Obtains @p bytes for blocks of @p stream on a device; NULL: out of memory.

@@ -98,7 +98,8 @@ acre_status acre_pool_stats_get(acre_cache *cache, acre_pool_id id, acre_pool_st
     if (pool) {
         full.use_count = pool->use_count;
         full.flags = (pool->small.is_unsplit ? ACRE_POOL_NO_SPLIT : 0u) |
-                     (pool->helps_on_oom ? ACRE_POOL_USE_ON_OOM : 0u);
+                     (pool->helps_on_oom ? ACRE_POOL_USE_ON_OOM : 0u) |
+                     (pool->gives_back ? ACRE_POOL_GIVES_BACK : 0u);
         sum_locked(cache, pool, &full);
     }
     if (account)

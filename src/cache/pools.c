@@ -96,6 +96,7 @@ static acre_status create_locked(acre_cache *cache, acre_pool_id id,
     pool->source = (struct pool_source){.allocator = config->allocator, .alloc = config->alloc,
                                         .free = config->free, .arg = config->arg};
     pool->helps_on_oom = config->flags & ACRE_POOL_USE_ON_OOM;
+    pool->gives_back = config->flags & ACRE_POOL_GIVES_BACK;
     pool->small.is_unsplit = pool->large.is_unsplit = config->flags & ACRE_POOL_NO_SPLIT;
     list_push_back(&cache->private_pools, &pool->link);
     *out = pool;
@@ -152,7 +153,8 @@ static acre_status copy_config(acre_pool_config *out, const acre_pool_config *co
                            "deleter, so bare pointers cannot be had from it",
                            acre_allocator_name(out->allocator));
     if (out->flags &
-        ~(uint32_t)(ACRE_POOL_NO_SPLIT | ACRE_POOL_USE_ON_OOM | ACRE_POOL_STITCHED))
+        ~(uint32_t)(ACRE_POOL_NO_SPLIT | ACRE_POOL_USE_ON_OOM | ACRE_POOL_STITCHED |
+                    ACRE_POOL_GIVES_BACK))
         return status_fail(ACRE_ERR_INVALID, "acre_pool_create: flags 0x%x are not known",
                            out->flags);
     return ACRE_OK;

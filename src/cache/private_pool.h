@@ -52,6 +52,7 @@ struct private_pool {
     uint32_t busy_count;       /* calls that dropped the lock and return   */
     bool has_scope;            /* one is open                              */
     bool helps_on_oom;         /* ACRE_POOL_USE_ON_OOM                     */
+    bool gives_back;           /* ACRE_POOL_GIVES_BACK                     */
     struct sleep *sleep;       /* while it sleeps; else NULL. sleep.c      */
     char tag[ACRE_TAG_BYTES];  /* "" without                               */
     bool is_baked;             /* its addresses may be in graphs: what it holds

@@ -267,7 +267,7 @@ static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet,
         *first = status;
 }
 
-/* Releases what a freeable pool has idle. */
+/* Releases what a pool has idle. */
 static void release_private(acre_cache *cache, struct private_pool *pool, bool *is_quiet,
                             acre_status *first)
 {
@@ -301,7 +301,7 @@ acre_status reclaim_all_locked(acre_cache *cache)
     release_pool(cache, &cache->small, &is_quiet, &status);
     LIST_FOR_EACH(link, &cache->private_pools) {
         struct private_pool *pool = CONTAINER_OF(link, struct private_pool, link);
-        if (!pool->use_count)
+        if (!pool->use_count || (pool->gives_back && !pool->is_baked))
             release_private(cache, pool, &is_quiet, &status);
     }
     return_aside_locked(cache);
