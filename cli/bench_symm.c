@@ -209,7 +209,7 @@ static void print_text(struct results *results, int ranks)
     table_end(&table, stdout);
     printf("\n%d ranks, bound to processors where there are enough, memory touched before;\n"
            "medians. ratio: to the faster MPI in this run; - is not installed. memcpy: the same\n"
-           "bytes on all processors at once. all_reduce is in place, the algorithm chosen by size;\n"
+           "bytes on all processors at once. all_reduce is in place, with an algorithm by size;\n"
            "put_signal and flag are round trips, flag without the library; rendezvous_100 is a\n"
            "hundred blocks.\n",
            ranks);
