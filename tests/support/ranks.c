@@ -70,11 +70,16 @@ acre_symm *ranks_symm(struct rank *me, size_t bytes, void **out_base)
     return symm;
 }
 
-void ranks_meet(struct rank *me, int index)
+void ranks_meet_some(struct rank *me, int index, int count)
 {
     atomic_fetch_add(&me->shared[256 + index], 1);
-    while (atomic_load(&me->shared[256 + index]) < (uint64_t)me->count)
+    while (atomic_load(&me->shared[256 + index]) < (uint64_t)count)
         usleep(200);
+}
+
+void ranks_meet(struct rank *me, int index)
+{
+    ranks_meet_some(me, index, me->count);
 }
 
 acre_group *ranks_subgroup(struct rank *me, const char *name, unsigned members)

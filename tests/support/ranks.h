@@ -33,6 +33,8 @@ void ranks_run_with(int count, void (*body)(struct rank *), uint64_t timeout_ms,
 acre_symm *ranks_symm(struct rank *me, size_t bytes, void **out_base);
 /* Waits until all ranks have come, by shared words only; index below 256 is used once. */
 void ranks_meet(struct rank *me, int index);
+/* The same for so many, where others have died: who leaves early would be named as well. */
+void ranks_meet_some(struct rank *me, int index, int count);
 /* A group of some ranks, by the bits of members; NULL for those who are not in it. */
 acre_group *ranks_subgroup(struct rank *me, const char *name, unsigned members);
 

@@ -372,6 +372,7 @@ static void dies(struct rank *me)
         _exit(9);
     EXPECT_EQ(acre_symm_all_reduce(symm, 0, 64, ACRE_DTYPE_F32, out, NULL), ACRE_ERR_PEER);
     EXPECT_HAS(acre_last_error(), "rank 1");
+    ranks_meet_some(me, 9, me->count - 1);
 }
 
 TEST(S56_a_dead_rank_is_named_by_collectives)

@@ -232,6 +232,7 @@ static void death(struct rank *me)
     EXPECT_HAS(acre_last_error(), "rank 1");
     EXPECT_EQ(acre_symm_wait_signal(symm, 1, 3, 0), ACRE_ERR_PEER);
     EXPECT_HAS(acre_last_error(), "rank 1");
+    ranks_meet_some(me, 9, me->count - 1);
 }
 
 TEST(S56_a_peer_that_dies_in_a_barrier_is_named)
