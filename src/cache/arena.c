@@ -28,6 +28,15 @@ void arenas_fini(struct pool *pool)
     pool->index = NULL;
 }
 
+void arenas_relax(struct pool *pool)
+{
+    const struct arenas *arenas = pool->index;
+
+    pool->care_bytes = SIZE_MAX;
+    LIST_FOR_EACH(link, &arenas->list)
+        CONTAINER_OF(link, struct arena, link)->care_bytes = SIZE_MAX;
+}
+
 struct arena *arena_find(const struct pool *pool, const void *stream)
 {
     const struct arenas *arenas = pool->index;
@@ -56,6 +65,7 @@ struct arena *arena_get(struct pool *pool, void *stream, struct arena *key)
     arena->stream = stream;
     arena->event = NULL;
     arena->page_bytes = pool->page_bytes;
+    arena->care_bytes = pool->care_bytes;
     bins_init(&arena->bins);
     list_push_front(&arenas->list, &arena->link);
     return arena;

@@ -31,7 +31,8 @@ struct arena {
     struct arena *commons; /* that of the pool, or NULL as long as there is none */
     void *stream;       /* native stream that the blocks serve                  */
     void *event;        /* for asking how far the stream is; NULL until needed  */
-    size_t page_bytes;  /* that of the pool: from here on, where to cut matters */
+    size_t page_bytes;  /* that of the pool                                     */
+    size_t care_bytes;  /* that of the pool: from here on, where to cut matters */
     struct bins bins;   /* FREE blocks                                          */
 };
 
@@ -45,6 +46,10 @@ struct arenas {
 acre_status arenas_init(struct pool *pool);
 /* Frees the arenas; the blocks in them are not touched, their events neither. */
 void arenas_fini(struct pool *pool);
+
+/* From now on any fit will do and a block is cut wherever: for jobs that do not
+ * repeat, where looking costs more than it saves. */
+void arenas_relax(struct pool *pool);
 
 /* The arena of a stream, or NULL when there is none yet. */
 struct arena *arena_find(const struct pool *pool, const void *stream);
@@ -112,14 +117,14 @@ void range_dissolve(struct block_store *store, struct block *block);
 static inline struct block *arena_take(struct arena *arena, struct block_store *store,
                                        struct map *map, size_t bytes)
 {
-    struct block *block = arena->page_bytes == SIZE_MAX ? bins_find(&arena->bins, bytes)
+    struct block *block = arena->care_bytes == SIZE_MAX ? bins_find(&arena->bins, bytes)
                                                         : bins_find_best(&arena->bins, bytes);
 
     if (UNLIKELY(!block))
         return NULL;
     if (UNLIKELY(block->bytes == bytes))
         bins_remove(&arena->bins, block);
-    else if (LIKELY(bytes < arena->page_bytes))
+    else if (LIKELY(bytes < arena->care_bytes))
         block = arena_cut(arena, store, block, bytes);
     else
         block = arena_carve_pages(arena, store, block, bytes);

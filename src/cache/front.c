@@ -266,7 +266,7 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane,
         enum credit_class class = credit_class_of(units);
         if (UNLIKELY(lane->arenas[class]->commons))
             return alloc_further(cache, lane, bytes, lane->stream, out);
-        if (class == CREDIT_LARGE) /* so that it is the best fit of all that is free */
+        if (lane->arenas[class]->care_bytes != SIZE_MAX) /* the best fit of all that is free */
             drain_locked(cache, lane, true);
         block = arena_take(lane->arenas[class], &cache->blocks, &cache->map,
                            units * BLOCK_UNIT);

@@ -26,6 +26,7 @@ struct pool {
     void *index;             /* what another policy keeps instead; owned by it      */
     struct stitch *stitch;   /* where its memory comes from; NULL: plain segments   */
     size_t page_bytes;       /* with stitch: that of its pages; else SIZE_MAX       */
+    size_t care_bytes;       /* the same, until arenas_relax                        */
     uint64_t free_count;     /* blocks in the index                                 */
     uint64_t free_bytes;     /* and their bytes                                     */
     uint64_t find_count;     /* clock of garbage collection: searches while it is on */

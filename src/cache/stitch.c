@@ -36,7 +36,7 @@ acre_status stitch_create(acre_cache *cache, struct pool *small, struct pool *la
     list_init(&stitch->unmapped);
     list_init(&stitch->ranges);
     small->stitch = large->stitch = stitch;
-    large->page_bytes = device->info.page_bytes;
+    large->page_bytes = large->care_bytes = device->info.page_bytes;
     return ACRE_OK;
 }
 
@@ -123,32 +123,56 @@ static bool chunks_return(acre_cache *cache, struct stitch *stitch)
 
 /* ---- Where blocks come from ---------------------------------------------------------------- */
 
+/* Bytes beyond the peak that a job which keeps stitching may hold: looking for
+ * pages costs more than having them. */
+static uint64_t tired_slack(const struct stitch *stitch, uint64_t most, uint64_t page)
+{
+    uint64_t end = most / STITCH_TIRED_END;
+
+    if (stitch->made_count <= STITCH_TIRED_AFTER)
+        return 0;
+    uint64_t more = (stitch->made_count - STITCH_TIRED_AFTER) * STITCH_TIRED_PAGES * page;
+    return more < end ? more : end;
+}
+
+static uint64_t peak_bytes(const acre_cache *cache)
+{
+    const struct amounts *peak = &cache->front->credit.peak_active[CREDIT_ALL];
+
+    return (uint64_t)peak->of[CREDIT_UNITS] * CREDIT_UNIT;
+}
+
 struct block *stitch_reuse(acre_cache *cache, struct arena *arena, size_t bytes)
 {
     struct stitch *stitch = arena->pool->stitch;
-    struct block *block = NULL;
+    uint64_t peak = peak_bytes(cache);
 
-    if (arena->pool == stitch->large && stitch->home && bytes >= arena->page_bytes)
-        block = stitch_range_reuse(cache, stitch, arena, bytes);
+    if (arena->pool != stitch->large || !stitch->home || bytes < arena->page_bytes)
+        return NULL;
+    if (home_bytes(stitch) + bytes <= peak + tired_slack(stitch, peak, arena->page_bytes))
+        return NULL;
+    struct block *block = stitch_range_reuse(cache, stitch, arena, bytes);
+    if (block && stitch->made_count > STITCH_TIRED_AFTER)
+        stitch->made_count++;
     return block;
 }
 
 /* Most bytes to hold before free pages are stitched rather than new ones obtained. */
 static uint64_t slack_end(const acre_cache *cache, const struct stitch *stitch, size_t bytes)
 {
-    const struct amounts *peak = &cache->front->credit.peak_active[CREDIT_ALL];
     uint64_t page = cache->device->info.page_bytes;
     uint64_t needed = home_bytes(stitch) - stitch->edges.free_bytes + bytes;
-    uint64_t most = (uint64_t)peak->of[CREDIT_UNITS] * CREDIT_UNIT;
+    uint64_t most = peak_bytes(cache);
 
     most = needed > most ? needed : most;
     uint64_t share = most / STITCH_SLACK_SHARE, pages = STITCH_SLACK_PAGES * page;
     uint64_t slack = share > pages ? share : pages, end = most / STITCH_SLACK_END;
     uint64_t more = stitch->made_count / STITCH_SLACK_EVERY * page;
+    uint64_t tired = tired_slack(stitch, most, page);
 
     if (slack < end)
         slack = slack + more < end ? slack + more : end;
-    return expand_round(most, page) + slack;
+    return expand_round(most, page) + (slack > tired ? slack : tired);
 }
 
 /* New pages, when the limits allow. */

@@ -47,7 +47,10 @@ enum {
     STITCH_SLACK_SHARE = 200,  /* pages beyond the peak: this part of it, or           */
     STITCH_SLACK_PAGES = 2,    /* so many; one more each time that pages were stitched */
     STITCH_SLACK_EVERY = 32,   /* so often, since calls cost more than pages then, but */
-    STITCH_SLACK_END = 66,     /* never more than this part                            */
+    STITCH_SLACK_END = 66,     /* not more than this part, unless so many times and    */
+    STITCH_TIRED_AFTER = 1024, /* more: such a job does not repeat, and goes on to get */
+    STITCH_TIRED_PAGES = 16,   /* so many pages each time instead, up to               */
+    STITCH_TIRED_END = 5,      /* this part                                            */
     STITCH_PLENTY = 4,         /* with so many free pages to spare, edges are not used */
     STITCH_PATCH_COST = 16,    /* calls that changing a range must save; eight times    */
     STITCH_PATCH_MAX = 6,      /* as many after every change, so many times             */

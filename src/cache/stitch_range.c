@@ -243,6 +243,24 @@ static bool plan(const struct stitch *stitch, const struct range *range,
     return true;
 }
 
+/* At least so many slots of a range have to get another page. */
+static size_t cost_least(const struct stitch *stitch, const struct range *range,
+                         const struct choice *choice, size_t count)
+{
+    size_t cost = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t has = i < range->count ? range->pages[i] : RANGE_NO_PAGE;
+        if (i == 0 && choice->first != EDGES_NONE)
+            cost += has != choice->first;
+        else if (i == count - 1 && choice->last != EDGES_NONE)
+            cost += has != choice->last;
+        else
+            cost += !edges_is_full(&stitch->edges, has);
+    }
+    return cost;
+}
+
 /* The idle range that takes the fewest calls to have the pages, fewer than a new
  * one by a margin, since changing one undoes what it was made for; NULL: none. */
 static struct range *find_cheapest(acre_cache *cache, struct stitch *stitch,
@@ -256,6 +274,7 @@ static struct range *find_cheapest(acre_cache *cache, struct stitch *stitch,
         struct range *range = CONTAINER_OF(link, struct range, link);
         size_t margin = (size_t)STITCH_PATCH_COST << 3 * range->set_count;
         if (range->block || range->capacity < count || margin >= least ||
+            cost_least(stitch, range, choice, count) + margin >= least ||
             !plan(stitch, range, choice, pages, count, marks))
             continue;
         size_t cost = range_cost(range, pages, count) + margin;
@@ -345,7 +364,8 @@ static acre_status make(acre_cache *cache, struct stitch *stitch, struct arena *
         *out = lend(cache, stitch, arena, range, 0, offset_of(stitch, choice, bytes), bytes);
         if (*out) {
             range->set_count += !is_new && range->set_count < STITCH_PATCH_MAX;
-            stitch->made_count++;
+            if (stitch->made_count++ == STITCH_TIRED_AFTER)
+                arenas_relax(stitch->large);
             range->made_slot = range->slot;
             range->made_offset = range->offset;
             range->made_bytes = bytes;
