@@ -16,11 +16,13 @@ command -v valgrind >/dev/null || {
     exit 1
 }
 lines=$(mktemp)
-trap 'rm -f "$lines"' EXIT
+profile=$(mktemp)
+trap 'rm -f "$lines" "$profile" "$profile".*' EXIT
 
-# Instructions of a command.
+# Instructions of a command. The profile goes to a file: callgrind replaces what it
+# is told to write, and as root that would be /dev/null itself.
 count() {
-    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 >/dev/null |
+    valgrind --tool=callgrind --callgrind-out-file="$profile" "$@" 2>&1 >/dev/null |
         sed -n 's/^==[0-9]*== Collected : //p'
 }
 
