@@ -165,8 +165,7 @@ static uint64_t slack_end(const acre_cache *cache, const struct stitch *stitch, 
     uint64_t most = peak_bytes(cache);
 
     most = needed > most ? needed : most;
-    uint64_t share = most / STITCH_SLACK_SHARE, pages = STITCH_SLACK_PAGES * page;
-    uint64_t slack = share > pages ? share : pages, end = most / STITCH_SLACK_END;
+    uint64_t slack = most / STITCH_SLACK_SHARE, end = most / STITCH_SLACK_END;
     uint64_t more = stitch->made_count / STITCH_SLACK_EVERY * page;
     uint64_t tired = tired_slack(stitch, most, page);
 

@@ -44,10 +44,10 @@ struct arena;
 
 enum {
     STITCH_CHUNK_MIN = 128 << 10, /* a chunk is a page, or less where memory is short  */
-    STITCH_SLACK_SHARE = 200,  /* pages beyond the peak: this part of it, or           */
-    STITCH_SLACK_PAGES = 2,    /* so many; one more each time that pages were stitched */
-    STITCH_SLACK_EVERY = 32,   /* so often, since calls cost more than pages then, but */
-    STITCH_SLACK_END = 66,     /* not more than this part, unless so many times and    */
+    STITCH_SLACK_SHARE = 400,  /* bytes beyond the peak: this part of it, and a page   */
+    STITCH_SLACK_EVERY = 64,   /* more each time that pages were stitched so often,    */
+                               /* since calls cost more than pages then, but           */
+    STITCH_SLACK_END = 100,    /* not more than this part, unless so many times and    */
     STITCH_TIRED_AFTER = 1024, /* more: such a job does not repeat, and goes on to get */
     STITCH_TIRED_PAGES = 16,   /* so many pages each time instead, up to               */
     STITCH_TIRED_END = 5,      /* this part                                            */
