@@ -25,6 +25,7 @@ struct tour {
     X(ranges, "Virtual ranges")                                                \
     X(graphs, "Capture and graphs")                                            \
     X(cache, "The caching allocator")                                          \
+    X(stitching, "Fragmentation, and stitched memory")                         \
     X(training, "Memory over time")                                            \
     X(faults, "Faults on demand")                                              \
     X(ending, "Nothing is left behind")
