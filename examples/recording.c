@@ -24,6 +24,8 @@
 
 int main(void)
 {
+    acre_sim_config sim = {.struct_size = sizeof sim};
+    acre_backend *backend;
     acre_device *device;
     acre_cache *cache;
     acre_recording *step;
@@ -31,7 +33,8 @@ int main(void)
     void *stream, *input, *temporary, *output;
     unsigned char byte;
 
-    GO(acre_device_get(ACRE_DEVICE_PRIVATE, 0, &device));
+    GO(acre_sim_create(&sim, &backend)); /* the reference device */
+    GO(acre_backend_device(backend, 0, &device));
     GO(acre_cache_create(device, NULL, &cache));
     GO(acre_stream_native_create(device, 0, 0, &stream));
     GO(acre_cache_alloc(cache, BYTES, stream, &input));
@@ -61,5 +64,6 @@ int main(void)
     acre_recording_destroy(step);
     acre_cache_destroy(cache);
     GO(acre_stream_native_destroy(device, stream));
+    acre_backend_unregister(backend);
     return 0;
 }
