@@ -348,7 +348,9 @@ static void service_end(struct service *service)
     uint64_t one = 1;
 
     atomic_store(&service->is_ending, true);
-    CHECK(write(service->wake, &one, sizeof one) == (ssize_t)sizeof one);
+    ssize_t written = write(service->wake, &one, sizeof one);
+    CHECK(written == (ssize_t)sizeof one);
+    (void)written;
     pthread_join(service->thread, NULL);
     CHECK(list_empty(&service->offers));
     close(service->wake);

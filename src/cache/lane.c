@@ -65,8 +65,11 @@ static bool barrier_register(void)
 /* Every running thread of the process passes a full barrier. */
 static void barrier_all(void)
 {
-    while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
-        CHECK(barrier_register());
+    while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
+        bool is_registered = barrier_register();
+        CHECK(is_registered);
+        (void)is_registered;
+    }
 }
 
 /* Lets a lane be used as its front says. A lane without a page for notes stays
