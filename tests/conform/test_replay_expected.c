@@ -21,7 +21,7 @@ static bool is_wanted(const char *trace, bool searches)
 
     if (t_count(0, 1) && t_slowness() < 50)
         return true;
-    for (int i = 0; i < (searches ? 1 : 3); i++)
+    for (int i = 0; i < (searches || t_slowness() > 1 ? 1 : 3); i++)
         if (strcmp(trace, short_run[i]) == 0)
             return true;
     return false;

@@ -482,7 +482,7 @@ TEST_BOTH(every_call_may_fail)
     for (int kind = 0; kind < 2; kind++)
         for (int is_waking = 0; is_waking < 2; is_waking++)
             for (uint64_t nth = 1; fail_once(kind, is_waking, nth);)
-                nth += t_slowness() > 1 ? 5 : 1; /* all of them in the plain build */
+                nth += t_slowness() > 1 ? 20 : 1; /* all of them in the plain build */
     nest_large = 21 * MIB;
 }
 
