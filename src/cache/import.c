@@ -191,12 +191,12 @@ acre_status import_open(struct acre_device *device, const uint8_t *handle, size_
                         struct import *out)
 {
     struct import import = {.device = device, .connection = -1};
-    const uint8_t *ticket = handle + (bytes - WIRE_TICKET_BYTES);
-    char kind;
+    char kind = 0;
     acre_status status = import_check(handle, bytes, &kind);
 
     if (status != ACRE_OK)
         return status;
+    const uint8_t *ticket = handle + (bytes - WIRE_TICKET_BYTES);
     status = kind == SHARE_PLAIN ? open_plain(&import, ticket) : open_pages(&import, ticket);
     if (status == ACRE_OK)
         *out = import;

@@ -130,7 +130,7 @@ acre_status acre_share_export(acre_cache *cache, const void *pointer, void *hand
                            "needs %d", capacity, ACRE_SHARE_HANDLE_MAX);
     quick_lock_take(&cache->lock);
     acre_status status = export_locked(cache, pointer, &share);
-    if (status == ACRE_OK) {
+    if (status == ACRE_OK && share) {
         memcpy(handle, share->handle, SHARE_HANDLE_BYTES);
         *out_bytes = SHARE_HANDLE_BYTES;
         *out_offset = (uint64_t)((const char *)pointer - share->first);
