@@ -308,7 +308,8 @@ TEST_BOTH(waking_takes_what_is_idle_and_else_waits_for_memory)
 
     REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_SAVE));
     /* The cache itself has the rest of the device, idle. */
-    void *rest = share_bed_alloc(&bed, 490 * MIB, 'r');
+    void *rest;
+    REQUIRE_OK(acre_cache_alloc(bed.cache, 490 * MIB, NULL, &rest));
     REQUIRE_OK(acre_cache_free(bed.cache, rest));
     REQUIRE_OK(acre_cache_wake(bed.cache, NULL, "w"));
     nest_expect(&bed, &nest);
