@@ -18,6 +18,8 @@ static acre_pool_id pool;
 static _Atomic bool is_over;
 static _Atomic(void *) gifts[GIFTS]; /* blocks of the pool that others shall free */
 static _Atomic uint64_t failures;
+static _Atomic uint64_t freed_count; /* gifts whose free has returned */
+static uint64_t given_count;         /* by the thread that saves      */
 
 static void *work(void *arg)
 {
@@ -35,6 +37,8 @@ static void *work(void *arg)
         void *gift = atomic_exchange(&gifts[dice / 4096 % GIFTS], NULL);
         if (gift && acre_cache_free(cache, gift) != ACRE_OK)
             atomic_fetch_add(&failures, 1);
+        if (gift)
+            atomic_fetch_add(&freed_count, 1);
     }
     for (int i = 0; i < 16; i++)
         if (kept[i] && acre_cache_free(cache, kept[i]) != ACRE_OK)
@@ -81,8 +85,10 @@ static void run_round(uint64_t round)
         if (i % 2 || !atomic_compare_exchange_strong(&gifts[(unsigned)i % GIFTS], &none,
                                                      blocks[i]))
             REQUIRE_OK(acre_cache_free(cache, blocks[i]));
+        else
+            given_count++;
     }
-    while (atomic_load(&gifts[0]) || atomic_load(&gifts[2]))
+    while (atomic_load(&freed_count) != given_count)
         sched_yield();
 }
 
