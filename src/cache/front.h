@@ -34,8 +34,8 @@ void front_divert_locked(acre_cache *cache);
 /* After recording was switched on or off: lanes write notes, or stay stopped when
  * every event is to pass the lock. */
 void front_record_locked(acre_cache *cache, bool is_on, bool is_central);
-/* Puts the notes of all lanes into the history. */
-void front_notes_collect_locked(acre_cache *cache);
+/* Puts the notes of all lanes into the history; between stop and go. */
+void front_notes_take_locked(acre_cache *cache);
 /* The same for one lane that is stopped or the caller's own. */
 void lane_notes_collect_locked(acre_cache *cache, struct lane *lane);
 

@@ -221,14 +221,10 @@ void lane_notes_collect_locked(acre_cache *cache, struct lane *lane)
     lane_page_set(lane, fresh);
 }
 
-void front_notes_collect_locked(acre_cache *cache)
+void front_notes_take_locked(acre_cache *cache)
 {
-    struct front *front = cache->front;
-
-    front_stop_locked(front);
-    LIST_FOR_EACH(link, &front->lanes)
+    LIST_FOR_EACH(link, &cache->front->lanes)
         lane_notes_collect_locked(cache, CONTAINER_OF(link, struct lane, cache_link));
-    front_go_locked(front);
 }
 
 void front_record_locked(acre_cache *cache, bool is_on, bool is_central)
@@ -236,8 +232,7 @@ void front_record_locked(acre_cache *cache, bool is_on, bool is_central)
     struct front *front = cache->front;
 
     front_stop_locked(front);
-    LIST_FOR_EACH(link, &front->lanes)
-        lane_notes_collect_locked(cache, CONTAINER_OF(link, struct lane, cache_link));
+    front_notes_take_locked(cache);
     front->is_noting = is_on;
     front->is_central = is_central;
     LIST_FOR_EACH(link, &front->lanes) {

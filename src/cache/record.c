@@ -253,8 +253,11 @@ acre_status acre_cache_history_create(acre_cache *cache, acre_history **out)
     if (!cache || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_history_create: an argument is NULL");
     quick_lock_take(&cache->lock);
-    if (cache->front)
-        front_notes_collect_locked(cache);
+    if (cache->front) {
+        front_stop_locked(cache->front);
+        front_notes_take_locked(cache);
+        front_go_locked(cache->front);
+    }
     acre_history *copy = history_copy(&cache->history);
     quick_lock_drop(&cache->lock);
     if (!copy)

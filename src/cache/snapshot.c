@@ -37,10 +37,10 @@ static acre_status moment_take(acre_cache *cache, const acre_snapshot_choice *ch
 {
     *out = (struct moment){0};
     quick_lock_take(&cache->lock);
-    if (cache->front)
-        front_notes_collect_locked(cache);
     if (cache->policy->settle)
-        cache->policy->settle(cache);
+        cache->policy->settle(cache); /* threads stand still until resume */
+    if (cache->front)
+        front_notes_take_locked(cache);
     out->layout = layout_copy_locked(cache);
     out->history = history_copy(&cache->history);
     out->conf = cache->conf;
