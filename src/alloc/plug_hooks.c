@@ -111,18 +111,26 @@ static bool filter_invoke(const void *target, void **stream)
     return !fn || fn(words[1], *stream);
 }
 
+/* The hooks of a plug-in that serves a device. */
+static acre_status hooks_for(acre_allocator *allocator, int device, acre_pluggable_hooks *out)
+{
+    struct plug *plug = plug_of(allocator);
+    acre_status status = plug ? plug_check_device(plug, device) : ACRE_ERR_INVALID;
+
+    if (status == ACRE_OK)
+        *out = plug_hooks(plug);
+    return status;
+}
+
 acre_status acre_pluggable_pool_begin(acre_allocator *allocator, int device, acre_pool_id id,
                                       acre_pool_filter_fn filter, void *arg)
 {
-    struct plug *plug = plug_of(allocator);
     struct cxx_filter seen = {{NULL, arg}, filter_manage, filter_invoke};
+    acre_pluggable_hooks hooks;
+    acre_status status = hooks_for(allocator, device, &hooks);
 
-    if (!plug)
-        return ACRE_ERR_INVALID;
-    acre_status status = plug_check_device(plug, device);
     if (status != ACRE_OK)
         return status;
-    acre_pluggable_hooks hooks = plug_hooks(plug);
     if (!hooks.begin_allocate_to_pool)
         return no_hook("begin_allocate_to_pool");
     memcpy(&seen.target[0], &filter, sizeof filter);
@@ -132,14 +140,11 @@ acre_status acre_pluggable_pool_begin(acre_allocator *allocator, int device, acr
 
 acre_status acre_pluggable_pool_end(acre_allocator *allocator, int device, acre_pool_id id)
 {
-    struct plug *plug = plug_of(allocator);
+    acre_pluggable_hooks hooks;
+    acre_status status = hooks_for(allocator, device, &hooks);
 
-    if (!plug)
-        return ACRE_ERR_INVALID;
-    acre_status status = plug_check_device(plug, device);
     if (status != ACRE_OK)
         return status;
-    acre_pluggable_hooks hooks = plug_hooks(plug);
     if (!hooks.end_allocate_to_pool)
         return no_hook("end_allocate_to_pool");
     hooks.end_allocate_to_pool(device, id);
@@ -148,14 +153,11 @@ acre_status acre_pluggable_pool_end(acre_allocator *allocator, int device, acre_
 
 acre_status acre_pluggable_pool_release(acre_allocator *allocator, int device, acre_pool_id id)
 {
-    struct plug *plug = plug_of(allocator);
+    acre_pluggable_hooks hooks;
+    acre_status status = hooks_for(allocator, device, &hooks);
 
-    if (!plug)
-        return ACRE_ERR_INVALID;
-    acre_status status = plug_check_device(plug, device);
     if (status != ACRE_OK)
         return status;
-    acre_pluggable_hooks hooks = plug_hooks(plug);
     if (!hooks.release_pool)
         return no_hook("release_pool");
     hooks.release_pool(device, id);
