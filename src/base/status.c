@@ -1,15 +1,61 @@
 /* SPDX-License-Identifier: MIT */
-/* Status codes in words, and the last failure of each thread. */
+/* Status codes in words, and the last failure of each thread.
+ *
+ * A thread has no place for a failure before its first one. Only a pointer is
+ * thread-local: a process that loads the library late has little room for more.
+ * Memory is not of the counted heap, whose own failures are recorded here.
+ */
 #include "base/status.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TEXT_OF(x) TEXT_OF_(x)
 #define TEXT_OF_(x) #x
 
-static _Thread_local struct status_saved last;
+static const struct status_saved nothing;
+static _Thread_local struct status_saved *last; /* owned; NULL: nothing has failed */
+static pthread_key_t key;                       /* frees it when its thread ends   */
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static _Atomic int key_error;
+
+static void last_free(void *unused)
+{
+    (void)unused;
+    free(last);
+    last = NULL;
+}
+
+static void key_make(void)
+{
+    key_error = pthread_key_create(&key, last_free);
+}
+
+/* The key would call into a library that is gone. */
+__attribute__((destructor)) static void key_end(void)
+{
+    last_free(NULL);
+    pthread_once(&key_once, key_make);
+    if (key_error == 0)
+        pthread_key_delete(key);
+    key_error = -1;
+}
+
+/* Where this thread keeps its failure; NULL when there is no memory for it. */
+static struct status_saved *place(void)
+{
+    if (last)
+        return last;
+    pthread_once(&key_once, key_make);
+    last = calloc(1, sizeof *last);
+    /* Any value but NULL makes the destructor run. */
+    if (last && key_error == 0)
+        pthread_setspecific(key, last);
+    return last;
+}
 
 const char *acre_version(void)
 {
@@ -43,18 +89,22 @@ const char *acre_status_text(acre_status status)
 
 const char *acre_last_error(void)
 {
-    return last.text;
+    return last ? last->text : nothing.text;
 }
 
 long acre_last_native(void)
 {
-    return last.native;
+    return last ? last->native : 0;
 }
 
 static void record(long native, const char *format, va_list args)
 {
-    last.native = native;
-    vsnprintf(last.text, sizeof last.text, format, args);
+    struct status_saved *to = place();
+
+    if (!to)
+        return;
+    to->native = native;
+    vsnprintf(to->text, sizeof to->text, format, args);
 }
 
 acre_status status_fail(acre_status status, const char *format, ...)
@@ -79,10 +129,13 @@ acre_status status_fail_native(acre_status status, long native, const char *form
 
 void status_save(struct status_saved *saved)
 {
-    *saved = last;
+    *saved = last ? *last : nothing;
 }
 
 void status_restore(const struct status_saved *saved)
 {
-    last = *saved;
+    struct status_saved *to = place();
+
+    if (to)
+        *to = *saved;
 }
