@@ -405,9 +405,13 @@ ACRE_API acre_status acre_backend_register(const acre_backend_desc *desc,
  */
 ACRE_API void acre_backend_unregister(acre_backend *backend);
 
-/** Finds a backend by name; built-in ones ("sim", "host") start at first use.
+/** Finds a backend by name; built-in ones ("sim", "host", "opencl") start at
+ *  first use.
  *
- * Errors: ACRE_ERR_NOT_FOUND, and what starting the backend answers.
+ * The environment variable ACRE_BACKENDS, a list of names with commas between,
+ * keeps all other built-in ones from being started.
+ * Errors: ACRE_ERR_NOT_FOUND, ACRE_ERR_UNSUPPORTED (a built-in backend cannot be
+ *         had here; the text says why), and what starting the backend answers.
  */
 ACRE_API acre_status acre_backend_find(const char *name, acre_backend **out);
 

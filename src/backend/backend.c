@@ -24,6 +24,7 @@
 #include "base/status.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NAME_BYTES_MAX 63
@@ -176,12 +177,36 @@ void backend_show(acre_backend *backend, acre_device_type shown, int form)
     lock_drop(&registry_lock);
 }
 
+/* Whether ACRE_BACKENDS, a list of names with commas between, lets a built-in
+ * backend start; without it all may. */
+static int builtin_is_wanted(const struct builtin *builtin)
+{
+    const char *list = getenv("ACRE_BACKENDS");
+    size_t bytes = strlen(builtin->name);
+
+    if (!list || !*list)
+        return 1;
+    for (;; list++) {
+        size_t word = strcspn(list, ",");
+
+        if (word == bytes && memcmp(list, builtin->name, bytes) == 0)
+            return 1;
+        list += word;
+        if (!*list)
+            return 0;
+    }
+}
+
 /* Starts a built-in backend unless another thread just did. */
 static acre_status builtin_start(const struct builtin *builtin, acre_backend **out)
 {
     acre_status status = ACRE_OK;
     acre_backend *backend;
 
+    if (!builtin_is_wanted(builtin))
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "ACRE_BACKENDS leaves \"%s\" out; add it to the list, or unset it",
+                           builtin->name);
     lock_take(&start_lock);
     backend = find(builtin->name);
     if (!backend)
@@ -195,7 +220,7 @@ static acre_status builtin_start(const struct builtin *builtin, acre_backend **o
 static const struct builtin *builtin_of_type(acre_device_type type)
 {
     for (int i = 0; i < BUILTIN_COUNT; i++)
-        if (builtins[i].type == type)
+        if (builtins[i].type == type && builtin_is_wanted(&builtins[i]))
             return &builtins[i];
     return NULL;
 }

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The backends that come with the library. Each function registers one. */
+/* The backends that come with the library. Each function registers one.
+ *
+ * One that cannot be had here answers ACRE_ERR_UNSUPPORTED and says why with
+ * status_fail, in one line: "acre devices" prints that line and nothing else.
+ * It leaves nothing behind then, and is asked again at the next use.
+ */
 #ifndef SRC_BACKEND_BUILTIN_H
 #define SRC_BACKEND_BUILTIN_H
 

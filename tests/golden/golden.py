@@ -15,8 +15,8 @@ Standard error stands in line with standard output. [N] is the exit status, 0
 when there is no such line. <...> stands for any text within a line; a line of
 only <...> for any number of lines. Commands run in the shell, one after the
 other, in one fresh folder, with the build first in PATH and a bare environment;
-ACRE_SOURCE names the tree. --update writes what was printed into the file,
-where it differs.
+ACRE_SOURCE names the tree, and ACRE_BACKENDS keeps drivers of the machine out.
+--update writes what was printed into the file, where it differs.
 """
 import os
 import pathlib
@@ -65,7 +65,7 @@ def play(path, update):
     failed = 0
     environment = {
         "PATH": os.environ["ACRE_BUILD"] + ":" + os.environ["PATH"], "LC_ALL": "C.UTF-8",
-        "ACRE_SOURCE": os.environ["ACRE_SOURCE"],
+        "ACRE_SOURCE": os.environ["ACRE_SOURCE"], "ACRE_BACKENDS": "sim,host",
         **{key: value for key, value in os.environ.items() if key.endswith("SAN_OPTIONS")},
     }
     out = list(head)

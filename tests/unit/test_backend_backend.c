@@ -183,6 +183,28 @@ TEST(builtins_are_listed_and_start_at_first_use)
     acre_backend_unregister(again);
 }
 
+TEST(a_list_in_the_environment_keeps_builtins_out)
+{
+    char kept[256];
+    acre_backend *backend;
+
+    snprintf(kept, sizeof kept, "%s", getenv("ACRE_BACKENDS"));
+    setenv("ACRE_BACKENDS", "simulation,xhost,hos", 1);
+    EXPECT_EQ(acre_backend_find("host", &backend), ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "ACRE_BACKENDS leaves \"host\" out");
+    EXPECT_EQ(acre_device_count(ACRE_DEVICE_CPU), 0);
+    EXPECT(!acre_hook_is_built(ACRE_DEVICE_CPU));
+    setenv("ACRE_BACKENDS", "opencl,host", 1);
+    REQUIRE_OK(acre_backend_find("host", &backend));
+    setenv("ACRE_BACKENDS", ",", 1);
+    EXPECT_EQ(acre_device_count(ACRE_DEVICE_CPU), 1); /* what has started stays */
+    acre_backend_unregister(backend);
+    EXPECT(!acre_hook_is_built(ACRE_DEVICE_CPU));
+    setenv("ACRE_BACKENDS", "", 1);
+    EXPECT(acre_hook_is_built(ACRE_DEVICE_CPU));
+    setenv("ACRE_BACKENDS", kept, 1);
+}
+
 /* Registering with every host allocation failing in turn: one clean error. */
 TEST(every_host_allocation_may_fail)
 {
