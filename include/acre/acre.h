@@ -12,6 +12,7 @@
 #include <acre/cache.h>
 #include <acre/collective.h>
 #include <acre/device.h>
+#include <acre/dlpack.h>
 #include <acre/explain.h>
 #include <acre/generator.h>
 #include <acre/history.h>
