@@ -6,7 +6,8 @@ FOLDER holds one NAME.xml (JUnit) per preset, and a NAME.broken for a preset
 that did not build or run. A test program of ours prints how many of its cases
 passed, failed and were skipped; any other test counts as one case. A program
 that failed without naming a failed case (a crash, a sanitizer's report) counts
-as one failure.
+as one failure. NAME.again.xml holds what failed and was run once more: what
+passed there counts as it passed there, and is named as unsteady.
 """
 import pathlib
 import re
@@ -32,12 +33,23 @@ def count(case):
     return 1, 0, 0, reasons
 
 
+def cases(path):
+    return tree.parse(path).getroot().iter("testcase") if path.exists() else ()
+
+
 def main(folder):
     total = [0, 0, 0]
-    failures, skips = [], {}
+    failures, unsteady, skips = [], [], {}
     for path in sorted(folder.glob("*.xml")):
-        for case in tree.parse(path).getroot().iter("testcase"):
+        if path.stem.endswith(".again"):
+            continue
+        again = {case.get("name"): count(case) for case in cases(path.with_suffix(".again.xml"))}
+        for case in cases(path):
             *figures, reasons = count(case)
+            second = again.get(case.get("name"))
+            if figures[1] and second and not second[1]:
+                unsteady.append(f"{path.stem}: {case.get('name')}")
+                *figures, reasons = second
             total = [a + b for a, b in zip(total, figures)]
             if figures[1]:
                 failures.append(f"{path.stem}: {case.get('name')}")
@@ -48,6 +60,8 @@ def main(folder):
         failures.append(f"{path.stem}: did not build or run")
     for reason, names in sorted(skips.items()):
         print(f"skipped: {reason} ({', '.join(sorted(names))})")
+    for name in unsteady:
+        print(f"unsteady, failed once and then passed alone: {name}")
     for failure in failures:
         print(f"failed: {failure}")
     print("{} passed, {} failed, {} skipped".format(*total))
