@@ -92,7 +92,8 @@ static acre_status work_of_all_kinds(void)
     memcpy(&args, &made.memory[0], sizeof made.memory[0]);
     value = made.memory[0];
     TRY(OP(copy, made.memory[0], host, BYTES, ACRE_COPY_HOST_TO_DEVICE));
-    TRY(OP(fill_async, 0, made.memory[0], 1, BYTES, made.streams[0]));
+    /* Not the value: the default stream looks at it while this stream fills. */
+    TRY(OP(fill_async, 0, (char *)made.memory[0] + 64, 1, BYTES - 64, made.streams[0]));
     TRY(OP(launch_kernel, 0, made.streams[0], big_kernel, &args, sizeof args));
     TRY(OP(write_value32, 0, made.streams[0], value, 5));
     TRY(OP(event_record, 0, made.events[0], made.streams[0]));
