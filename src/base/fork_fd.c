@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define FORK_FD_MAX 8192
@@ -68,8 +69,10 @@ void fork_fd_close(int fd)
     for (unsigned i = 0; i < end; i++) {
         int noted = fd + 1;
 
-        if (atomic_compare_exchange_strong(&places[i], &noted, 0))
+        if (atomic_compare_exchange_strong(&places[i], &noted, 0)) {
+            shutdown(fd, SHUT_RDWR); /* a child forked just now may not have closed its own */
             break;
+        }
     }
     close(fd);
 }

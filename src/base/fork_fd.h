@@ -19,7 +19,9 @@
  * still has to close it. */
 acre_status fork_fd_note(int fd);
 
-/* Takes it out, when it is in, and closes it. Negative numbers are fine. */
+/* Takes it out, when it is in, and closes it. Negative numbers are fine. A connection that was
+ * noted ends for the other side at once: also when a child made in this moment still holds
+ * it, since that child no longer finds it noted. */
 void fork_fd_close(int fd);
 
 /* Grows by one in every child of fork, from when a descriptor was first noted. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The barrier of 2 to 32 ranks; see barrier.h. */
+/* The barrier of 3 to 32 ranks; see barrier.h. */
 #include "symm/barrier.h"
 
 #include "base/status.h"
@@ -61,25 +61,11 @@ static acre_status fail_missing(struct work *work, uint64_t seen, int dead)
                        (unsigned long long)work->timeout_ms);
 }
 
-/* Of two ranks only one waits. It looks by an exchange that never succeeds, which takes the
- * cache line over as writing does: its next step then finds the line at hand. */
-static bool poll_owned(const struct team *team, _Atomic uint64_t *state, uint32_t generation)
-{
-    for (unsigned i = 0; i < team->spin_count; i++) {
-        uint64_t seen = UINT64_MAX;
-        atomic_compare_exchange_strong(state, &seen, UINT64_MAX);
-        if (generation_of(seen) != generation)
-            return true;
-        word_pause();
-    }
-    return false;
-}
-
 acre_status barrier_meet(struct work *work, int channel)
 {
     const struct team *team = work->symm->team;
     struct control *control = team_control(team, 0);
-    _Atomic uint64_t *state = &control->barriers[channel];
+    _Atomic uint64_t *state = &control->barriers[channel].word;
     uint64_t bit = (uint64_t)1 << team->rank, all = ((uint64_t)1 << team->count) - 1;
     uint64_t seen = atomic_fetch_or(state, bit) | bit;
     uint32_t generation = generation_of(seen);
@@ -90,8 +76,6 @@ acre_status barrier_meet(struct work *work, int channel)
         word_wake(spot);
         return ACRE_OK;
     }
-    if (team->count == 2 && poll_owned(team, state, generation))
-        return ACRE_OK;
     for (;;) {
         /* Short waits, so that those who have not come can be looked after. */
         acre_status status = word_await(work, spot, generation, -1, 50 * NS_PER_MS);

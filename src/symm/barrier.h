@@ -13,7 +13,7 @@
 
 #include "symm/work.h"
 
-/* Meets all ranks on a channel; between 2 and BARRIER_RANKS_MAX ranks. */
+/* Meets all ranks on a channel; between 3 and BARRIER_RANKS_MAX ranks. */
 acre_status barrier_meet(struct work *work, int channel);
 
 #endif

@@ -7,8 +7,8 @@
  *     0     sleepers   how many sleep on words of this rank's pad or page; who changes such
  *                      a word wakes them when this is not 0
  *     64    sequence   steps of collectives that this rank has finished
- *     4096  barriers   one per channel; to 32 ranks: in rank 0's page, generation << 32 |
- *                      ranks that came; else in every page, barriers this rank came to
+ *     4096  barriers   one line per channel; of 3 to 32 ranks: in rank 0's page, generation
+ *                      << 32 | ranks that came; else in every page, barriers this rank came to
  *     stages           two of STAGE_BYTES for small operations (stage.h)
  *     plans            two of STAGE_BYTES for the numbers of exchanges (splits.c)
  */
@@ -25,12 +25,14 @@
 struct control {
     _Alignas(64) _Atomic uint32_t sleepers;
     _Alignas(64) _Atomic uint32_t sequence;
-    _Alignas(4096) _Atomic uint64_t barriers[];
+    _Alignas(4096) struct control_barrier {
+        _Alignas(64) _Atomic uint64_t word;
+    } barriers[];
 };
 
 static inline size_t control_stage_offset(uint32_t channels)
 {
-    return (4096 + 8 * (size_t)channels + 4095) / 4096 * 4096;
+    return (4096 + 64 * (size_t)channels + 4095) / 4096 * 4096;
 }
 
 static inline size_t control_bytes(uint32_t channels)

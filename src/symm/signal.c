@@ -4,13 +4,12 @@
  * The word for (channel c, from rank s) in rank d's pad has the index c * N + s; 0 is empty,
  * 1 is signalled. Put exchanges 0 for 1 in the other's pad, wait 1 for 0 in the own one.
  *
- * A barrier of up to 32 ranks is one word of rank 0's control page (barrier.c), which a rank
- * that runs out of time leaves without a trace. Of more ranks it is a counter per rank in the
- * control pages: count one more, wait until all others have; who runs out of time takes its
- * count back, and those who saw it before may pass.
+ * A barrier of 3 to 32 ranks is one word of rank 0's control page (barrier.c), of two or more
+ * it is a counter per rank in the control pages (counters.c).
  */
 #include "base/status.h"
 #include "symm/barrier.h"
+#include "symm/counters.h"
 #include "symm/word.h"
 
 struct signal {
@@ -59,63 +58,7 @@ static acre_status wait_body(struct work *work)
                              : work_fail_wait(work, status, signal->rank, "signal");
 }
 
-/* ---- Barrier by counters ---------------------------------------------------------------- */
-
-/* The word in which a rank counts the barriers it has come to on a channel. */
-static struct spot arrivals(const struct team *team, int rank, int channel)
-{
-    struct control *control = team_control(team, rank);
-
-    return (struct spot){(_Atomic uint32_t *)(void *)&control->barriers[channel], control};
-}
-
-static bool has_come(struct spot spot, uint32_t round, uint32_t *out_seen)
-{
-    *out_seen = atomic_load_explicit(spot.word, memory_order_acquire);
-    return (int32_t)(*out_seen - round) >= 0;
-}
-
-/* Waits for one rank; one that is late or dead makes the barrier fail. */
-static acre_status counters_wait(struct work *work, int channel, int rank, uint32_t round)
-{
-    const struct team *team = work->symm->team;
-    struct spot other = arrivals(team, rank, channel), own = arrivals(team, team->rank, channel);
-    uint32_t seen;
-
-    while (!has_come(other, round, &seen)) {
-        acre_status status = word_await(work, other, seen, rank, 0);
-        if (status == ACRE_OK)
-            continue;
-        atomic_store(own.word, round - 1);
-        for (int i = 0; i < 1000; i++) /* a count that is on its way arrives meanwhile */
-            word_pause();
-        if (atomic_load(other.word) != seen && has_come(other, round, &seen)) {
-            atomic_store(own.word, round); /* it came in the last moment */
-            word_wake(own);
-            continue;
-        }
-        return work_fail_wait(work, status, rank, "come to the barrier");
-    }
-    return ACRE_OK;
-}
-
-static acre_status counters_body(struct work *work)
-{
-    struct signal *signal = (struct signal *)work;
-    const struct team *team = work->symm->team;
-    struct spot own = arrivals(team, team->rank, signal->channel);
-    uint32_t round = atomic_load_explicit(own.word, memory_order_relaxed) + 1;
-
-    atomic_store_explicit(own.word, round, memory_order_release);
-    word_wake(own);
-    for (int step = 1; step < team->count; step++) {
-        acre_status status = counters_wait(work, signal->channel,
-                                           (team->rank + step) % team->count, round);
-        if (status != ACRE_OK)
-            return status;
-    }
-    return ACRE_OK;
-}
+/* ---- Barrier -------------------------------------------------------------------------- */
 
 static acre_status barrier_body(struct work *work)
 {
@@ -124,8 +67,8 @@ static acre_status barrier_body(struct work *work)
 
     if (team->count == 1)
         return ACRE_OK;
-    if (team->count > BARRIER_RANKS_MAX)
-        return counters_body(work);
+    if (team->count == 2 || team->count > BARRIER_RANKS_MAX)
+        return counters_meet(work, signal->channel);
     return barrier_meet(work, signal->channel);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "symm/counters.h"
 #include "symm/deadline.h"
 #include "symm/exchange.h"
 
@@ -42,6 +43,7 @@ static acre_status team_new(acre_group *group, struct memory *memory,
 
     if (!team)
         return ACRE_ERR_HOST_MEMORY;
+    counters_prepare();
     list_init(&team->link);
     lock_init(&team->lock, RANK_THREADS, "team");
     atomic_init(&team->refs, 1);

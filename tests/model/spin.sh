@@ -6,7 +6,7 @@ command -v spin >/dev/null 2>&1 || { echo "skipped: spin is not installed"; exit
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-for model in barrier signal; do
+for model in barrier counters signal; do
     spin -a "$ACRE_SOURCE/tests/model/$model.pml" >said 2>&1 || { cat said; exit 1; }
     "${CC:-cc}" -O1 -w -DSAFETY -o pan pan.c
     ./pan -m100000 >said 2>&1

@@ -354,6 +354,23 @@ TEST(a_child_of_the_importer_does_not_keep_it_open)
     offer_destroy(offer);
 }
 
+/* A child forked between taking out and closing has the descriptor and does not know it. */
+TEST(closing_ends_a_connection_that_a_child_holds)
+{
+    int ends[2];
+    char byte;
+
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    REQUIRE_OK(fork_fd_note(ends[0]));
+    int childs = dup(ends[0]);
+    REQUIRE(childs >= 0);
+    EXPECT_EQ(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1);
+    fork_fd_close(ends[0]);
+    EXPECT_EQ(recv(ends[1], &byte, 1, MSG_DONTWAIT), 0);
+    close(childs);
+    close(ends[1]);
+}
+
 /* Neither end deals with another user. */
 static void stranger(void *arg)
 {

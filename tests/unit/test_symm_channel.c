@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections for descriptors and what comes through them: S35 to S41. There are no socket
- * files, so S37, S38 and S42 hold by construction: names are abstract, random and short. */
+/* Connections for descriptors and what comes through them: S35 to S42. */
 #include "symm/channel.h"
 
 #include "symm/deadline.h"
@@ -142,6 +141,36 @@ TEST(messages_with_too_much_are_refused_and_leak_nothing)
     close(ends[0]);
     close(ends[1]);
     close(file);
+}
+
+/* No folder is asked for, so neither its name nor what lies in it matters. */
+TEST(S37_S38_S42_there_are_no_socket_files)
+{
+    static const char *const variables[] = {"TMPDIR", "TMP", "TEMP", "TEMPDIR"};
+    char folder[] = "/tmp/acre-test-XXXXXX", stale[64], longer[200], name[CHANNEL_NAME_BYTES];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int ends[2], old = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    REQUIRE(mkdtemp(folder) && old >= 0);
+    memset(longer, 'x', sizeof longer - 1);
+    longer[0] = '/';
+    longer[sizeof longer - 1] = 0; /* more than a socket's address holds */
+    for (int i = 0; i < 4; i++)
+        setenv(variables[i], i % 2 ? folder : longer, 1);
+    snprintf(stale, sizeof stale, "%s/symm_mem-%d", folder, (int)getpid());
+    memcpy(address.sun_path, stale, strlen(stale) + 1);
+    REQUIRE(bind(old, (struct sockaddr *)&address, sizeof address) == 0);
+    close(old);
+    pair_make(ends);
+    close(ends[0]);
+    close(ends[1]);
+    REQUIRE_OK(channel_listen(name, &ends[0]));
+    EXPECT_LT(strlen(name), CHANNEL_NAME_BYTES);
+    close(ends[0]);
+    for (int i = 0; i < 4; i++)
+        unsetenv(variables[i]);
+    EXPECT_EQ(unlink(stale), 0);
+    EXPECT_EQ(rmdir(folder), 0); /* fails unless empty */
 }
 
 TEST(S39_a_listener_that_is_somebody_else_is_refused)

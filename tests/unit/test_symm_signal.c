@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Signals between real processes: S47 to S56. */
 #include "symm/barrier.h"
+#include "symm/counters.h"
 #include "symm/deadline.h"
 #include "symm/word.h"
 #include "symm/work.h"

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Counting who has come; see counters.h.
+ *
+ * Coming is a plain store of the own line and a load of the other's, which the processor may
+ * do in the other order. Leaving, which is rare, pays for both: it makes every processor that
+ * runs a rank finish its stores (membarrier) between the two.
+ */
+#include "symm/counters.h"
+
+#include "symm/deadline.h"
+#include "symm/word.h"
+
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOKS 200 /* at a line before the processor is told that this is waiting */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void register_process(void)
+{
+    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+}
+
+void counters_prepare(void)
+{
+    pthread_once(&once, register_process);
+}
+
+/* Every rank's stores until now are visible afterwards. */
+static void stores_settle(void)
+{
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0)
+        nanosleep(&(struct timespec){0, NS_PER_MS}, NULL); /* far longer than a store takes */
+}
+
+/* The word in which a rank counts the barriers it has come to on a channel. */
+static struct spot arrivals(const struct team *team, int rank, int channel)
+{
+    struct control *control = team_control(team, rank);
+
+    return (struct spot){(_Atomic uint32_t *)(void *)&control->barriers[channel].word, control};
+}
+
+static bool has_come(struct spot spot, uint32_t round, uint32_t *out_seen)
+{
+    *out_seen = atomic_load_explicit(spot.word, memory_order_acquire);
+    return (int32_t)(*out_seen - round) >= 0;
+}
+
+static bool has_come_soon(const struct team *team, struct spot spot, uint32_t round,
+                          uint32_t *out_seen)
+{
+    for (int i = 0; i < (team->spin_count ? LOOKS : 1); i++)
+        if (has_come(spot, round, out_seen))
+            return true;
+    return false;
+}
+
+/* Waits for one rank; one that is late or dead makes the barrier fail. */
+static acre_status counters_wait(struct work *work, int channel, int rank, uint32_t round)
+{
+    const struct team *team = work->symm->team;
+    struct spot other = arrivals(team, rank, channel), own = arrivals(team, team->rank, channel);
+    uint32_t seen;
+
+    while (!has_come_soon(team, other, round, &seen)) {
+        acre_status status = word_await(work, other, seen, rank, 0);
+        if (status == ACRE_OK)
+            continue;
+        atomic_store(own.word, round - 1);
+        stores_settle();
+        if (has_come(other, round, &seen)) {
+            atomic_store(own.word, round); /* it came in the last moment */
+            word_wake(own);
+            continue;
+        }
+        return work_fail_wait(work, status, rank, "come to the barrier");
+    }
+    return ACRE_OK;
+}
+
+acre_status counters_meet(struct work *work, int channel)
+{
+    const struct team *team = work->symm->team;
+    struct spot own = arrivals(team, team->rank, channel);
+    uint32_t round = atomic_load_explicit(own.word, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(own.word, round, memory_order_release);
+    word_wake(own);
+    for (int step = 1; step < team->count; step++) {
+        acre_status status = counters_wait(work, channel, (team->rank + step) % team->count,
+                                           round);
+        if (status != ACRE_OK)
+            return status;
+    }
+    return ACRE_OK;
+}
