@@ -39,6 +39,7 @@ needs_build() {
     has_cmake || need cmake
     has ninja || want ninja-build
     has_header zlib.h || want zlib1g-dev
+    has_header liburing.h || want liburing-dev
 }
 
 needs_test() {

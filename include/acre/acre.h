@@ -14,6 +14,7 @@
 #include <acre/device.h>
 #include <acre/dlpack.h>
 #include <acre/explain.h>
+#include <acre/file.h>
 #include <acre/generator.h>
 #include <acre/history.h>
 #include <acre/plan.h>

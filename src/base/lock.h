@@ -12,6 +12,7 @@ enum lock_rank {
     RANK_OPENED,       /* memory of other processes that is open    */
     RANK_GROUP,        /* one per symmetric-memory group            */
     RANK_PLAN,         /* one per planner                           */
+    RANK_FILE,         /* one per file of device memory             */
     RANK_THREADS,      /* threads that keep free blocks             */
     RANK_CACHE,        /* one per cache                             */
     RANK_SERVICE,      /* starting and ending the service of sharing */

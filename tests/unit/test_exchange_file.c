@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: MIT */
+/* Files of device memory: both engines, in place and through buffers, all that can be
+ * wrong with a place in a file, and a disk that is full. */
+#include <acre/acre.h>
+
+#include "exchange/buffer.h"
+#include "exchange/io.h"
+#include "exchange/ring.h"
+#include "exchange/transfer.h"
+#include "tests/support/files.h"
+#include "tests/support/sim_bed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, BLOCKS = 40, RANGE = BLOCKS * PAGE };
+
+static struct sim_bed bed;
+static acre_device *device;
+static char *memory;         /* of the device, RANGE bytes */
+static unsigned char pattern[RANGE], seen[RANGE];
+
+static void start(void)
+{
+    uint64_t state = 7;
+
+    bed = bed_open("devices:1,memory:64MiB");
+    REQUIRE_OK(acre_backend_device(bed.backend, 0, &device));
+    REQUIRE_OK(acre_device_alloc(device, RANGE, (void **)&memory));
+    for (int i = 0; i < RANGE; i++)
+        pattern[i] = (unsigned char)t_random(&state);
+    bed_write(&bed, memory, pattern, RANGE);
+}
+
+static void stop(void)
+{
+    REQUIRE_OK(acre_device_free(device, memory));
+    bed_close(&bed);
+}
+
+/* Engines that work here. */
+static bool engine_is_there(acre_file_engine engine)
+{
+    struct ring *ring;
+
+    if (engine != ACRE_FILE_URING)
+        return true;
+    if (ring_create(1, &ring) != ACRE_OK)
+        return false;
+    ring_destroy(ring);
+    return true;
+}
+
+/* A new file with small blocks, so that a transfer has many. */
+static acre_file *file_new(const char *name, acre_file_engine engine)
+{
+    const acre_file_config config = {.struct_size = sizeof config, .engine = engine, .depth = 4,
+                                     .block_bytes = PAGE, .flags = ACRE_FILE_MAY_BUFFER};
+    acre_file *file;
+
+    REQUIRE_OK(acre_file_open(files_path(name), O_RDWR | O_CREAT | O_TRUNC, &config, &file));
+    return file;
+}
+
+static acre_file_info info_of(acre_file *file)
+{
+    acre_file_info info = {.struct_size = sizeof info};
+
+    REQUIRE_OK(acre_file_info_get(file, &info));
+    return info;
+}
+
+static void expect_memory(const void *place, const void *wanted, size_t bytes)
+{
+    bed_read(&bed, seen, place, bytes);
+    EXPECT_EQ(memcmp(seen, wanted, bytes), 0);
+}
+
+static void clear_memory(void)
+{
+    static const unsigned char zero[RANGE];
+
+    bed_write(&bed, memory, zero, RANGE);
+}
+
+/* ---- The list ------------------------------------------------------------------- */
+
+static void save_two_and_load_them(acre_file_engine engine)
+{
+    acre_file *file = file_new("two", engine);
+
+    REQUIRE_OK(acre_file_save(file, device, memory, 4096, 0));
+    REQUIRE_OK(acre_file_save(file, device, memory + 4096, 8192, 4096));
+    EXPECT_EQ(info_of(file).bytes, 12288);
+    REQUIRE_OK(acre_file_sync(file));
+    clear_memory();
+    REQUIRE_OK(acre_file_load(file, device, memory, 4096, 0));
+    REQUIRE_OK(acre_file_load(file, device, memory + 4096, 8192, 4096));
+    expect_memory(memory, pattern, 12288);
+    acre_file_close(file);
+    bed_write(&bed, memory, pattern, RANGE);
+}
+
+TEST(D95_two_saves_come_back_and_the_file_is_as_long)
+{
+    start();
+    for (int engine = ACRE_FILE_AUTO; engine <= ACRE_FILE_URING; engine++)
+        if (engine_is_there((acre_file_engine)engine))
+            save_two_and_load_them((acre_file_engine)engine);
+    REQUIRE_OK(acre_file_buffer_register(device, memory, RANGE));
+    save_two_and_load_them(ACRE_FILE_AUTO);
+    REQUIRE_OK(acre_file_buffer_deregister(device, memory));
+    stop();
+}
+
+TEST(D96_opening_adds_o_direct_and_registering_has_an_order)
+{
+    acre_file *file;
+
+    start();
+    acre_status status = acre_file_open(files_path("direct"), O_RDWR | O_CREAT, NULL, &file);
+    if (status == ACRE_ERR_UNSUPPORTED) {
+        stop();
+        T_SKIP("the file system of /tmp has no O_DIRECT");
+    }
+    REQUIRE_OK(status);
+    acre_file_info info = info_of(file);
+    EXPECT(fcntl(info.fd, F_GETFL) & O_DIRECT);
+    EXPECT(!(fcntl(info.fd, F_GETFL) & O_NONBLOCK));
+    EXPECT(fcntl(info.fd, F_GETFD) & FD_CLOEXEC);
+    EXPECT_EQ(info.is_direct, 1);
+    EXPECT_EQ(info.is_registered, 1);
+    EXPECT_EQ(acre_file_register(file), ACRE_ERR_STATE);
+    REQUIRE_OK(acre_file_save(file, device, memory, PAGE, 0));
+    REQUIRE_OK(acre_file_deregister(file));
+    EXPECT_EQ(info_of(file).is_registered, 0);
+    EXPECT_EQ(acre_file_deregister(file), ACRE_ERR_STATE);
+    EXPECT_EQ(acre_file_load(file, device, memory, PAGE, 0), ACRE_ERR_STATE);
+    EXPECT_HAS(acre_last_error(), "acre_file_register");
+    EXPECT_EQ(acre_file_save(file, device, memory, PAGE, 0), ACRE_ERR_STATE);
+    REQUIRE_OK(acre_file_register(file));
+    REQUIRE_OK(acre_file_load(file, device, memory, PAGE, 0));
+    acre_file_close(file);
+    stop();
+}
+
+TEST(D97_loading_past_the_end_is_an_error_and_touches_nothing)
+{
+    acre_file *file;
+
+    start();
+    file = file_new("short", ACRE_FILE_AUTO);
+    REQUIRE_OK(acre_file_save(file, device, memory + PAGE, 2 * PAGE, 0));
+    EXPECT_EQ(acre_file_load(file, device, memory, 3 * PAGE, 0), ACRE_ERR_IO);
+    EXPECT_HAS(acre_last_error(), "short read: the file ends at 8192");
+    EXPECT_EQ(acre_file_load(file, device, memory, PAGE, 2 * PAGE), ACRE_ERR_IO);
+    EXPECT_EQ(acre_file_load(file, device, memory, PAGE, (uint64_t)PAGE << 40), ACRE_ERR_IO);
+    expect_memory(memory, pattern, RANGE);
+    acre_file_close(file);
+    stop();
+}
+
+TEST(D98_misaligned_places_are_refused_with_the_requirement)
+{
+    char needed[64];
+    acre_file *file;
+
+    start();
+    file = file_new("aligned", ACRE_FILE_AUTO);
+    snprintf(needed, sizeof needed, "multiples of %llu",
+             (unsigned long long)info_of(file).offset_alignment);
+    EXPECT_EQ(acre_file_save(file, device, memory, PAGE, 1), ACRE_ERR_INVALID);
+    EXPECT_HAS(acre_last_error(), needed);
+    EXPECT_EQ(acre_file_save(file, device, memory, 100, 0), ACRE_ERR_INVALID);
+    EXPECT_HAS(acre_last_error(), needed);
+    EXPECT_EQ(acre_file_load(file, device, memory, PAGE, 1), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_load(file, device, memory, 100, 0), ACRE_ERR_INVALID);
+    EXPECT_EQ(info_of(file).bytes, 0);
+    EXPECT_EQ(acre_file_save(file, device, memory, PAGE, UINT64_MAX - PAGE + 1), ACRE_ERR_RANGE);
+    EXPECT_EQ(acre_file_save(file, device, memory, PAGE, (uint64_t)INT64_MAX - PAGE + 1),
+              ACRE_ERR_RANGE);
+    EXPECT_EQ(acre_file_load(file, device, memory, 0, 0), ACRE_ERR_INVALID);
+    acre_file_close(file);
+    stop();
+}
+
+/* ---- Memory of all kinds -------------------------------------------------------- */
+
+TEST(host_memory_is_moved_too_at_any_address)
+{
+    static unsigned char from[RANGE + 64], to[RANGE + 64];
+    acre_file *file;
+
+    start();
+    file = file_new("host", ACRE_FILE_AUTO);
+    for (int shift = 0; shift < 3; shift++) {
+        memcpy(from + shift, pattern, RANGE);
+        REQUIRE_OK(acre_file_save(file, device, from + shift, RANGE, 0));
+        memset(to, 0, sizeof to);
+        REQUIRE_OK(acre_file_load(file, device, to + shift, RANGE, 0));
+        EXPECT_EQ(memcmp(to + shift, pattern, RANGE), 0);
+        EXPECT(to[shift + RANGE] == 0 && (shift == 0 || to[0] == 0));
+    }
+    acre_file_close(file);
+    stop();
+}
+
+/* The part of a block, at an address that only the stage has aligned. */
+TEST(interior_pointers_keep_their_neighbours)
+{
+    acre_file *file;
+
+    start();
+    file = file_new("interior", ACRE_FILE_AUTO);
+    REQUIRE_OK(acre_file_save(file, device, memory + 100, 3 * PAGE, PAGE));
+    clear_memory();
+    REQUIRE_OK(acre_file_load(file, device, memory + 8, 3 * PAGE, PAGE));
+    expect_memory(memory + 8, pattern + 100, 3 * PAGE);
+    expect_memory(memory, (unsigned char[8]){0}, 8);
+    expect_memory(memory + 8 + 3 * PAGE, (unsigned char[8]){0}, 8);
+    EXPECT_EQ(acre_file_save(file, device, memory + PAGE, RANGE, 0), ACRE_ERR_INVALID);
+    acre_file_close(file);
+    stop();
+}
+
+TEST(memory_of_the_host_backend_is_moved_in_place)
+{
+    acre_device *host;
+    acre_file *file;
+    void *block;
+
+    REQUIRE_OK(acre_device_get(ACRE_DEVICE_CPU, 0, &host)); /* it stays */
+    start();
+    REQUIRE_OK(acre_device_alloc(host, RANGE, &block));
+    memcpy(block, pattern, RANGE);
+    file = file_new("cpu", ACRE_FILE_AUTO);
+    REQUIRE_OK(acre_file_save(file, host, block, RANGE, 0));
+    REQUIRE_OK(acre_file_load(file, device, memory, RANGE, 0));
+    expect_memory(memory, pattern, RANGE);
+    EXPECT_EQ(acre_file_save(file, host, block, RANGE + 8 * PAGE, 0), ACRE_ERR_INVALID);
+    EXPECT_HAS(acre_last_error(), "run past the end");
+    EXPECT_EQ(acre_file_buffer_register(host, block, RANGE), ACRE_ERR_UNSUPPORTED);
+    acre_file_close(file);
+    REQUIRE_OK(acre_device_free(host, block));
+    stop();
+}
+
+TEST(registered_buffers_have_rules)
+{
+    struct buffer *buffer;
+
+    start();
+    REQUIRE_OK(acre_file_buffer_register(device, memory, RANGE));
+    EXPECT_EQ(bed_usage(&bed).window_count, 1);
+    EXPECT_EQ(acre_file_buffer_register(device, memory, RANGE), ACRE_ERR_EXISTS);
+    EXPECT_EQ(acre_file_buffer_register(device, memory + PAGE, PAGE), ACRE_ERR_EXISTS);
+    EXPECT_EQ(bed_usage(&bed).window_count, 1);
+    EXPECT_PTR_EQ(buffer_use(device, memory + PAGE, RANGE), NULL);
+    buffer = buffer_use(device, memory + PAGE, RANGE - PAGE);
+    EXPECT(buffer != NULL);
+    EXPECT_EQ(acre_file_buffer_deregister(device, memory), ACRE_ERR_BUSY);
+    buffer_unuse(buffer);
+    EXPECT_EQ(acre_file_buffer_deregister(device, memory + PAGE), ACRE_ERR_NOT_FOUND);
+    REQUIRE_OK(acre_file_buffer_deregister(device, memory));
+    EXPECT_EQ(acre_file_buffer_deregister(device, memory), ACRE_ERR_NOT_FOUND);
+    EXPECT_EQ(acre_file_buffer_register(device, pattern, PAGE), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_buffer_register(device, memory, 4 * RANGE), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_buffer_register(device, memory, 0), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_buffer_register(device, NULL, PAGE), ACRE_ERR_INVALID);
+    EXPECT_EQ(bed_usage(&bed).window_count, 0);
+    stop();
+}
+
+/* ---- What can go wrong ------------------------------------------------------------ */
+
+/* A fault in the nth request, for every n: a short one goes on, a repeatable one is
+ * repeated, any other is an error; the file works on in any case. */
+static void fault_every_request(acre_file_engine engine, ssize_t result, acre_status expected)
+{
+    acre_file *file = file_new("fault", engine);
+    bool is_hit = true;
+
+    for (unsigned nth = 1; is_hit; nth++) {
+        io_fail_nth(nth, result);
+        acre_status saved = acre_file_save(file, device, memory, 6 * PAGE, 0);
+        bool is_save = io_fail_disarm();
+        if (is_save)
+            EXPECT_EQ(saved, expected);
+        REQUIRE_OK(acre_file_save(file, device, memory, 6 * PAGE, 0));
+        clear_memory();
+        io_fail_nth(nth, result);
+        acre_status loaded = acre_file_load(file, device, memory, 6 * PAGE, 0);
+        is_hit = io_fail_disarm();
+        EXPECT_EQ(loaded, is_hit ? expected : ACRE_OK);
+        if (loaded != ACRE_OK)
+            REQUIRE_OK(acre_file_load(file, device, memory, 6 * PAGE, 0));
+        expect_memory(memory, pattern, 6 * PAGE);
+        bed_write(&bed, memory, pattern, RANGE);
+        REQUIRE(nth < 100);
+    }
+    acre_file_close(file);
+}
+
+TEST(short_transfers_go_on_and_failures_are_told)
+{
+    start();
+    for (int engine = ACRE_FILE_PLAIN; engine <= ACRE_FILE_URING; engine++) {
+        acre_file_engine which = (acre_file_engine)engine;
+
+        if (!engine_is_there(which))
+            continue;
+        acre_file *file = file_new("fault", which);
+        bool has_small_steps = info_of(file).offset_alignment <= 512;
+        acre_file_close(file);
+        if (has_small_steps)
+            fault_every_request(which, 1024, ACRE_OK);
+        fault_every_request(which, -EINTR, ACRE_OK);
+        fault_every_request(which, -EAGAIN, ACRE_OK);
+        fault_every_request(which, 100, ACRE_ERR_IO);
+        fault_every_request(which, 0, ACRE_ERR_IO);
+        fault_every_request(which, -EIO, ACRE_ERR_IO);
+        fault_every_request(which, -ENOSPC, ACRE_ERR_LIMIT);
+    }
+    stop();
+}
+
+TEST(failing_copies_of_the_device_end_a_transfer)
+{
+    const acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_COPY, .nth = 3};
+    acre_file *file;
+
+    start();
+    file = file_new("copies", ACRE_FILE_AUTO);
+    REQUIRE_OK(acre_sim_fault_arm(bed.backend, &fault));
+    EXPECT_EQ(acre_file_save(file, device, memory, RANGE, 0), ACRE_ERR_DEVICE);
+    EXPECT_EQ(acre_sim_fault_disarm(bed.backend), 1);
+    REQUIRE_OK(acre_file_save(file, device, memory, RANGE, 0));
+    REQUIRE_OK(acre_sim_fault_arm(bed.backend, &fault));
+    EXPECT_EQ(acre_file_load(file, device, memory, RANGE, 0), ACRE_ERR_DEVICE);
+    EXPECT_EQ(acre_sim_fault_disarm(bed.backend), 1);
+    REQUIRE_OK(acre_file_load(file, device, memory, RANGE, 0));
+    acre_file_close(file);
+    stop();
+}
+
+static void open_refused(const char *path, int flags, acre_status expected)
+{
+    acre_file *file = NULL;
+
+    EXPECT_EQ(acre_file_open(path, flags, NULL, &file), expected);
+    EXPECT(acre_last_error()[0] != '\0');
+    EXPECT_PTR_EQ(file, NULL);
+}
+
+TEST(what_cannot_be_opened_is_told)
+{
+    acre_file *file = NULL;
+    acre_file_config config = {.struct_size = sizeof config, .block_bytes = 100};
+
+    start();
+    open_refused(files_path("nowhere"), O_RDONLY, ACRE_ERR_NOT_FOUND);
+    files_write("there", "x", 1);
+    open_refused(files_path("there"), O_RDWR | O_CREAT | O_EXCL, ACRE_ERR_EXISTS);
+    open_refused(files_path("there"), O_RDWR | O_APPEND, ACRE_ERR_INVALID);
+    open_refused(NULL, O_RDWR, ACRE_ERR_INVALID);
+    EXPECT_EQ(mkfifo(files_path("pipe"), 0600), 0);
+    EXPECT_NE(acre_file_open(files_path("pipe"), O_RDWR, NULL, &file), ACRE_OK);
+    EXPECT_NE(acre_file_open(files_path("pipe"), O_WRONLY, NULL, &file), ACRE_OK);
+    EXPECT_NE(acre_file_open("/", O_RDONLY, NULL, &file), ACRE_OK);
+    EXPECT_EQ(acre_file_open(files_path("there"), O_RDWR, &config, &file), ACRE_ERR_INVALID);
+    config = (acre_file_config){.struct_size = sizeof config, .depth = 65};
+    EXPECT_EQ(acre_file_open(files_path("there"), O_RDWR, &config, &file), ACRE_ERR_INVALID);
+    config = (acre_file_config){.struct_size = sizeof config, .engine = 3};
+    EXPECT_EQ(acre_file_open(files_path("there"), O_RDWR, &config, &file), ACRE_ERR_INVALID);
+    config = (acre_file_config){.struct_size = 1};
+    EXPECT_EQ(acre_file_open(files_path("there"), O_RDWR, &config, &file), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_open(files_path("there"), O_RDWR, NULL, NULL), ACRE_ERR_INVALID);
+    EXPECT_PTR_EQ(file, NULL);
+    acre_file_close(NULL);
+    EXPECT_EQ(acre_file_register(NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_deregister(NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_sync(NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_info_get(NULL, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_save(NULL, device, memory, PAGE, 0), ACRE_ERR_INVALID);
+    file = file_new("arguments", ACRE_FILE_AUTO);
+    EXPECT_EQ(acre_file_save(file, NULL, memory, PAGE, 0), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_load(file, device, NULL, PAGE, 0), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_file_info_get(file, NULL), ACRE_ERR_INVALID);
+    acre_file_close(file);
+    stop();
+}
+
+TEST(rights_of_the_descriptor_are_looked_at)
+{
+    const acre_file_config config = {.struct_size = sizeof config, .flags = ACRE_FILE_MAY_BUFFER};
+    acre_file *file;
+
+    start();
+    acre_file_close(file_new("rights", ACRE_FILE_AUTO));
+    REQUIRE_OK(acre_file_open(files_path("rights"), O_RDONLY, &config, &file));
+    EXPECT_EQ(acre_file_save(file, device, memory, PAGE, 0), ACRE_ERR_INVALID);
+    EXPECT_HAS(acre_last_error(), "for reading only");
+    acre_file_close(file);
+    REQUIRE_OK(acre_file_open(files_path("rights"), O_WRONLY, &config, &file));
+    EXPECT_EQ(acre_file_load(file, device, memory, PAGE, 0), ACRE_ERR_INVALID);
+    REQUIRE_OK(acre_file_save(file, device, memory, PAGE, 0));
+    acre_file_close(file);
+    stop();
+}
+
+TEST(host_memory_may_run_out_at_every_step)
+{
+    const acre_file_config config = {.struct_size = sizeof config, .flags = ACRE_FILE_MAY_BUFFER};
+    const char *path = files_path("heap");
+    bool is_hit = true;
+
+    start();
+    for (unsigned nth = 1; is_hit; nth++) {
+        acre_file *file = NULL;
+
+        heap_fail_nth(nth);
+        acre_status status = acre_file_open(path, O_RDWR | O_CREAT, &config, &file);
+        if (status == ACRE_OK)
+            status = acre_file_save(file, device, memory, RANGE, 0);
+        is_hit = heap_fail_disarm();
+        if (!is_hit)
+            EXPECT_EQ(status, ACRE_OK);
+        else if (status != ACRE_OK) /* page-locking the buffers is only tried */
+            EXPECT_EQ(status, ACRE_ERR_HOST_MEMORY);
+        acre_file_close(file);
+        REQUIRE(nth < 100);
+    }
+    stop();
+}
+
+/* ---- No room ---------------------------------------------------------------------- */
+
+/* In a child of its own: files may have 16 pages. */
+static void save_beyond_the_limit(void *arg)
+{
+    const struct rlimit limit = {16 * PAGE, 16 * PAGE};
+    acre_file *file;
+
+    (void)arg;
+    start();
+    signal(SIGXFSZ, SIG_IGN);
+    REQUIRE_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    for (int engine = ACRE_FILE_PLAIN; engine <= ACRE_FILE_URING; engine++) {
+        if (!engine_is_there((acre_file_engine)engine))
+            continue;
+        file = file_new("limit", (acre_file_engine)engine);
+        REQUIRE_OK(acre_file_save(file, device, memory, 16 * PAGE, 0));
+        EXPECT_EQ(acre_file_save(file, device, memory, 17 * PAGE, 0), ACRE_ERR_LIMIT);
+        EXPECT_HAS(acre_last_error(), "limit: ");
+        EXPECT_LE(info_of(file).bytes, 16 * PAGE);
+        EXPECT_EQ(acre_file_load(file, device, memory, 17 * PAGE, 0), ACRE_ERR_IO);
+        REQUIRE_OK(acre_file_load(file, device, memory, 16 * PAGE, 0));
+        acre_file_close(file);
+    }
+    _exit(0);
+}
+
+TEST(a_limit_on_sizes_is_told)
+{
+    files_path("limit"); /* the folder is the parent's */
+    EXPECT_EQ(t_child(save_beyond_the_limit, NULL), 0);
+}
+
+/* In a child with mounts of its own: a disk of 16 pages. Status 77: no right to mount. */
+static void save_beyond_the_disk(void *path)
+{
+    const acre_file_config config = {.struct_size = sizeof config, .block_bytes = PAGE,
+                                     .flags = ACRE_FILE_MAY_BUFFER};
+    char name[300];
+    acre_file *file;
+
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("acre", path, "tmpfs", 0, "size=64k") != 0)
+        _exit(77);
+    start();
+    snprintf(name, sizeof name, "%s/full", (char *)path);
+    REQUIRE_OK(acre_file_open(name, O_RDWR | O_CREAT, &config, &file));
+    REQUIRE_OK(acre_file_save(file, device, memory, 8 * PAGE, 0));
+    EXPECT_EQ(acre_file_save(file, device, memory, 32 * PAGE, 8 * PAGE), ACRE_ERR_LIMIT);
+    EXPECT_HAS(acre_last_error(), "nothing was written");
+    EXPECT_EQ(acre_last_native(), ENOSPC);
+    EXPECT_EQ(info_of(file).bytes, 8 * PAGE);
+    clear_memory();
+    REQUIRE_OK(acre_file_load(file, device, memory, 8 * PAGE, 0));
+    expect_memory(memory, pattern, 8 * PAGE);
+    acre_file_close(file);
+    _exit(0);
+}
+
+TEST(a_full_disk_is_noticed_before_anything_is_written)
+{
+    const char *path = files_path("disk");
+
+    REQUIRE_EQ(mkdir(path, 0700), 0);
+    int state = t_child(save_beyond_the_disk, (void *)(uintptr_t)path);
+    if (WIFEXITED(state) && WEXITSTATUS(state) == 77)
+        T_SKIP("this user may not mount a small disk");
+    EXPECT_EQ(state, 0);
+}
+
+/* ---- Processes and threads ---------------------------------------------------------- */
+
+static acre_file *inherited;
+
+static void use_inherited(void *arg)
+{
+    static char page[PAGE] __attribute__((aligned(4096)));
+    acre_device *host;
+
+    (void)arg;
+    REQUIRE_OK(acre_device_get(ACRE_DEVICE_CPU, 0, &host));
+    EXPECT_EQ(acre_file_save(inherited, host, page, PAGE, 0), ACRE_ERR_FORKED);
+    _exit(0);
+}
+
+TEST(a_child_opens_its_own)
+{
+    start();
+    inherited = file_new("fork", ACRE_FILE_AUTO);
+    EXPECT_EQ(t_child(use_inherited, NULL), 0);
+    REQUIRE_OK(acre_file_save(inherited, device, memory, PAGE, 0));
+    acre_file_close(inherited);
+    stop();
+}
+
+enum { THREADS = 4 };
+
+static void *save_and_load(void *arg)
+{
+    size_t part = RANGE / THREADS, at = (size_t)(uintptr_t)arg * part;
+
+    for (uint64_t round = t_count(10, 1000); round; round--) {
+        EXPECT_EQ(acre_file_save(inherited, device, memory + at, part, at), ACRE_OK);
+        EXPECT_EQ(acre_file_load(inherited, device, memory + at, part, at), ACRE_OK);
+    }
+    return NULL;
+}
+
+TEST(threads_take_turns)
+{
+    pthread_t threads[THREADS];
+
+    start();
+    inherited = file_new("threads", ACRE_FILE_AUTO);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        REQUIRE_EQ(pthread_create(&threads[i], NULL, save_and_load, (void *)i), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    expect_memory(memory, pattern, RANGE);
+    clear_memory();
+    REQUIRE_OK(acre_file_load(inherited, device, memory, RANGE, 0));
+    expect_memory(memory, pattern, RANGE);
+    acre_file_close(inherited);
+    stop();
+}
+
+T_MAIN()
