@@ -18,6 +18,9 @@ has() { command -v "$1" >/dev/null 2>&1; }
 # A header, as the C compiler finds it.
 has_header() { has cc && printf '#include <%s>\n' "$1" | cc -E -x c - >/dev/null 2>&1; }
 
+# A shared library, as programs load it.
+has_library() { { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q "$1"; }
+
 has_cmake() {
     has cmake || return 1
     version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
@@ -51,6 +54,8 @@ needs_test() {
     has man || want man-db
     has chromium || has google-chrome || want chromium
     has chromedriver || want chromium-driver
+    has_library libOpenCL.so.1 || want ocl-icd-libopencl1
+    [ -e /etc/OpenCL/vendors/pocl.icd ] || want pocl-opencl-icd
 }
 
 case "${1:-build}" in

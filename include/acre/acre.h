@@ -17,6 +17,7 @@
 #include <acre/file.h>
 #include <acre/generator.h>
 #include <acre/history.h>
+#include <acre/opencl.h>
 #include <acre/plan.h>
 #include <acre/planner.h>
 #include <acre/pluggable.h>

@@ -39,6 +39,7 @@ struct builtin {
 static const struct builtin builtins[] = {
     {"sim", ACRE_DEVICE_PRIVATE, sim_start},
     {"host", ACRE_DEVICE_CPU, host_start},
+    {"opencl", ACRE_DEVICE_OPENCL, opencl_start},
 };
 
 #define BUILTIN_COUNT ((int)(sizeof builtins / sizeof builtins[0]))

@@ -16,4 +16,7 @@ acre_status sim_start(acre_backend **out);
 /* Host memory as a device. */
 acre_status host_start(acre_backend **out);
 
+/* OpenCL devices with shared virtual memory, configured by ACRE_OPENCL. */
+acre_status opencl_start(acre_backend **out);
+
 #endif
