@@ -22,6 +22,7 @@
 #include <acre/planner.h>
 #include <acre/pluggable.h>
 #include <acre/pool.h>
+#include <acre/serialize.h>
 #include <acre/share.h>
 #include <acre/sim.h>
 #include <acre/snapshot.h>
