@@ -101,6 +101,10 @@ acre_status map_reserve(struct map *map, const void *base, uint64_t bytes)
 
     if (bytes == 0)
         return ACRE_OK;
+    if (first % ((uintptr_t)1 << MAP_UNIT_SHIFT))
+        return status_fail(ACRE_ERR_RANGE,
+                           "device memory at %p does not begin at a multiple of 512 bytes; "
+                           "whoever hands it out has to align it", base);
     if (last < first || last >> MAP_HIGH_SHIFT)
         return status_fail(ACRE_ERR_RANGE,
                            "device memory at %p of %llu bytes lies beyond 2^57", base,

@@ -73,8 +73,9 @@ acre_status map_init(struct map *map);
 /* Also after a failed or missing map_init, given zeroes. */
 void map_fini(struct map *map);
 
-/* Makes [base, base + bytes) writable for map_set. Base is a multiple of 512.
- * Errors: ACRE_ERR_HOST_MEMORY, ACRE_ERR_RANGE (beyond 2^57). */
+/* Makes [base, base + bytes) writable for map_set.
+ * Errors: ACRE_ERR_HOST_MEMORY, ACRE_ERR_RANGE (beyond 2^57, or base is no multiple
+ * of 512). */
 acre_status map_reserve(struct map *map, const void *base, uint64_t bytes);
 
 /* The entry of an address above 2^48, or of one without a leaf: NULL. */

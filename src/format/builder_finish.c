@@ -286,6 +286,10 @@ static acre_status finish_segment(struct finish *finish, struct snap_segment *se
         struct snap_block *block = &snapshot->blocks[segment->first_block + i];
         if (!(block->has & SNAP_HAS_ADDRESS))
             block->address = at;
+        if (block->bytes >= UINT64_MAX - block->address)
+            return BUILDER_FAIL(finish->builder, "block %llu of the segment at 0x%llx ends beyond "
+                                "all addresses", (unsigned long long)i,
+                                (unsigned long long)segment->address);
         at += block->bytes;
     }
     return status;

@@ -45,6 +45,16 @@ static acre_status get_integer(struct builder *builder, uint32_t key, value item
                         key_name(builder, key));
 }
 
+/* An address. No memory has the last one, which is that of numbers below zero too. */
+static acre_status get_address(struct builder *builder, uint32_t key, value item, uint64_t *out)
+{
+    acre_status status = get_integer(builder, key, item, out);
+
+    if (status == ACRE_OK && *out == UINT64_MAX)
+        return BUILDER_FAIL(builder, "the key \"%s\" is no address", key_name(builder, key));
+    return status;
+}
+
 static acre_status get_string(struct builder *builder, uint32_t key, value item, uint32_t *out)
 {
     if (LIKELY(VALUE_TAG(item) == TAG_STRING)) {
@@ -163,6 +173,7 @@ static acre_status set_entry(struct builder *builder, uint64_t index, uint32_t k
     case KEY_ACTION:
         return set_action(builder, entry, item);
     case KEY_ADDR:
+        return get_address(builder, key, item, &entry->address);
     case KEY_DEVICE_FREE:
         return get_integer(builder, key, item, &entry->address);
     case KEY_SIZE:
@@ -220,7 +231,7 @@ static acre_status set_segment(struct builder *builder, uint64_t index, uint32_t
     case KEY_DEVICE:
         return set_device(builder, item, &segment->device);
     case KEY_ADDRESS:
-        return get_integer(builder, key, item, &segment->address);
+        return get_address(builder, key, item, &segment->address);
     case KEY_TOTAL_SIZE:
         return get_integer(builder, key, item, &segment->bytes);
     case KEY_ALLOCATED_SIZE:
@@ -275,7 +286,7 @@ static acre_status set_block(struct builder *builder, uint64_t index, uint32_t k
     switch (key) {
     case KEY_ADDRESS:
         block->has |= SNAP_HAS_ADDRESS;
-        return get_integer(builder, key, item, &block->address);
+        return get_address(builder, key, item, &block->address);
     case KEY_SIZE:
         return get_integer(builder, key, item, &block->bytes);
     case KEY_REQUESTED_SIZE:

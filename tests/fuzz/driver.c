@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a fuzz target without a fuzzer: every file of the folders given, then
- * damaged copies of them. ACRE_SEED repeats a run, ACRE_TEST_LONG=1 does more. */
+ * damaged copies of them, the same ones in every run. ACRE_TEST_LONG=1 does more and
+ * others each time; ACRE_SEED repeats such a run. */
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define FILE_BYTES 65536
+#define SEED_SHORT 2654435761u
 
 static uint64_t state;
 
@@ -73,29 +76,30 @@ static int run_file(const char *path, unsigned copies)
 
 static int run_folder(const char *folder, unsigned copies)
 {
-    DIR *dir = opendir(folder);
-    int count = 0;
+    struct dirent **entries = NULL;
+    int found = scandir(folder, &entries, NULL, alphasort), count = 0;
 
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+    for (int i = 0; i < found; i++) {
         char path[4096];
-        if (entry->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (run_file(path, copies) == 0)
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.' && run_file(path, copies) == 0)
             count++;
+        free(entries[i]);
     }
-    if (dir)
-        closedir(dir);
+    free(entries);
     return count;
 }
 
 int main(int argc, char **argv)
 {
     const char *seed = getenv("ACRE_SEED"), *is_long = getenv("ACRE_TEST_LONG");
-    unsigned copies = is_long && *is_long == '1' ? 20000 : 500;
+    bool does_more = is_long && *is_long == '1';
+    unsigned copies = does_more ? 20000 : 500;
     int count = 0;
 
-    state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 2654435761u;
+    state = does_more ? (uint64_t)time(NULL) * SEED_SHORT : SEED_SHORT;
+    if (seed)
+        state = strtoull(seed, NULL, 0);
     state |= 1;
     printf("seed %llu\n", (unsigned long long)state);
     for (int i = 1; i < argc; i++)

@@ -89,6 +89,19 @@ TEST(addresses_beyond_57_bits_are_refused)
     EXPECT_EQ(heap_live_count(), 0);
 }
 
+TEST(memory_that_is_not_aligned_is_refused)
+{
+    struct map map;
+
+    REQUIRE_OK(map_init(&map));
+    EXPECT_EQ(map_reserve(&map, at(0x7f0000000010), 1024), ACRE_ERR_RANGE);
+    EXPECT_EQ(map_reserve(&map, at(((uintptr_t)1 << 48) + 256), 1), ACRE_ERR_RANGE);
+    EXPECT_HAS(acre_last_error(), "multiple of 512");
+    EXPECT_EQ(map.owned_count, 0);
+    map_fini(&map);
+    EXPECT_EQ(heap_live_count(), 0);
+}
+
 TEST(every_host_allocation_may_fail)
 {
     for (uint64_t nth = 1;; nth++) {
