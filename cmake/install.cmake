@@ -23,6 +23,8 @@ if(TARGET acre_archive)
   install(FILES ${CMAKE_BINARY_DIR}/libacre.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+# As Debian has it: on the path of its python3 when the prefix is /usr.
+install(DIRECTORY python/acre DESTINATION lib/python3/dist-packages FILES_MATCHING PATTERN "*.py")
 install(FILES man/acre.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
 # The static archive needs its libraries named; the shared one carries them.

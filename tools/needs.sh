@@ -54,6 +54,9 @@ needs_test() {
     has man || want man-db
     has chromium || has google-chrome || want chromium
     has chromedriver || want chromium-driver
+    has gdb || want gdb
+    /usr/bin/python3 -c 'import numpy' 2>/dev/null || want python3-numpy
+    has_header dlpack/dlpack.h || want libdlpack-dev
     has_library libOpenCL.so.1 || want ocl-icd-libopencl1
     [ -e /etc/OpenCL/vendors/pocl.icd ] || want pocl-opencl-icd
 }

@@ -19,6 +19,7 @@ mv "$folder/first" "$at"
     cd "$ACRE_SOURCE"
     find include -name '*.h'
     sed "/^#/d; s,^lib/,$lib/," "$here/installed.txt"
+    find python/acre -name '*.py' | sed 's,^python/,lib/python3/dist-packages/,'
 } | sort >"$folder/expected"
 diff "$folder/expected" "$folder/found" || {
     echo "< expected and not installed, > installed and not expected"
@@ -61,4 +62,11 @@ fi
 "$CMAKE" --build "$folder/use" >/dev/null
 "$folder/use/use_shared"
 "$folder/use/use_static"
+
+# 5. The Python package finds the library beside it.
+if command -v python3 >/dev/null 2>&1; then
+    env -i PATH="$PATH" HOME="$folder" PYTHONDONTWRITEBYTECODE=1 \
+        PYTHONPATH="$at/lib/python3/dist-packages" \
+        python3 -c 'from acre import library as l; assert l.path.endswith("/libacre.so.0"), l.path'
+fi
 echo "$(wc -l <"$folder/found") files installed; used through pkg-config and find_package"

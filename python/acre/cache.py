@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""The caching allocator."""
+import ctypes
+import weakref
+
+from . import structs
+from .block import Block
+from .closing import Closing
+from .device import Device
+from .error import Error
+from .history import History
+from .library import call, encode, lib, make
+from .snapshot import Snapshot
+from .tensor import users_of
+
+LEVELS = {None: 0, "state": 1, "alloc": 2, "all": 3}
+
+
+class Cache(Closing):
+    """The caching allocator of a device.
+
+    policy is "acre" or "torch", conf the options in PyTorch's grammar, limit a cap in
+    bytes. Closing frees the blocks that nobody else holds, and is refused while arrays
+    of other packages use one.
+    """
+
+    def __init__(self, device=None, policy=None, conf=None, limit=0):
+        self.device = device or Device()
+        config = structs.sized(structs.cache_config, policy=structs.POLICIES[policy],
+                               conf=encode(conf), limit_bytes=limit)
+        self._blocks = weakref.WeakSet()
+        self._handle = make("acre_cache_create", self.device.handle, ctypes.byref(config))
+
+    def _end(self, handle):
+        used = users_of(self)
+        if used:
+            raise Error(f"{used} tensors of this cache are in use elsewhere", "ACRE_ERR_BUSY", 23)
+        for block in list(self._blocks):
+            block.close()
+        lib.acre_cache_destroy(handle)
+
+    def alloc(self, size, stream=None):
+        """A Block of so many bytes, for a stream or for the default one."""
+        pointer = make("acre_cache_alloc", self.handle, ctypes.c_size_t(size),
+                       stream.handle if stream else None)
+        block = Block(self, pointer, size)
+        self._blocks.add(block)
+        return block
+
+    def empty(self):
+        """Returns idle memory to the device."""
+        call("acre_cache_empty", self.handle)
+
+    def stats(self):
+        """All statistics of one moment: name to numbers."""
+        stats = structs.sized(structs.cache_stats)
+        call("acre_cache_stats_get", self.handle, ctypes.byref(stats))
+        return structs.plain(stats)
+
+    def reset_peaks(self):
+        """Sets every peak to the present level."""
+        lib.acre_cache_stats_reset_peak(self.handle)
+
+    @property
+    def limit(self):
+        """The cap on bytes held from the device, or None."""
+        limit = lib.acre_cache_limit_get(self.handle)
+        return None if limit == 2**64 - 1 else limit
+
+    @limit.setter
+    def limit(self, size):
+        lib.acre_cache_limit_set(self.handle, ctypes.c_uint64(2**64 - 1 if size is None else size))
+
+    def segments(self):
+        """Segments in address order, each a dictionary with its list of blocks."""
+        handle = make("acre_cache_layout_create", self.handle)
+        try:
+            layout = ctypes.cast(handle, ctypes.POINTER(structs.cache_layout)).contents
+            return [self._segment(layout, layout.segments[i]) for i in range(layout.segment_count)]
+        finally:
+            lib.acre_cache_layout_destroy(handle)
+
+    @staticmethod
+    def _segment(layout, segment):
+        states = ("free", "live", "waiting", "unmapped")
+        blocks = [layout.blocks[segment.first_block + i] for i in range(segment.block_count)]
+        return {"address": segment.base, "bytes": segment.bytes, "is_small": bool(segment.is_small),
+                "blocks": [{"address": block.base, "bytes": block.bytes,
+                            "requested_bytes": block.requested_bytes,
+                            "state": states[block.state]} for block in blocks]}
+
+    def record_history(self, entries=2**64 - 1, stacks=None):
+        """Records what happens from now on; stacks of native code at level "state", "alloc"
+        or "all"."""
+        config = structs.sized(structs.history_config, level=LEVELS[stacks], max_entries=entries)
+        call("acre_cache_history_start", self.handle, ctypes.byref(config))
+
+    def stop_history(self):
+        """Stops recording and forgets."""
+        lib.acre_cache_history_stop(self.handle)
+
+    def history(self):
+        """What was recorded."""
+        return History(self)
+
+    def snapshot(self):
+        """A Snapshot of this moment, history included."""
+        caches = (ctypes.c_void_p * 1)(self.handle)
+        return Snapshot(_handle=make("acre_cache_snapshot", caches, ctypes.c_size_t(1), None))

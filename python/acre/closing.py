@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Things that are closed."""
+from .error import Error
+
+
+class Closing:
+    """Owns something of the library until it is closed: by close(), at the end of a with
+    statement, or when nobody refers to it any more. Closing twice is harmless.
+
+    A subclass sets _handle, and ends it in _end(handle), which may raise Error: then it
+    is still open.
+    """
+
+    _handle = None
+
+    @property
+    def handle(self):
+        """What the library knows it by; an Error once it is closed."""
+        if self._handle is None:
+            raise Error(f"this {type(self).__name__} is closed", "ACRE_ERR_STATE", 14)
+        return self._handle
+
+    @property
+    def is_closed(self):
+        """Whether it is closed."""
+        return self._handle is None
+
+    def _end(self, handle):
+        raise NotImplementedError
+
+    def close(self):
+        """Ends it."""
+        if self._handle is not None:
+            self._end(self._handle)
+            self._handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        try:
+            self.close()
+        except Error:
+            pass

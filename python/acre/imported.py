@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""Memory of other packages."""
+import ctypes
+
+from . import capsule, structs
+from .closing import Closing
+from .error import Error
+from .library import call, locked
+
+_CALLS = {capsule.PLAIN: "acre_from_dlpack", capsule.VERSIONED: "acre_from_dlpack_versioned"}
+
+
+class Imported(Closing):
+    """Memory that another package owns and that lives until this is closed: address,
+    size in bytes, and the id of its device."""
+
+    def __init__(self, pointer, size):
+        self.address = pointer.data or 0
+        self.size = size
+        self.device_id = (pointer.device.type, pointer.device.index)
+        self._handle = pointer
+
+    def _end(self, handle):
+        locked.acre_data_ptr_clear(ctypes.byref(handle))
+
+
+def from_dlpack(source):
+    """Takes the memory of an object with __dlpack__ (an array of NumPy, a tensor of
+    PyTorch) or of a capsule, without copying."""
+    taken = source.__dlpack__() if hasattr(source, "__dlpack__") else source
+    name = capsule.kind_of(taken)
+    if name is None:
+        raise Error(f"{type(source).__name__} is neither an object with __dlpack__ nor a capsule "
+                    "of DLPack that nobody took")
+    pointer, size = structs.data_ptr(), ctypes.c_uint64()
+    call(_CALLS[name], ctypes.c_void_p(capsule.address_of(taken, name)), ctypes.byref(pointer),
+         ctypes.byref(size))
+    capsule.mark_used(taken, name)
+    return Imported(pointer, size.value)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""Finding libacre.so and calling it.
+
+call("acre_x", ...) calls a function that returns a status, and raises Error unless it
+is done. Arguments are converted by their types in Python: whole numbers must be wrapped
+where the C type is wider than int.
+"""
+import ctypes
+import os
+import pathlib
+
+from .error import Error
+
+_NAMES = ("libacre.so.0", "libacre.so")
+
+
+def _candidates():
+    """Where the library may be: the environment, folders around this one (an installed
+    tree, a source tree that was built), and what the system's loader knows."""
+    chosen = os.environ.get("ACRE_LIBRARY")
+    if chosen:
+        yield chosen
+        return
+    for folder in list(pathlib.Path(__file__).resolve().parents)[1:5]:
+        for pattern in ("", "build/", "*-linux-*/"):
+            for name in _NAMES:
+                yield from sorted(str(path) for path in folder.glob(pattern + name))
+    yield _NAMES[0]
+
+
+def _load():
+    reasons = []
+    for path in _candidates():
+        try:
+            return ctypes.CDLL(path), path
+        except OSError as reason:
+            reasons.append(str(reason))
+    raise ImportError("libacre.so.0 cannot be loaded; set ACRE_LIBRARY to its path ("
+                      + "; ".join(reasons) + ")")
+
+
+lib, path = _load()
+# The same library, called with the interpreter's lock held: for calls that end what
+# another package owns.
+locked = ctypes.PyDLL(path)
+
+_TEXTS = ("acre_version", "acre_status_name", "acre_last_error", "acre_device_type_name",
+          "acre_backend_name_at", "acre_action_name")
+for _name in _TEXTS:
+    getattr(lib, _name).restype = ctypes.c_char_p
+lib.acre_last_native.restype = ctypes.c_long
+lib.acre_cache_limit_get.restype = ctypes.c_uint64
+
+
+def text(value):
+    """A string of C, or None."""
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+def call(name, *arguments):
+    """Calls a function that returns a status; raises Error unless it is ACRE_OK."""
+    status = getattr(lib, name)(*arguments)
+    if status:
+        raise Error(text(lib.acre_last_error()), text(lib.acre_status_name(status)), status,
+                    lib.acre_last_native())
+
+
+def make(name, *arguments):
+    """Calls a function whose last parameter takes a pointer out, and returns that."""
+    out = ctypes.c_void_p()
+    call(name, *arguments, ctypes.byref(out))
+    return out
+
+
+def encode(value):
+    """A path or string for C; None stays."""
+    return None if value is None else os.fsencode(value)
+
+
+def version():
+    """The version of the library."""
+    return text(lib.acre_version())

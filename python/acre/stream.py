@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""Streams of a device."""
+from .closing import Closing
+from .library import call, lib, make
+
+OK, NOT_READY = 0, 21
+
+
+class Stream(Closing):
+    """A queue of work on a device; work queued on it is finished before it is closed."""
+
+    def __init__(self, device, priority=0):
+        self.device = device
+        self._handle = make("acre_stream_native_create", device.handle, 0, priority)
+
+    def _end(self, handle):
+        call("acre_stream_native_destroy", self.device.handle, handle)
+
+    def synchronize(self):
+        """Waits until all that was queued is done; raises what failed."""
+        call("acre_stream_native_synchronize", self.device.handle, self.handle)
+
+    def is_idle(self):
+        """Whether all that was queued is done."""
+        status = lib.acre_stream_native_query(self.device.handle, self.handle)
+        if status not in (OK, NOT_READY):
+            call("acre_stream_native_query", self.device.handle, self.handle)
+        return status == OK

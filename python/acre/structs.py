@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""The structs of the public headers that the package uses; tests/python compares each
+with what a C compiler says. Names and fields are those of the headers."""
+from ctypes import (POINTER, Structure, sizeof, c_bool, c_char, c_char_p, c_double, c_int, c_int32,
+                    c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p)
+
+POLICIES = {None: 0, "torch": 1, "acre": 2}
+STAT_ARRAYS = ("allocation", "segment", "active", "inactive_split", "allocated_bytes",
+               "reserved_bytes", "active_bytes", "inactive_split_bytes", "requested_bytes")
+STATS = ("oversize_allocations", "oversize_segments")
+COUNTERS = ("num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc",
+            "num_device_free", "num_oom_rejections", "max_split_size")
+
+
+def struct(name, /, **fields):
+    """A struct by its name in C and its fields in order."""
+    return type(name, (Structure,), {"_fields_": list(fields.items())})
+
+
+def sized(kind, /, **values):
+    """A struct of a kind, its struct_size set and the rest as given or zero."""
+    return kind(struct_size=sizeof(kind), **values)
+
+
+def plain(value):
+    """A struct as a dictionary, pointers and sizes of structs left out."""
+    if not isinstance(value, Structure):
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return {name: plain(getattr(value, name)) for name, kind in value._fields_
+            if name not in ("struct_size", "reserved") and not hasattr(kind, "contents")
+            and kind is not c_void_p}
+
+
+device_info = struct(
+    "acre_device_info", name=c_char * 64, total_bytes=c_uint64, alloc_granularity=c_uint64,
+    page_bytes=c_uint64, capabilities=c_uint32, priority_least=c_int32,
+    priority_greatest=c_int32, compute_units=c_int32)
+device_id = struct("acre_device_id", type=c_int, index=c_int)
+data_ptr = struct("acre_data_ptr", data=c_void_p, context=c_void_p, deleter=c_void_p,
+                  device=device_id)
+
+stat = struct("acre_stat", current=c_int64, peak=c_int64, allocated=c_int64, freed=c_int64)
+stat_array = struct("acre_stat_array", all=stat, small_pool=stat, large_pool=stat)
+cache_stats = struct(
+    "acre_cache_stats", struct_size=c_uint32, reserved=c_uint32,
+    **{name: stat_array for name in STAT_ARRAYS}, **{name: stat for name in STATS},
+    **{name: c_int64 for name in COUNTERS})
+cache_config = struct(
+    "acre_cache_config", struct_size=c_uint32, flags=c_uint32, policy=c_int, reserved=c_uint32,
+    conf=c_char_p, limit_bytes=c_uint64, max_split_bytes=c_uint64, large_segment_bytes=c_uint64,
+    max_non_split_rounding_bytes=c_uint64, memory_fraction=c_double,
+    gc_threshold=c_double)
+block_info = struct("acre_block_info", base=c_void_p, bytes=c_uint64, requested_bytes=c_uint64,
+                    state=c_int, stack=c_uint32)
+segment_info = struct(
+    "acre_segment_info", base=c_void_p, bytes=c_uint64, stream=c_void_p, order=c_uint64,
+    pool=c_uint64 * 2, first_block=c_uint64, block_count=c_uint64, is_small=c_uint32,
+    is_expandable=c_uint32, stack=c_uint32, reserved=c_uint32)
+cache_layout = struct("acre_cache_layout", segments=POINTER(segment_info), segment_count=c_uint64,
+                      blocks=POINTER(block_info), block_count=c_uint64)
+
+history_config = struct("acre_history_config", struct_size=c_uint32, level=c_int,
+                        max_entries=c_uint64, source=c_void_p, skip_actions=c_char_p, clear=c_bool)
+history_entry = struct(
+    "acre_history_entry", action=c_int, stack=c_uint32, address=c_uint64, bytes=c_uint64,
+    stream=c_void_p, pool=c_uint64 * 2, time_us=c_uint64, compile_context=c_char_p,
+    user_metadata=c_char_p)
+# The beginning of acre_history; more follows.
+history = struct("acre_history", entries=POINTER(history_entry), entry_count=c_uint64)
+
+snapshot_info = struct(
+    "acre_snapshot_info", struct_size=c_uint32, device_count=c_uint32, segment_count=c_uint64,
+    block_count=c_uint64, event_count=c_uint64, stack_count=c_uint64, frame_count=c_uint64,
+    reserved_bytes=c_uint64, allocated_bytes=c_uint64, has_settings=c_uint32,
+    annotation_count=c_uint32)
+
+replay_config = struct(
+    "acre_replay_config", struct_size=c_uint32, flags=c_uint32, policy=c_int, repeat=c_uint32,
+    conf=c_char_p, device_bytes=c_uint64, streams=c_uint32, device=c_uint32, progress=c_void_p,
+    progress_arg=c_void_p)
+replay_pass = struct(
+    "acre_replay_pass", events=c_uint64, allocs=c_uint64, frees=c_uint64,
+    bytes_requested_peak=c_uint64, bytes_allocated_peak=c_uint64, bytes_reserved_peak=c_uint64,
+    segments_peak=c_uint64, segments=c_uint64, device_allocs=c_uint64, device_frees=c_uint64,
+    maps=c_uint64, unmaps=c_uint64, retries=c_uint64, ooms=c_uint64, first_oom_event=c_int64,
+    waste_ppm=c_int64, departures=c_uint64, ns_per_event=c_double)
+replay_result = struct(
+    "acre_replay_result", struct_size=c_uint32, has_warm=c_uint32, device_bytes=c_uint64,
+    min_capacity_bytes=c_uint64, first=replay_pass, warm=replay_pass, start_allocs=c_uint64,
+    start_bytes=c_uint64, start_open=c_uint64, start_open_bytes=c_uint64, contradictions=c_uint64)
+verify_result = struct(
+    "acre_verify_result", struct_size=c_uint32, is_exact=c_uint32, events=c_uint64,
+    compared=c_uint64, agreed=c_uint64, first_difference=c_int64, start_blocks=c_uint64,
+    start_open=c_uint64, start_open_bytes=c_uint64, contradictions=c_uint64,
+    ties_by_address=c_uint32, reserved=c_uint32, conf=c_char * 256, text=c_char * 512)
+
+share = struct("acre_share", bytes=c_uint64, count=c_uint64, text=c_char_p)
+why = struct(
+    "acre_why", device=c_uint32, has_oom=c_uint32, has_history=c_uint32, verdict=c_int,
+    event=c_uint64, oom_requested_bytes=c_uint64, oom_device_free_bytes=c_uint64,
+    allocated_bytes=c_uint64, requested_bytes=c_uint64, reserved_bytes=c_uint64,
+    largest_free_bytes=c_uint64, free_split_bytes=c_uint64, waiting_bytes=c_uint64,
+    private_pool_bytes=c_uint64, outside_bytes=c_int64, top=POINTER(share), top_count=c_uint64,
+    sizes=POINTER(share), size_count=c_uint64, growth=c_void_p, growth_count=c_uint64,
+    text=c_char_p)
+setting = struct(
+    "acre_setting", conf=c_char_p, note=c_char_p, policy=c_int, flags=c_uint32,
+    bytes_reserved_peak=c_uint64, min_capacity_bytes=c_uint64, fits=c_int32, reserved=c_int32)
+advise_config = struct(
+    "acre_advise_config", struct_size=c_uint32, device=c_uint32, device_bytes=c_uint64,
+    threads=c_uint32, reserved=c_uint32, progress=c_void_p, progress_arg=c_void_p)
+advice = struct(
+    "acre_advice", device=c_uint32, is_shortage=c_uint32, events=c_uint64,
+    bytes_requested_peak=c_uint64, device_bytes=c_uint64, recorded_reserved_peak=c_uint64,
+    recorded_ooms=c_uint64, recorded_conf=c_char_p, settings=POINTER(setting),
+    setting_count=c_uint64, recommended=c_int64, saves_bytes=c_uint64, why=c_char_p,
+    top=POINTER(share), top_count=c_uint64)
+
+file_config = struct(
+    "acre_file_config", struct_size=c_uint32, flags=c_uint32, block_bytes=c_uint64, depth=c_uint32,
+    engine=c_uint32, mode=c_uint32, reserved=c_uint32)
+file_info = struct(
+    "acre_file_info", struct_size=c_uint32, fd=c_int32, bytes=c_uint64, offset_alignment=c_uint64,
+    memory_alignment=c_uint64, engine=c_uint32, is_direct=c_uint32, is_registered=c_uint32,
+    reserved=c_uint32)
+
+dl_device = struct("acre_dl_device", type=c_int32, index=c_int32)
+dl_type = struct("acre_dl_type", code=c_uint8, bits=c_uint8, lanes=c_uint16)
+dl_tensor = struct(
+    "acre_dl_tensor", data=c_void_p, device=dl_device, ndim=c_int32, dtype=dl_type,
+    shape=POINTER(c_int64), strides=POINTER(c_int64), byte_offset=c_uint64)
+dl_managed = struct("acre_dl_managed", tensor=dl_tensor, manager_ctx=c_void_p, deleter=c_void_p)
+dl_versioned = struct(
+    "acre_dl_versioned", major=c_uint32, minor=c_uint32, manager_ctx=c_void_p, deleter=c_void_p,
+    flags=c_uint64, tensor=dl_tensor)
+dl_layout = struct(
+    "acre_dl_layout", struct_size=c_uint32, ndim=c_int32, dtype=dl_type, reserved=c_uint32,
+    shape=POINTER(c_int64), strides=POINTER(c_int64), byte_offset=c_uint64, bytes=c_uint64,
+    flags=c_uint64)
+
+__all__ = [name for name, value in list(globals().items())
+           if isinstance(value, type) and issubclass(value, Structure)] + ["plain", "sized"]

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Arrays of NumPy to Acre and back by DLPack, on host memory."""
+import gc
+import sys
+import unittest
+
+import acre
+
+try:
+    import numpy
+    numpy.from_dlpack
+except (ImportError, AttributeError) as reason:
+    print(f"skipped: no NumPy with DLPack here ({reason}); apt-get install python3-numpy")
+    sys.exit(77)
+
+
+def live(cache):
+    return cache.stats()["allocated_bytes"]["all"]["current"]
+
+
+class Dlpack(unittest.TestCase):
+    def setUp(self):
+        self.cache = acre.Cache(acre.Device("cpu"))
+
+    def tearDown(self):
+        gc.collect()
+        self.cache.close()
+
+    def test_a_block_becomes_an_array_that_shares_its_memory(self):
+        block = self.cache.alloc(24 * 4)
+        array = numpy.from_dlpack(block.tensor("float32", (2, 3, 4)))
+        self.assertEqual(array.shape, (2, 3, 4))
+        self.assertEqual(array.ctypes.data, block.address)
+        block.write(numpy.arange(24, dtype="float32"))
+        self.assertEqual(array[1, 2, 3], 23)
+        self.assertEqual(numpy.from_dlpack(block).nbytes, 96)
+
+    def test_types_and_offsets_arrive(self):
+        block = self.cache.alloc(64)
+        block.write(bytes(range(64)))
+        for name in ("int8", "uint16", "int32", "uint64", "float64", "complex64"):
+            array = numpy.from_dlpack(block.tensor(name, (2,), 16))
+            self.assertEqual(array.dtype, numpy.dtype(name))
+            self.assertEqual(array.tobytes()[0], 16)
+        for bad in (lambda: block.tensor("text"),
+                    lambda: block.tensor("float32", (17,)).__dlpack__(),
+                    lambda: block.tensor("float32", (1,), 61).__dlpack__()):
+            self.assertRaises(acre.Error, bad)
+
+    def test_memory_lives_as_long_as_its_last_user(self):
+        block = self.cache.alloc(4096)
+        first, second = numpy.from_dlpack(block), numpy.from_dlpack(block)
+        del block
+        gc.collect()
+        self.assertGreaterEqual(live(self.cache), 4096)
+        with self.assertRaises(acre.Error) as caught:
+            self.cache.close()
+        self.assertEqual(caught.exception.name, "ACRE_ERR_BUSY")
+        del first
+        gc.collect()
+        self.assertGreaterEqual(live(self.cache), 4096)
+        del second
+        gc.collect()
+        self.assertEqual(live(self.cache), 0)
+
+    def test_capsules_that_nobody_takes_end_what_they_hold(self):
+        block = self.cache.alloc(100)
+        for version in (None, (1, 0)):
+            capsule = block.__dlpack__(max_version=version)
+            self.assertIn("dltensor_versioned" if version else '"dltensor"', repr(capsule))
+            del capsule
+        del block
+        gc.collect()
+        self.assertEqual(live(self.cache), 0)
+
+    def test_an_array_is_taken_without_copying(self):
+        array = numpy.arange(12, dtype="int32").reshape(3, 4)
+        count = sys.getrefcount(array)
+        with acre.from_dlpack(array) as taken:
+            self.assertEqual(taken.address, array.ctypes.data)
+            self.assertEqual(taken.size, 48)
+            self.assertEqual(taken.device_id, (0, 0))
+            self.assertGreater(sys.getrefcount(array), count)
+        self.assertEqual(sys.getrefcount(array), count)
+        capsule = array.__dlpack__()
+        acre.from_dlpack(capsule).close()
+        self.assertRaises(acre.Error, acre.from_dlpack, capsule)
+        self.assertRaises(acre.Error, acre.from_dlpack, 5)
+
+    def test_both_forms_come_back(self):
+        for version in (None, (1, 0)):
+            block = self.cache.alloc(64)
+            taken = acre.from_dlpack(block.__dlpack__(max_version=version))
+            self.assertEqual((taken.address, taken.size), (block.address, 64))
+            del block
+            gc.collect()
+            self.assertEqual(acre.tensor.users_of(self.cache), 1)
+            taken.close()
+            self.assertEqual(live(self.cache), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""python/acre on the reference device: memory, statistics, snapshots, replays, files."""
+import gc
+import os
+import pathlib
+import pickle
+import tempfile
+import unittest
+
+import acre
+
+MIB = 1 << 20
+
+
+def setUpModule():
+    global folder, place
+    folder = tempfile.TemporaryDirectory()
+    place = pathlib.Path(folder.name)
+
+
+def tearDownModule():
+    folder.cleanup()
+
+
+def live(cache, name="allocated_bytes"):
+    return cache.stats()[name]["all"]["current"]
+
+
+class Devices(unittest.TestCase):
+    def test_devices_are_listed_and_described(self):
+        found = acre.devices()
+        self.assertIn(("openreg", 1), [(device.kind, device.index) for device in found])
+        info = acre.Device("openreg", 1).info()
+        self.assertIn("virtual", info["capabilities"])
+        self.assertGreater(info["total_bytes"], 0)
+        free, total = acre.Device("openreg").memory()
+        self.assertLessEqual(free, total)
+
+    def test_what_is_not_there_is_an_error_with_a_sentence(self):
+        with self.assertRaises(acre.Error) as caught:
+            acre.Device("openreg", 99)
+        self.assertEqual(caught.exception.name, "ACRE_ERR_RANGE")
+        self.assertIn("99", str(caught.exception))
+        self.assertTrue(acre.version()[0].isdigit())
+
+    def test_streams_are_idle_when_waited_for(self):
+        device = acre.Device("openreg")
+        with acre.Stream(device) as stream, acre.Cache(device) as cache:
+            block = cache.alloc(MIB, stream)
+            block.record_stream(stream)
+            stream.synchronize()
+            self.assertTrue(stream.is_idle())
+        with self.assertRaises(acre.Error):
+            stream.synchronize()
+
+
+class Caches(unittest.TestCase):
+    def test_memory_is_allocated_written_read_and_freed(self):
+        with acre.Cache() as cache:
+            block = cache.alloc(1000)
+            block.write(b"hello", 3)
+            self.assertEqual(block.read(5, 3), b"hello")
+            self.assertEqual(len(block.read()), 1000)
+            self.assertGreaterEqual(live(cache), 1000)
+            for bad in (lambda: block.write(b"x", 1000), lambda: block.read(2, 999)):
+                self.assertRaises(acre.Error, bad)
+            block.close()
+            block.close()
+            self.assertEqual(live(cache), 0)
+            self.assertRaises(acre.Error, block.read)
+
+    def test_blocks_go_with_their_last_reference(self):
+        with acre.Cache(policy="torch") as cache:
+            cache.alloc(MIB)
+            gc.collect()
+            self.assertEqual(live(cache), 0)
+            self.assertGreater(live(cache, "reserved_bytes"), 0)
+            cache.empty()
+            self.assertEqual(live(cache, "reserved_bytes"), 0)
+
+    def test_closing_a_cache_frees_what_is_left(self):
+        cache = acre.Cache()
+        block = cache.alloc(MIB)
+        cache.close()
+        self.assertTrue(block.is_closed and cache.is_closed)
+        self.assertRaises(acre.Error, cache.stats)
+
+    def test_limits_and_failures(self):
+        with acre.Cache(policy="torch", limit=4 * MIB) as cache:
+            self.assertEqual(cache.limit, 4 * MIB)
+            with self.assertRaises(acre.Error) as caught:
+                cache.alloc(64 * MIB)
+            self.assertEqual(caught.exception.name, "ACRE_ERR_DEVICE_MEMORY")
+            self.assertEqual(cache.stats()["num_ooms"], 1)
+            cache.limit = None
+            self.assertIsNone(cache.limit)
+            cache.alloc(64 * MIB)
+            cache.reset_peaks()
+        self.assertRaises(acre.Error, acre.Cache, conf="no_such_option:1")
+
+    def test_segments_tile(self):
+        with acre.Cache(policy="torch") as cache:
+            held = [cache.alloc(size) for size in (100, MIB, 3 * MIB)]
+            segments = cache.segments()
+            states = [block["state"] for segment in segments for block in segment["blocks"]]
+            self.assertEqual(states.count("live"), len(held))
+            for segment in segments:
+                self.assertEqual(sum(b["bytes"] for b in segment["blocks"]), segment["bytes"])
+
+    def test_history_and_snapshots(self):
+        with acre.Cache(policy="torch") as cache:
+            cache.record_history()
+            kept = cache.alloc(5 * MIB)
+            cache.alloc(100).close()
+            actions = [entry["action"] for entry in cache.history()]
+            self.assertEqual(actions.count("alloc"), 2)
+            self.assertIn("free_completed", actions)
+            with cache.snapshot() as snapshot:
+                snapshot.check()
+                self.assertEqual(snapshot.info()["allocated_bytes"], kept.size)
+                snapshot.write(place / "live.pickle")
+                snapshot.write(place / "live.json")
+            cache.stop_history()
+        with open(place / "live.pickle", "rb") as file:
+            self.assertEqual(len(pickle.load(file)["segments"]), 2)
+        with acre.Snapshot(place / "live.json") as snapshot:
+            self.assertEqual(snapshot.info()["segment_count"], 2)
+        self.assertEqual(acre.why(place / "live.pickle")["verdict"], "none")
+        self.assertRaises(acre.Error, acre.Snapshot, place / "nowhere.pickle")
+
+
+class Replays(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.trace = place / "job.trace"
+        cls.trace.write_text("".join(f"a {i} {(i % 7 + 1) * MIB} 0\n" for i in range(20))
+                             + "".join(f"f {i}\n" for i in range(0, 20, 2)))
+
+    def test_a_trace_is_replayed(self):
+        found = acre.replay(self.trace, policy="torch", repeat=2, min_capacity=True)
+        self.assertTrue(found.fits)
+        self.assertEqual(found.first["allocs"], 20)
+        self.assertIsNotNone(found.warm)
+        self.assertGreaterEqual(found.min_capacity_bytes, found.first["bytes_requested_peak"])
+        self.assertFalse(acre.replay(self.trace, device_bytes=8 * MIB).fits)
+
+    def test_a_trace_is_advised_on(self):
+        advice = acre.advise(self.trace, device_bytes=200 * MIB, threads=1)
+        self.assertGreater(len(advice.settings), 2)
+        self.assertTrue(advice.settings[0]["fits"])
+        self.assertTrue(advice.why)
+        self.assertEqual(advice.facts["events"], 30)
+
+    def test_a_snapshot_is_verified(self):
+        with acre.Cache(policy="torch") as cache:
+            cache.record_history()
+            held = [cache.alloc(size) for size in (100, MIB, 3 * MIB)]
+            with cache.snapshot() as snapshot:
+                snapshot.write(place / "verify.pickle")
+            del held
+        self.assertTrue(acre.verify(place / "verify.pickle")["is_exact"])
+        self.assertRaises(acre.Error, acre.replay, place / "nowhere")
+
+
+class Files(unittest.TestCase):
+    def test_blocks_are_saved_and_loaded(self):
+        data = os.urandom(3 * 4096)
+        with acre.Cache() as cache, acre.File(place / "f", "w+", may_buffer=True) as file:
+            block, other = cache.alloc(len(data)), cache.alloc(len(data))
+            block.write(data)
+            file.save(block, 4096)
+            file.sync()
+            file.load(other, 4096)
+            self.assertEqual(other.read(), data)
+            self.assertEqual(file.info()["bytes"], 4 * 4096)
+            with self.assertRaises(acre.Error) as caught:
+                file.load(other, 8192)
+            self.assertEqual(caught.exception.name, "ACRE_ERR_IO")
+            self.assertRaises(acre.Error, file.save, block, 1)
+            self.assertRaises(acre.Error, file.save, block, 0, 1 << 30)
+        self.assertRaises(acre.Error, acre.File, place / "nowhere")
+
+
+if __name__ == "__main__":
+    unittest.main()
