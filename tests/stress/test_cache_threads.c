@@ -43,6 +43,28 @@ static int mailbox_count;
         }                                                                      \
     } while (0)
 
+/* A small device, and what is held of it. test_opencl_cache_threads.c has others. */
+#ifndef GROUND
+#define STEPS t_count(6000, 300000)
+
+static acre_backend *ground_open(void)
+{
+    acre_sim_config sim = {.struct_size = sizeof sim, .devices = 1, .memory_bytes = 96 * MIB};
+    acre_backend *backend;
+
+    REQUIRE_OK(acre_sim_create(&sim, &backend));
+    return backend;
+}
+
+static uint64_t ground_held(acre_backend *backend)
+{
+    acre_sim_usage usage;
+
+    REQUIRE_OK(acre_sim_usage_get(backend, &usage));
+    return usage.alloc_count + usage.event_count + usage.bytes_used;
+}
+#endif
+
 /* ---- On the device ------------------------------------------------------------- */
 
 static void fill(acre_kernel_context *context, void *args)
@@ -243,7 +265,7 @@ static void run_threads(void)
 
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){.random = t_seed() + (uint64_t)i * 7919,
-                                     .steps = t_count(6000, 300000)};
+                                     .steps = STEPS};
         REQUIRE(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
     }
     for (int i = 0; i < THREADS; i++)
@@ -254,15 +276,13 @@ static void run_threads(void)
 
 static void run(acre_policy policy, const char *conf)
 {
-    acre_sim_config sim = {.struct_size = sizeof sim, .devices = 1, .memory_bytes = 96 * MIB};
     acre_cache_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf,
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
     acre_cache_stats stats = {.struct_size = sizeof stats};
-    acre_backend *backend;
-    acre_sim_usage usage;
+    acre_backend *backend = ground_open();
+    uint64_t held = ground_held(backend);
 
     wrong_bytes = checks = failures = observed = 0;
-    REQUIRE_OK(acre_sim_create(&sim, &backend));
     REQUIRE_OK(acre_backend_device(backend, 0, &device));
     REQUIRE_OK(acre_cache_create(device, &config, &cache));
     REQUIRE_OK(acre_cache_oom_observer_add(cache, observe, NULL));
@@ -284,10 +304,7 @@ static void run(acre_policy policy, const char *conf)
     acre_cache_destroy(cache);
     for (int i = 0; i < STREAMS; i++)
         REQUIRE_OK(acre_stream_native_destroy(device, streams[i]));
-    REQUIRE_OK(acre_sim_usage_get(backend, &usage));
-    EXPECT_EQ(usage.alloc_count, 0);
-    EXPECT_EQ(usage.event_count, 0);
-    EXPECT_EQ(usage.bytes_used, 0);
+    EXPECT_EQ(ground_held(backend), held);
     acre_backend_unregister(backend);
 }
 
