@@ -18,6 +18,7 @@
 #include <acre/generator.h>
 #include <acre/history.h>
 #include <acre/opencl.h>
+#include <acre/pinned.h>
 #include <acre/plan.h>
 #include <acre/planner.h>
 #include <acre/pluggable.h>

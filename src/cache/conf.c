@@ -22,6 +22,7 @@ static const char *const handle_words[] = {"unspecified", "posix_fd", "fabric", 
 
 static acre_status parse_divisions(const struct conf_value *value, void *target);
 static acre_status parse_path(const struct conf_value *value, void *target);
+static acre_status parse_node(const struct conf_value *value, void *target);
 static acre_status validate(void *target, uint64_t given);
 
 enum {
@@ -72,6 +73,9 @@ enum {
       .help = "threads that touch registered memory first; default 1")                     \
     X("pinned_reserve_segment_size_mb", NULL, pinned_reserve_segment_bytes, USED_BY_HOST,  \
       .kind = CONF_MIB, .min = 1, .help = "host memory obtained at once; default none")    \
+    X("pinned_numa_node", NULL, pinned_numa_node, USED_BY_HOST, .kind = CONF_CUSTOM,       \
+      .parse = parse_node, .help = "memory node of host memory: local (of the thread that "\
+                                   "asks), off, or a number; default local")               \
     X("graph_capture_record_stream_reuse", NULL, reuses_in_capture, USED_BY_BOTH,          \
       .kind = CONF_BOOL, .help = "reuse inside a capture once joined; default False")      \
     X("per_process_memory_fraction", NULL, memory_fraction, USED_BY_BOTH,                  \
@@ -124,6 +128,23 @@ static acre_status parse_path(const struct conf_value *value, void *target)
     return ACRE_OK;
 }
 
+static acre_status parse_node(const struct conf_value *value, void *target)
+{
+    struct cache_conf *conf = target;
+    uint64_t node = 0;
+
+    if (strcmp(value->text, "local") == 0)
+        conf->pinned_numa_node = UINT32_MAX;
+    else if (strcmp(value->text, "off") == 0)
+        conf->pinned_numa_node = UINT32_MAX - 1;
+    else if (value->is_list || !text_parse_unsigned(value->text, strlen(value->text), &node) ||
+             node >= 64)
+        return conf_fail(value, "local, off or a node below 64 is expected");
+    else
+        conf->pinned_numa_node = (uint32_t)node;
+    return ACRE_OK;
+}
+
 /* Returns to the defaults what PyTorch resets at each string. */
 static void reset(struct cache_conf *conf)
 {
@@ -140,6 +161,7 @@ void cache_conf_init(struct cache_conf *conf)
         .pinned_max_round_threshold_bytes = UINT64_MAX,
         .pinned_max_cached_bytes = UINT64_MAX,
         .pinned_num_register_threads = 1,
+        .pinned_numa_node = UINT32_MAX,
         .memory_fraction = 1,
         .reuses_across_streams = true,
         .is_stitched = true,

@@ -26,6 +26,7 @@ struct cache_conf {
     uint32_t policy;               /* acre_policy                                       */
     uint32_t backend;              /* index in the words of option backend              */
     uint32_t pinned_num_register_threads;
+    uint32_t pinned_numa_node;     /* a node, or UINT32_MAX: local, less 1: off         */
     uint32_t handle_choice;        /* index in the words of expandable_segments_handle_type */
     char snapshot_path[256];       /* snapshot_on_oom; "": none                         */
     bool is_expandable;            /* expandable_segments                               */

@@ -12,6 +12,9 @@ enum {
     HISTORY_ANNOTATIONS = 1024, /* and how it grows where there is no bound */
 };
 
+/* Histories that are on. */
+static _Atomic int recording_count;
+
 const char *acre_action_name(acre_action action)
 {
     static const char *const names[] = {
@@ -46,6 +49,37 @@ bool history_skip_read(const char *names, uint32_t *out, char unknown[64])
         names += *names == ',';
     }
     return true;
+}
+
+acre_status history_config_read(const char *call, const acre_history_config *config,
+                                acre_history_config *out, uint32_t *out_skip)
+{
+    char unknown[64];
+
+    *out = (acre_history_config){.max_entries = ACRE_HISTORY_UNBOUNDED};
+    if (config) {
+        if (config->struct_size < offsetof(acre_history_config, source))
+            return status_fail(ACRE_ERR_INVALID, "%s: struct_size is not set", call);
+        memcpy(out, config,
+               config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
+    }
+    if ((unsigned)out->level > ACRE_CONTEXT_ALL)
+        return status_fail(ACRE_ERR_INVALID, "%s: %d is not a level", call, (int)out->level);
+    if (!history_skip_read(out->skip_actions, out_skip, unknown))
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: \"%s\" in skip_actions is not an action; known are alloc, "
+                           "free_requested, free_completed, segment_alloc, segment_free, "
+                           "segment_map, segment_unmap, snapshot, oom", call, unknown);
+    if (!out->source)
+        out->source = acre_context_native();
+    if (!out->source->gather || !out->source->resolve)
+        return status_fail(ACRE_ERR_INVALID, "%s: a source needs both functions", call);
+    return ACRE_OK;
+}
+
+bool history_any_is_on(void)
+{
+    return atomic_load(&recording_count) > 0;
 }
 
 /* ---- Switching --------------------------------------------------------------- */
@@ -106,8 +140,10 @@ acre_status history_start(struct history *history, const acre_history_config *co
         ring_clear(&history->ring);
         ring_clear(&history->annotations);
     }
-    if (!history->is_on)
+    if (!history->is_on) {
         history->mark = ticks_mark();
+        atomic_fetch_add(&recording_count, 1);
+    }
     history->source = *config->source;
     history->skip = skip;
     history->is_on = true;
@@ -117,6 +153,8 @@ acre_status history_start(struct history *history, const acre_history_config *co
 
 void history_clear(struct history *history)
 {
+    if (history->is_on)
+        atomic_fetch_sub(&recording_count, 1);
     pages_clear(history);
     ring_fini(&history->ring);
     ring_fini(&history->annotations);

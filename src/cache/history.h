@@ -77,6 +77,14 @@ struct history {
 /* Switches off and forgets everything; a zeroed one is off and empty. */
 void history_clear(struct history *history);
 
+/* Copies a user's configuration, complete, and which actions are skipped. call names
+ * the public call. Errors: ACRE_ERR_INVALID. */
+acre_status history_config_read(const char *call, const acre_history_config *config,
+                                acre_history_config *out, uint32_t *out_skip);
+
+/* Whether any history of the process is on; regions are only kept then. */
+bool history_any_is_on(void);
+
 /* Switches on, or changes how. Errors: ACRE_ERR_HOST_MEMORY, nothing changed. */
 acre_status history_start(struct history *history, const acre_history_config *config,
                           uint32_t skip);

@@ -14,9 +14,6 @@ static _Thread_local struct {
     uint64_t frames[ACRE_STACK_MAX];
 } gathered;
 
-/* Caches that record. Regions are only kept while there are any. */
-static _Atomic int recording_count;
-
 static bool level_is(const acre_cache *cache, acre_context_level level)
 {
     return atomic_load_explicit(&cache->history.level, memory_order_relaxed) >= level;
@@ -166,35 +163,6 @@ static void forget_stacks_locked(acre_cache *cache)
     }
 }
 
-static acre_status config_read(acre_history_config *out, const acre_history_config *config,
-                               uint32_t *skip)
-{
-    char unknown[64];
-
-    *out = (acre_history_config){.max_entries = ACRE_HISTORY_UNBOUNDED};
-    if (config) {
-        if (config->struct_size < offsetof(acre_history_config, source))
-            return status_fail(ACRE_ERR_INVALID, "acre_cache_history_start: struct_size is not "
-                                                 "set");
-        memcpy(out, config,
-               config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
-    }
-    if ((unsigned)out->level > ACRE_CONTEXT_ALL)
-        return status_fail(ACRE_ERR_INVALID, "acre_cache_history_start: %d is not a level",
-                           (int)out->level);
-    if (!history_skip_read(out->skip_actions, skip, unknown))
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_cache_history_start: \"%s\" in skip_actions is not an action; "
-                           "known are alloc, free_requested, free_completed, segment_alloc, "
-                           "segment_free, segment_map, segment_unmap, snapshot, oom", unknown);
-    if (!out->source)
-        out->source = acre_context_native();
-    if (!out->source->gather || !out->source->resolve)
-        return status_fail(ACRE_ERR_INVALID, "acre_cache_history_start: a source needs both "
-                                             "functions");
-    return ACRE_OK;
-}
-
 acre_status acre_cache_history_start(acre_cache *cache, const acre_history_config *config)
 {
     acre_history_config copy;
@@ -202,18 +170,15 @@ acre_status acre_cache_history_start(acre_cache *cache, const acre_history_confi
 
     if (!cache)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_history_start: a cache is needed");
-    acre_status status = config_read(&copy, config, &skip);
+    acre_status status = history_config_read("acre_cache_history_start", config, &copy, &skip);
     if (status != ACRE_OK)
         return status;
     quick_lock_take(&cache->lock);
-    bool was_on = cache->history.is_on;
     status = history_start(&cache->history, &copy, skip);
     if (status == ACRE_OK) {
         if (copy.level == ACRE_CONTEXT_NEVER)
             forget_stacks_locked(cache);
         rearm_locked(cache);
-        if (!was_on)
-            atomic_fetch_add(&recording_count, 1);
     }
     quick_lock_drop(&cache->lock);
     return status;
@@ -226,7 +191,6 @@ void record_stop_locked(acre_cache *cache)
     forget_stacks_locked(cache);
     history_clear(&cache->history);
     rearm_locked(cache);
-    atomic_fetch_sub(&recording_count, 1);
 }
 
 void acre_cache_history_stop(acre_cache *cache)
@@ -341,7 +305,7 @@ acre_status acre_history_compile_push(const char *text)
 {
     if (!text)
         return status_fail(ACRE_ERR_INVALID, "acre_history_compile_push: a text is needed");
-    if (!atomic_load(&recording_count))
+    if (!history_any_is_on())
         return ACRE_OK;
     acre_status status = label_compile_push(text);
     lane_relabel();

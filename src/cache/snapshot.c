@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "cache/cache.h"
 #include "cache/front.h"
+#include "cache/moment.h"
 #include "cache/record.h"
 #include "format/snapshot.h"
 
@@ -17,15 +18,7 @@
 
 /* ---- One moment of a cache ------------------------------------------------------ */
 
-/* What is copied under the lock. */
-struct moment {
-    acre_cache_layout *layout;
-    acre_history *history;
-    struct cache_conf conf;
-    char *conf_text;
-};
-
-static void moment_fini(struct moment *moment)
+void moment_fini(struct moment *moment)
 {
     acre_cache_layout_destroy(moment->layout);
     acre_history_destroy(moment->history);
@@ -338,6 +331,37 @@ static acre_status add_moment(struct snapshot *to, uint32_t device, const struct
     return status;
 }
 
+/* Adds a moment, and the settings unless there are some. */
+static acre_status add_whole_moment(struct snapshot *to, uint32_t device,
+                                    const struct moment *moment,
+                                    const acre_snapshot_choice *choice)
+{
+    acre_status status = add_moment(to, device, moment, choice);
+
+    if (status == ACRE_OK && !to->has_settings)
+        status = add_settings(to, moment);
+    if (choice->no_history)
+        to->trace_count = 0;
+    return status;
+}
+
+acre_status moment_snapshot(const struct moment *moment, uint32_t device,
+                            const acre_snapshot_choice *choice, acre_snapshot **out)
+{
+    struct snapshot *snapshot;
+    acre_status status = snapshot_create(&snapshot);
+
+    if (status != ACRE_OK)
+        return status;
+    snapshot->has_traces = snapshot->has_annotations = true;
+    status = add_whole_moment(snapshot, device, moment, choice);
+    if (status != ACRE_OK)
+        snapshot_destroy(snapshot);
+    else
+        *out = (acre_snapshot *)snapshot;
+    return status;
+}
+
 /* The cache with the lowest device above that of the last one; NULL: none left. */
 static acre_cache *next_cache(acre_cache *const *caches, size_t count, int after)
 {
@@ -364,13 +388,9 @@ static acre_status fill(struct snapshot *to, acre_cache *const *caches, size_t c
         status = moment_take(cache, choice, &moment);
         if (status != ACRE_OK)
             break;
-        status = add_moment(to, (uint32_t)after, &moment, choice);
-        if (status == ACRE_OK && !to->has_settings)
-            status = add_settings(to, &moment);
+        status = add_whole_moment(to, (uint32_t)after, &moment, choice);
         moment_fini(&moment);
     }
-    if (choice->no_history)
-        to->trace_count = 0;
     return status;
 }
 

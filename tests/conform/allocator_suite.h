@@ -25,6 +25,7 @@ struct allocator_suite {
     acre_device_type label; /* what the memory is labelled with          */
     bool is_host;           /* the host reads and writes it directly     */
     bool is_indexless;      /* labels carry index -1, whatever is current */
+    bool has_one_account;   /* statistics are the same for all devices   */
     bool is_mute;           /* lack of host memory shows as that of device memory */
 };
 

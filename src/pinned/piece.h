@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* A piece of page-locked memory, and the extent it lies in.
+ *
+ *                 hoard_take, bucket_take            free, no stream uses it
+ *        FREE ────────────────────────────► LIVE ────────────────────────► AT_HAND
+ *         ▲ ▲                              ▲ │ │                             │ │
+ *         │ │                              └─┼─┼───── the next of its size ──┘ │
+ *         │ └── all events have passed ──────┘ │ free, streams use it          │
+ *         │           WAITING ◄────────────────┤                               │
+ *         │           CAPTURED ◄───────────────┘ free, a graph uses it         │
+ *         └─────────────── hoard_drain ────────────────────────────────────────┘
+ *
+ *   BODY   holds the slots of a slab (slab.h), which are pieces of their own.
+ *
+ * Always: the pieces of an extent other than slots tile it, linked through prev and
+ *         next by address; two neighbours are never both FREE; LIVE, AT_HAND,
+ *         WAITING, CAPTURED and BODY pieces are in the address map, FREE ones are
+ *         not; only LIVE and CAPTURED ones, and those that wait for a capture to
+ *         end, have uses. Policy torch has one piece in each extent, never AT_HAND.
+ *
+ * Not thread-safe: the owner's lock is held around every access.
+ */
+#ifndef SRC_PINNED_PIECE_H
+#define SRC_PINNED_PIECE_H
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/rbtree.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct extent;
+struct host_pool;
+struct host_use;
+struct slab;
+
+enum piece_state {
+    PIECE_FREE,
+    PIECE_LIVE,
+    PIECE_WAITING,
+    PIECE_CAPTURED,
+    PIECE_AT_HAND,
+    PIECE_BODY,
+};
+
+struct piece {
+    /* First what the hot path touches. */
+    char *base;            /* first byte                                            */
+    size_t bytes;          /* size; SIZE_MAX ends a stack                           */
+    size_t requested;      /* bytes last asked for                                  */
+    struct piece **stack;  /* where it goes when freed; NULL: it is not kept at hand */
+    struct piece *below;   /* next on that stack; AT_HAND only                      */
+    struct slab *slab;     /* of a BODY, and of a slot; else NULL                   */
+    struct host_use *uses; /* streams that use it, newest first                     */
+    uint8_t state;         /* enum piece_state                                      */
+    uint8_t bucket;        /* under which active_* are counted; 0 for policy acre   */
+    bool is_slot;          /* it lies in a slab                                     */
+    bool is_from_capture;  /* handed out while the stream was captured (torch)      */
+    uint32_t event_count;  /* events until it is free; WAITING only                 */
+    uint32_t history_stack; /* that allocated it; 0: not known                      */
+    struct host_pool *pool;
+    struct extent *extent;
+    struct rbnode node;    /* FREE, policy acre: in host_pool.free                  */
+    struct list link;      /* FREE, policy torch: in a bucket; CAPTURED: in
+                              host_pool.captured; WAITING: perhaps in postponed     */
+    struct piece *prev, *next;
+};
+
+/* How memory was obtained, and so has to be given back. */
+enum source_method {
+    SOURCE_ALLOC,    /* host_alloc of the backend             */
+    SOURCE_REGISTER, /* own pages, registered                 */
+    SOURCE_RESERVE,  /* part of the reserve: not given back   */
+};
+
+/* Memory obtained at once. */
+struct extent {
+    struct list link;      /* in host_pool.extents, or in a list of doomed ones */
+    struct list idle_link; /* in host_pool.idle while nothing of it is used     */
+    char *base;
+    size_t bytes;
+    struct piece *first;   /* the others follow through next                    */
+    struct host_pool *pool;
+    enum source_method method;
+    uint32_t history_stack; /* that obtained it; 0: not known                   */
+};
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* The whole: pools of host memory under one lock.
+ *
+ * Memory is obtained and given back without the lock. What is to go back is collected
+ * in doomed while the lock is held, and leaves when it is dropped (pinned_leave). */
+#ifndef SRC_PINNED_PINNED_H
+#define SRC_PINNED_PINNED_H
+
+#include "base/quick_lock.h"
+#include "cache/conf.h"
+#include "cache/history.h"
+#include "cache/stats.h"
+#include "pinned/events.h"
+#include "pinned/hoard.h"
+#include "pinned/numa.h"
+#include "pinned/poller.h"
+
+#include <acre/pinned.h>
+
+enum {
+    PINNED_SLACK = 16,     /* idle memory beyond one so-many-th of the highest use goes
+                              back before more is taken                              */
+    PINNED_STEP = 16,      /* an extent is one so-many-th of what is held, within:   */
+    PINNED_STEP_MIN = 2 << 20,
+    PINNED_STEP_MAX = 64 << 20,
+    PINNED_EXACT = 1 << 20, /* near the bound requests from here on get no more than
+                               they need                                             */
+};
+
+/* Memory obtained at once, when the first piece is needed. */
+struct reserve {
+    char *base;                /* NULL: none                                         */
+    size_t bytes, used;
+    enum source_method method;
+    bool is_asked;             /* it was asked for, whether or not there is any      */
+};
+
+struct acre_pinned {
+    struct quick_lock lock;
+    bool is_plain;             /* at hand is enough: policy acre, and nothing records,
+                                  routes or limits                                   */
+    struct map map;            /* from addresses to pieces                           */
+    acre_stat requested_bytes;
+    acre_stat active_requests[ACRE_PINNED_BUCKETS]; /* by piece.bucket               */
+    acre_stat active_bytes[ACRE_PINNED_BUCKETS];
+    struct host_pool shared;
+    /* Cold. */
+    acre_stat allocations, allocated_bytes;
+    acre_pinned_time alloc_time, free_time;
+    int64_t bucket_allocation[ACRE_PINNED_BUCKETS];
+    uint64_t highest_bytes;    /* of active ones, before peaks were last reset       */
+    uint64_t waiting_bytes, captured_bytes;
+    struct acre_device *device; /* constant                                          */
+    acre_policy policy;        /* constant                                           */
+    struct cache_conf conf;
+    char *conf_text;           /* the last one set                                   */
+    struct list pools;         /* private ones, oldest first                         */
+    uint32_t scope_count;      /* pools with an open scope                           */
+    uint64_t scope_number;     /* of the last scope                                  */
+    struct event_store store;
+    struct list doomed;        /* extents to be given back                           */
+    struct reserve reserve;
+    struct history history;
+    struct numa numa;
+    struct poller poller;
+};
+
+/* A request under way. */
+struct host_request {
+    size_t bytes, rounded;
+    struct host_pool *pool;
+    struct piece *piece;
+    bool is_from_capture;
+};
+
+static inline bool pinned_is_torch(const acre_pinned *pinned)
+{
+    return pinned->policy == ACRE_POLICY_TORCH;
+}
+
+/* Drops the lock and gives back what is doomed. Errors: what the backend says first. */
+acre_status pinned_leave(acre_pinned *pinned);
+
+/* Bytes active now; and the most there ever were. */
+int64_t pinned_active_bytes(const acre_pinned *pinned);
+uint64_t pinned_highest_bytes(const acre_pinned *pinned);
+
+/* After something changed that is_plain depends on. */
+void pinned_update_plain_locked(acre_pinned *pinned);
+
+/* ---- acquire.c ------------------------------------------------------------------------ */
+
+/* Finds or obtains a piece for a request; may drop the lock meanwhile. Errors: those of
+ * acre_pinned_alloc. */
+acre_status host_acquire_locked(acre_pinned *pinned, struct host_request *request);
+
+/* ---- settle.c ------------------------------------------------------------------------- */
+
+/* A LIVE piece is freed: it becomes free, waits, or is kept for a graph. On failure it
+ * stays LIVE. */
+acre_status settle_free_locked(acre_pinned *pinned, struct piece *piece);
+/* Looks at the events of a pool; waits for them if is_waiting. */
+acre_status settle_collect_locked(acre_pinned *pinned, struct host_pool *pool, bool is_waiting);
+/* No graph uses the CAPTURED pieces of a pool any more. */
+void settle_captured_locked(acre_pinned *pinned, struct host_pool *pool);
+/* Dooms idle extents of a pool, longest idle first, until at most keep bytes are idle.
+ * Returns how many bytes. */
+uint64_t settle_release_locked(acre_pinned *pinned, struct host_pool *pool, uint64_t keep);
+
+/* ---- pools.c -------------------------------------------------------------------------- */
+
+/* The pool that serves the calling thread, made busy: the caller undoes that. May drop
+ * the lock meanwhile. */
+struct host_pool *host_route_locked(acre_pinned *pinned);
+/* Ends pools that nobody uses and that hold nothing. */
+void host_sweep_locked(acre_pinned *pinned);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocating and freeing. The hot path is policy acre's: a size by arithmetic, the piece
+ * freed last of that size, three levels, all under one uncontended lock. Host memory is
+ * allocated by few threads, so what thread caches cost (idle memory in each, and stopping
+ * them for exact statistics) is not worth it here. */
+#include "backend/backend.h"
+#include "backend/stream.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "pinned/record.h"
+
+/* ---- Slow paths ------------------------------------------------------------------------ */
+
+/* Accounts for a piece that is handed out. */
+static inline __attribute__((always_inline)) void commit_locked(acre_pinned *pinned,
+                                                                struct piece *piece,
+                                                                size_t bytes, unsigned bucket)
+{
+    piece->state = PIECE_LIVE;
+    piece->requested = bytes;
+    stat_up(&pinned->active_requests[bucket], 1);
+    stat_up(&pinned->active_bytes[bucket], (int64_t)piece->bytes);
+    stat_up(&pinned->requested_bytes, (int64_t)bytes);
+}
+
+/* Size of the block for a request; 0: there is none so large. */
+static size_t round_locked(const acre_pinned *pinned, size_t bytes)
+{
+    const struct cache_conf *conf = &pinned->conf;
+
+    if (bytes > SIZE_MAX / 4)
+        return 0;
+    if (!pinned_is_torch(pinned))
+        return hoard_round(bytes);
+    if (bytes > conf->pinned_max_round_threshold_bytes || bytes > conf->pinned_max_cached_bytes)
+        return bytes;
+    return (size_t)1 << bucket_of(bytes);
+}
+
+/* Whether the thread's current stream is being captured. */
+static bool is_in_capture(acre_pinned *pinned)
+{
+    void *stream;
+
+    return device_has(pinned->device, ACRE_CAP_CAPTURE) &&
+           stream_current_native(pinned->device, &stream) == ACRE_OK &&
+           stream_is_captured(pinned->device, stream);
+}
+
+static __attribute__((noinline)) acre_status alloc_slow(acre_pinned *pinned, size_t bytes,
+                                                        void **out)
+{
+    struct host_request request = {.bytes = bytes};
+
+    if (!pinned || !out)
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_alloc: an argument is NULL");
+    if (bytes == 0) {
+        *out = NULL;
+        return ACRE_OK;
+    }
+    host_gather(pinned, ACRE_CONTEXT_STATE);
+    if (pinned_is_torch(pinned))
+        request.is_from_capture = is_in_capture(pinned);
+    quick_lock_take(&pinned->lock);
+    request.pool = host_route_locked(pinned);
+    request.rounded = round_locked(pinned, bytes);
+    acre_status status = request.rounded ? host_acquire_locked(pinned, &request)
+                                         : status_fail(ACRE_ERR_HOST_MEMORY, "acre_pinned_alloc: "
+                                                       "%zu bytes are more than there can be",
+                                                       bytes);
+    request.pool->busy_count--;
+    if (status == ACRE_OK) {
+        struct piece *piece = request.piece;
+        piece->bucket = pinned_is_torch(pinned) ? (uint8_t)bucket_of(piece->bytes) : 0;
+        piece->is_from_capture = request.is_from_capture;
+        commit_locked(pinned, piece, bytes, piece->bucket);
+        record_piece_locked(pinned, piece, ACRE_ACTION_ALLOC);
+        *out = piece->base;
+    }
+    pinned_leave(pinned);
+    return status;
+}
+
+static struct piece *find_live_locked(const acre_pinned *pinned, const void *pointer)
+{
+    struct piece *piece = hoard_find(&pinned->map, pointer);
+
+    return piece && piece->state == PIECE_LIVE ? piece : NULL;
+}
+
+static acre_status refuse_pointer(const char *call, const void *pointer)
+{
+    return status_fail(ACRE_ERR_INVALID, "%s: invalid host pointer %p: not the first byte of a "
+                       "live allocation of this cache (freed already, interior, foreign)", call,
+                       pointer);
+}
+
+static __attribute__((noinline)) acre_status free_slow(acre_pinned *pinned, void *pointer)
+{
+    if (!pinned)
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_free: a cache is needed");
+    if (!pointer)
+        return ACRE_OK;
+    host_gather(pinned, ACRE_CONTEXT_ALL);
+    quick_lock_take(&pinned->lock);
+    struct piece *piece = find_live_locked(pinned, pointer);
+    acre_status status = piece ? settle_free_locked(pinned, piece) : ACRE_OK;
+    bool is_caught = status != ACRE_OK && pinned->conf.pinned_catches_all;
+    acre_status left = pinned_leave(pinned);
+    if (!piece)
+        return refuse_pointer("acre_pinned_free", pointer);
+    if (is_caught)
+        log_line(ACRE_LOG_WARN, "free of host memory at %p: %s; it is kept until the cache ends",
+                 pointer, acre_last_error());
+    if (left != ACRE_OK)
+        log_line(ACRE_LOG_WARN, "host memory could not be given back: %s", acre_last_error());
+    return is_caught ? ACRE_OK : status;
+}
+
+/* ---- The hot path ----------------------------------------------------------------------- */
+
+acre_status acre_pinned_alloc(acre_pinned *pinned, size_t bytes, void **out)
+{
+    if (UNLIKELY(!pinned || !out))
+        return alloc_slow(pinned, bytes, out);
+    size_t rounded = hoard_round(bytes);
+    struct piece **top = &pinned->shared.at_hand[hoard_stack(rounded)];
+    quick_lock_take(&pinned->lock);
+    struct piece *piece = *top;
+    if (UNLIKELY(piece->bytes != rounded || !pinned->is_plain)) {
+        quick_lock_drop(&pinned->lock);
+        return alloc_slow(pinned, bytes, out);
+    }
+    *top = piece->below;
+    pinned->shared.at_hand_count--;
+    commit_locked(pinned, piece, bytes, 0);
+    *out = piece->base;
+    quick_lock_drop(&pinned->lock);
+    return ACRE_OK;
+}
+
+acre_status acre_pinned_free(acre_pinned *pinned, void *pointer)
+{
+    if (UNLIKELY(!pinned || !pointer))
+        return free_slow(pinned, pointer);
+    quick_lock_take(&pinned->lock);
+    struct piece *piece = hoard_find(&pinned->map, pointer);
+    if (UNLIKELY(!piece || piece->state != PIECE_LIVE || piece->uses || !pinned->is_plain)) {
+        quick_lock_drop(&pinned->lock);
+        return free_slow(pinned, pointer);
+    }
+    stat_down(&pinned->active_requests[0], 1);
+    stat_down(&pinned->active_bytes[0], (int64_t)piece->bytes);
+    stat_down(&pinned->requested_bytes, (int64_t)piece->requested);
+    hoard_keep(piece);
+    quick_lock_drop(&pinned->lock);
+    return ACRE_OK;
+}
+
+/* ---- Uses --------------------------------------------------------------------------------- */
+
+acre_status acre_pinned_record_stream(acre_pinned *pinned, void *pointer, acre_device *device,
+                                      void *stream)
+{
+    if (!pinned)
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_record_stream: a cache is needed");
+    device = device ? device : pinned->device;
+    if (device->backend != pinned->device->backend)
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_record_stream: the device is one of "
+                           "backend \"%s\", this memory is of \"%s\"", device->backend->name,
+                           pinned->device->backend->name);
+    if (!pointer || !device_has(device, ACRE_CAP_STREAMS))
+        return ACRE_OK;
+    bool is_captured = stream_is_captured(device, stream);
+    quick_lock_take(&pinned->lock);
+    struct piece *piece = find_live_locked(pinned, pointer);
+    acre_status status = piece ? use_add(piece, device, stream, is_captured) : ACRE_OK;
+    quick_lock_drop(&pinned->lock);
+    return piece ? status : refuse_pointer("acre_pinned_record_stream", pointer);
+}
+
+acre_status acre_pinned_record_event(acre_pinned *pinned, void *pointer, void *context,
+                                     acre_stream stream, bool *out_known)
+{
+    acre_device *device;
+    void *native, *known = NULL;
+
+    if (!pinned)
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_record_event: a cache is needed");
+    quick_lock_take(&pinned->lock);
+    if (find_live_locked(pinned, context))
+        known = context;
+    else if (find_live_locked(pinned, pointer))
+        known = pointer;
+    quick_lock_drop(&pinned->lock);
+    if (out_known)
+        *out_known = known != NULL;
+    if (!known)
+        return ACRE_OK;
+    acre_status status = stream_device(stream, &device);
+    if (status == ACRE_OK)
+        status = acre_stream_native(stream, &native);
+    if (status != ACRE_OK)
+        return status;
+    return acre_pinned_record_stream(pinned, known, device, native);
+}
+
+acre_status acre_pinned_block_bytes(acre_pinned *pinned, void *pointer, uint64_t *out_bytes)
+{
+    if (!pinned || !out_bytes)
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_block_bytes: an argument is NULL");
+    quick_lock_take(&pinned->lock);
+    const struct piece *piece = find_live_locked(pinned, pointer);
+    uint64_t bytes = piece ? piece->bytes : 0;
+    quick_lock_drop(&pinned->lock);
+    if (!piece)
+        return refuse_pointer("acre_pinned_block_bytes", pointer);
+    *out_bytes = bytes;
+    return ACRE_OK;
+}
