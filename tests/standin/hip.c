@@ -252,7 +252,7 @@ SHAPE(hipStreamWaitValue32,
     return cuStreamWaitValue32_v2(stream, number_of(address), value, flags);
 }
 
-/* ---- Virtual memory --------------------------------------------------------------------------- */
+/* ---- Virtual memory ------------------------------------------------------------------------- */
 
 typedef CUmemGenericAllocationHandle *handle_out;
 
@@ -286,7 +286,7 @@ SHAPE(hipMemImportFromShareableHandle, (void **out, void *shared, unsigned type)
     return cuMemImportFromShareableHandle((handle_out)out, shared, type);
 }
 
-/* ---- Graphs and pools ---------------------------------------------------------------------------- */
+/* ---- Graphs and pools ----------------------------------------------------------------------- */
 
 ALIAS(hipStreamBeginCapture, (CUstream stream, unsigned mode), cuStreamBeginCapture_v2,
       (stream, mode))
