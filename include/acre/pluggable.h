@@ -10,8 +10,9 @@
  *     acre_pluggable_open(ACRE_DEVICE_CUDA, "lib.so", "my_alloc", "my_free", NULL, &allocator);
  *     acre_allocator_allocate(allocator, bytes, &ptr);
  *
- * acre_pluggable_cache() puts a cache on top, with the plug-in as its source of
- * segments: pools, history, snapshots and checkpoints then work as well.
+ * History, snapshots and observers of failed requests work as for a cache. With
+ * acre_pluggable_cache(), which puts a cache on top and takes its segments from the
+ * plug-in, pools and checkpoints do too.
  *
  * The allocator is one as in acre/allocator.h; it may serve a pool too
  * (acre_pool_config.allocator). Its data pointers are simple, and their deleter
@@ -23,6 +24,7 @@
 #ifndef ACRE_PLUGGABLE_H
 #define ACRE_PLUGGABLE_H
 
+#include <acre/history.h>
 #include <acre/pool.h>
 
 ACRE_BEGIN_DECLS
@@ -157,6 +159,34 @@ ACRE_API acre_status acre_pluggable_pool_release(acre_allocator *allocator, int 
  *  that is initialised does: a swap comes before anything else, and once.
  *  Errors: ACRE_ERR_STATE ("Can't swap an already initialized allocator"). */
 ACRE_API acre_status acre_pluggable_make_current(acre_allocator *allocator);
+
+/** Records what happens on a device of a plug-in, or changes how; every allocation is a
+ *  segment of its own there. As acre_cache_history_start().
+ *  Errors: ACRE_ERR_RANGE (device), ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY. */
+ACRE_API acre_status acre_pluggable_history_start(acre_allocator *allocator, int device,
+                                                  const acre_history_config *config);
+
+/** Stops recording and forgets. Errors: ACRE_ERR_RANGE (device), ACRE_ERR_INVALID. */
+ACRE_API acre_status acre_pluggable_history_stop(acre_allocator *allocator, int device);
+
+/** Copies what was recorded; give it to acre_history_destroy().
+ *  Errors: ACRE_ERR_RANGE (device), ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY. */
+ACRE_API acre_status acre_pluggable_history_create(acre_allocator *allocator, int device,
+                                                   acre_history **out);
+
+/** Takes a snapshot of all devices of a plug-in: what is live, each allocation a segment
+ *  with one block, and what was recorded. As acre_cache_snapshot(), without settings.
+ *  Errors: ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY. */
+ACRE_API acre_status acre_pluggable_snapshot(acre_allocator *allocator, acre_snapshot **out);
+
+/** Adds an observer of requests for which there was no memory; called without any lock,
+ *  before the caller is told. Errors: ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY. */
+ACRE_API acre_status acre_pluggable_oom_observer_add(acre_allocator *allocator,
+                                                     acre_cache_oom_fn fn, void *arg);
+
+/** Removes it; a call under way on another thread may still finish. */
+ACRE_API void acre_pluggable_oom_observer_remove(acre_allocator *allocator,
+                                                 acre_cache_oom_fn fn, void *arg);
 
 /** Creates a cache that takes its segments from a plug-in.
  *

@@ -62,6 +62,14 @@ struct plug_record *plug_table_around(const struct plug_table *table, const void
     return plug_table_overlap(table, (uintptr_t)pointer, 1);
 }
 
+struct plug_record *plug_table_next(const struct plug_table *table,
+                                    const struct plug_record *record)
+{
+    uintptr_t after = record ? record_end(record) : 0;
+
+    return records_lower_bound(&table->records, &after);
+}
+
 static void stat_increase(acre_stat *stat, size_t bytes)
 {
     stat->current += (int64_t)bytes;

@@ -23,6 +23,7 @@ struct plug_record {
     void **streams;     /* native, others that use it; owned                */
     size_t stream_count;
     bool is_leaving;    /* being freed; a second free is refused            */
+    uint32_t stack;     /* that allocated it, by who watches; 0: none       */
 };
 
 struct plug_account {
@@ -50,6 +51,10 @@ struct plug_record *plug_table_overlap(const struct plug_table *table, uintptr_t
 /* The live record that begins at an address, and the one around it, or NULL. */
 struct plug_record *plug_table_find(const struct plug_table *table, const void *pointer);
 struct plug_record *plug_table_around(const struct plug_table *table, const void *pointer);
+
+/* The record after one, by address; the first after NULL. */
+struct plug_record *plug_table_next(const struct plug_table *table,
+                                    const struct plug_record *record);
 
 /* Enters a record that overlaps nothing, and takes one out, statistics included. */
 void plug_table_put(struct plug_table *table, struct plug_record *record);

@@ -61,6 +61,8 @@ acre_status plug_check_device(const struct plug *plug, int device)
 
 static void plug_destroy_now(struct plug *plug)
 {
+    if (plug->watch)
+        plug->watch->end(plug->watch);
     if (plug->deleter)
         deleter_unbind(plug->deleter);
     plug_table_fini(&plug->table);
@@ -76,6 +78,23 @@ static void plug_unhold(struct plug *plug)
     lock_drop(&plug->lock);
     if (is_last)
         plug_destroy_now(plug);
+}
+
+static void watch_gather(struct plug *plug, int device, bool is_free)
+{
+    struct plug_watch *watch = plug->watch;
+
+    if (watch)
+        watch->gather(watch, device, is_free);
+}
+
+static void watch_tell_locked(struct plug *plug, enum plug_event event,
+                              struct plug_record *record)
+{
+    struct plug_watch *watch = plug->watch;
+
+    if (watch)
+        watch->tell(watch, event, record);
 }
 
 /* ---- Allocating ----------------------------------------------------------------- */
@@ -139,13 +158,14 @@ static acre_status judge_locked(struct plug *plug, struct plug_record *record, b
     }
     if (record->base) {
         plug_table_put(&plug->table, record);
+        watch_tell_locked(plug, PLUG_ALLOCATED, record);
         plug->hold_count++;
     }
     return ACRE_OK;
 }
 
-static acre_status plug_take_memory(struct plug *plug, size_t bytes, int device, void *stream,
-                                    void **out)
+static acre_status ask_plugin(struct plug *plug, size_t bytes, int device, void *stream,
+                              void **out)
 {
     bool must_return;
     acre_status status = charge(plug, bytes, device);
@@ -170,6 +190,22 @@ static acre_status plug_take_memory(struct plug *plug, size_t bytes, int device,
         plug->calls.free(pointer, bytes, device, stream);
     if (status == ACRE_OK)
         *out = pointer;
+    return status;
+}
+
+static acre_status plug_take_memory(struct plug *plug, size_t bytes, int device, void *stream,
+                                    void **out)
+{
+    struct status_saved saved;
+
+    watch_gather(plug, device, false);
+    acre_status status = ask_plugin(plug, bytes, device, stream, out);
+    struct plug_watch *watch = plug->watch;
+    if (status == ACRE_ERR_DEVICE_MEMORY && watch) {
+        status_save(&saved);
+        watch->fail(watch, bytes, device, stream);
+        status_restore(&saved);
+    }
     return status;
 }
 
@@ -224,20 +260,25 @@ static acre_status wait_for_streams(struct plug *plug, const struct plug_record 
 
 static acre_status plug_give_back(struct plug *plug, void *pointer)
 {
+    watch_gather(plug, 0, true);
     lock_take(&plug->lock);
     struct plug_record *record = plug_table_find(&plug->table, pointer);
-    if (record)
+    if (record) {
         record->is_leaving = true;
+        watch_tell_locked(plug, PLUG_FREE_REQUESTED, record);
+    }
     lock_drop(&plug->lock);
     if (!record)
         return status_fail(ACRE_ERR_INVALID, "Trying to free a pointer not allocated here: %p is "
                            "not the first byte of a live allocation of this plug-in", pointer);
     acre_status status = wait_for_streams(plug, record);
     lock_take(&plug->lock);
-    if (status == ACRE_OK)
+    if (status == ACRE_OK) {
         plug_table_take(&plug->table, record);
-    else
+        watch_tell_locked(plug, PLUG_FREED, record);
+    } else {
         record->is_leaving = false;
+    }
     lock_drop(&plug->lock);
     if (status != ACRE_OK)
         return status;

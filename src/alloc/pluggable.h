@@ -14,6 +14,19 @@ struct plug_calls {
     acre_pluggable_free_fn free;
 };
 
+enum plug_event { PLUG_ALLOCATED, PLUG_FREE_REQUESTED, PLUG_FREED };
+
+/* Who is told what happens in a plug-in: its history, which is not of this layer. */
+struct plug_watch {
+    /* Before an allocation or a free, without any lock. */
+    void (*gather)(struct plug_watch *watch, int device, bool is_free);
+    /* With the lock of the plug-in. */
+    void (*tell)(struct plug_watch *watch, enum plug_event event, struct plug_record *record);
+    /* There was no memory for a request; without any lock. */
+    void (*fail)(struct plug_watch *watch, size_t bytes, int device, void *stream);
+    void (*end)(struct plug_watch *watch);
+};
+
 struct plug {
     struct deleter_owner owner;
     acre_deleter deleter;
@@ -27,6 +40,7 @@ struct plug {
     size_t alignment;
     uint64_t hold_count;
     struct plug_table table;
+    struct plug_watch *_Atomic watch; /* NULL until somebody wants to; then it stays */
 };
 
 /* What is behind the allocator of a plug-in; NULL for others, which is recorded as

@@ -9,6 +9,7 @@
 #include "cache/cache.h"
 #include "cache/front.h"
 #include "cache/moment.h"
+#include "cache/plug_history.h"
 #include "cache/record.h"
 #include "format/snapshot.h"
 
@@ -424,6 +425,42 @@ acre_status acre_cache_snapshot(acre_cache *const *caches, size_t count,
     if (status != ACRE_OK)
         return status;
     status = fill(snapshot, caches, count, choice ? choice : &all);
+    if (status != ACRE_OK)
+        snapshot_destroy(snapshot);
+    else
+        *out = (acre_snapshot *)snapshot;
+    return status;
+}
+
+static acre_status fill_plugged(struct snapshot *to, struct plug *plug)
+{
+    const acre_snapshot_choice all = {.struct_size = sizeof all};
+    acre_status status = ACRE_OK;
+
+    to->has_traces = to->has_annotations = true;
+    for (int i = 0; i < plug->table.device_count && status == ACRE_OK; i++) {
+        struct moment moment = {0};
+        status = plug_history_moment(plug, i, &moment.layout, &moment.history);
+        if (status == ACRE_OK)
+            status = add_moment(to, (uint32_t)i, &moment, &all);
+        moment_fini(&moment);
+    }
+    return status;
+}
+
+acre_status acre_pluggable_snapshot(acre_allocator *allocator, acre_snapshot **out)
+{
+    struct plug *plug = plug_of(allocator);
+    struct snapshot *snapshot;
+
+    if (!plug)
+        return ACRE_ERR_INVALID;
+    if (!out)
+        return status_fail(ACRE_ERR_INVALID, "acre_pluggable_snapshot: out is NULL");
+    acre_status status = snapshot_create(&snapshot);
+    if (status != ACRE_OK)
+        return status;
+    status = fill_plugged(snapshot, plug);
     if (status != ACRE_OK)
         snapshot_destroy(snapshot);
     else
