@@ -7,6 +7,7 @@
  */
 #include "bind/torch.h"
 
+#include "bind/torch_late.h"
 #include "bind/torch_scope.h"
 
 #include <pthread.h>
@@ -92,6 +93,7 @@ void *acre_torch_malloc(ssize_t bytes, int device, void *stream)
     acre_cache *cache = acre_torch_cache(device);
     void *pointer = NULL;
 
+    late_retry();
     if (!cache || acre_cache_alloc(cache, (size_t)bytes, stream, &pointer) != ACRE_OK) {
         complain("allocating failed", device);
         return NULL;
@@ -104,7 +106,7 @@ void acre_torch_free(void *pointer, ssize_t bytes, int device, void *stream)
     acre_cache *cache = present(device);
 
     (void)bytes, (void)stream; /* the cache knows both */
-    if (pointer && (!cache || acre_cache_free(cache, pointer) != ACRE_OK))
+    if (pointer && (!cache || !late_free(cache, pointer)))
         complain("freeing failed", device);
 }
 
@@ -116,6 +118,7 @@ void acre_torch_init(int device_count)
 
 void acre_torch_reset(void)
 {
+    late_retry();
     for (int i = 0; i < DEVICES_MAX; i++)
         if (present(i) && acre_cache_empty(present(i)) != ACRE_OK)
             complain("emptying failed", i);

@@ -290,6 +290,57 @@ TEST(it_is_a_plugin_like_any_other)
     REQUIRE_OK(acre_pluggable_close(allocator));
 }
 
+/* ---- Faults ---------------------------------------------------------------------------- */
+
+enum { PIECES = 4 };
+static const ssize_t piece_bytes[PIECES] = {1000, 300000, 3 << 20, 30 << 20};
+
+/* What PyTorch does in a step: memory on two streams, used on both, given back, emptied.
+ * Whatever fails is NULL, or is done by the time everything is tried again. */
+static void step_of_torch(void *mine, void *other)
+{
+    void *pieces[PIECES];
+    size_t bytes;
+
+    for (int i = 0; i < PIECES; i++)
+        pieces[i] = torch.malloc(piece_bytes[i], 0, i % 2 ? mine : other);
+    for (int i = 0; i < PIECES; i++)
+        if (pieces[i]) {
+            torch.record_stream(pieces[i], mine);
+            torch.base_alloc(pieces[i], &bytes);
+        }
+    for (int i = 0; i < PIECES; i++)
+        torch.free(pieces[i], piece_bytes[i], 0, i % 2 ? mine : other);
+    torch.reset();
+}
+
+TEST(every_call_of_the_device_may_fail)
+{
+    acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_ANY};
+    acre_backend *backend;
+    bool is_hit = true;
+
+    start();
+    if (acre_backend_find("sim", &backend) != ACRE_OK ||
+        acre_device_id_of(device).type != acre_backend_type(backend))
+        T_SKIP("calls of this backend cannot be made to fail");
+    void *mine = new_stream(), *other = new_stream();
+    torch.reset();
+    for (fault.nth = 1; is_hit; fault.nth++) {
+        REQUIRE_OK(acre_sim_fault_arm(backend, &fault));
+        step_of_torch(mine, other);
+        is_hit = acre_sim_fault_disarm(backend) > 0;
+        REQUIRE_OK(acre_cache_check(torch.cache(0)));
+        torch.reset();
+        EXPECT_EQ(allocated_now(), 0);
+        EXPECT_EQ(reserved_now(), 0);
+        REQUIRE(fault.nth < 1000);
+    }
+    EXPECT_GT(fault.nth, 20);
+    end_stream(mine);
+    end_stream(other);
+}
+
 /* ---- Threads --------------------------------------------------------------------------- */
 
 enum { THREADS = 4, SLOTS = 32 };

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "bind/torch_late.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct late {
+    acre_cache *cache;
+    void *pointer;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct late *items;       /* lock; never ended, like the caches */
+static size_t capacity;          /* lock                               */
+static _Atomic size_t count;     /* written under lock                 */
+
+static bool add(acre_cache *cache, void *pointer)
+{
+    bool is_noted = true;
+
+    pthread_mutex_lock(&lock);
+    if (count == capacity) {
+        struct late *larger = realloc(items, (2 * capacity + 8) * sizeof *larger);
+
+        is_noted = larger != NULL;
+        if (is_noted) {
+            items = larger;
+            capacity = 2 * capacity + 8;
+        }
+    }
+    if (is_noted)
+        items[count++] = (struct late){cache, pointer};
+    pthread_mutex_unlock(&lock);
+    return is_noted;
+}
+
+bool late_free(acre_cache *cache, void *pointer)
+{
+    acre_status status = acre_cache_free(cache, pointer);
+
+    if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY)
+        return add(cache, pointer);
+    return status == ACRE_OK;
+}
+
+void late_retry(void)
+{
+    if (!atomic_load_explicit(&count, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&lock);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        acre_status status = acre_cache_free(items[i].cache, items[i].pointer);
+
+        if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY)
+            items[kept++] = items[i];
+    }
+    count = kept;
+    pthread_mutex_unlock(&lock);
+}
