@@ -22,24 +22,18 @@ static acre_backend *chosen;                               /* by making; NULL: n
 static _Atomic(acre_cache *) caches[DEVICES_MAX];          /* written under making      */
 
 /* The backend whose devices are used: the one ACRE_BACKEND names, else the first
- * accelerator that the machine has, else the reference device. */
+ * whose memory PyTorch's kernels can use and that has devices here, else the
+ * reference device. */
 static acre_status choose(acre_backend **out)
 {
+    static const char *const names[] = {"cuda", "hip"};
     const char *name = getenv("ACRE_BACKEND");
 
     if (name && *name)
         return acre_backend_find(name, out);
-    for (int i = 0; (name = acre_backend_name_at(i)); i++) {
-        acre_backend *backend;
-        if (acre_backend_find(name, &backend) != ACRE_OK)
-            continue;
-        acre_device_type type = acre_backend_type(backend);
-        if (type != ACRE_DEVICE_CPU && type != ACRE_DEVICE_PRIVATE &&
-            acre_backend_device_count(backend) > 0) {
-            *out = backend;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (acre_backend_find(names[i], out) == ACRE_OK && acre_backend_device_count(*out) > 0)
             return ACRE_OK;
-        }
-    }
     return acre_backend_find("sim", out);
 }
 

@@ -19,9 +19,15 @@ acre_status api_open(void)
 {
     static const char *const names[] = {"libOpenCL.so.1", "libOpenCL.so", NULL};
     static void *library; /* never closed; the start lock of the registry guards it */
+    struct status_saved why;
 
-    return library ? ACRE_OK
-                   : dl_open(names, symbols, sizeof symbols / sizeof symbols[0], &ocl, &library);
+    if (library || dl_open(names, symbols, sizeof symbols / sizeof symbols[0], &ocl,
+                           &library) == ACRE_OK)
+        return ACRE_OK;
+    status_save(&why);
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "OpenCL is not there; install a loader and a driver (Debian: "
+                       "ocl-icd-libopencl1, pocl-opencl-icd): %s", why.text);
 }
 
 const char *api_error_name(ocl_int code)
