@@ -9,19 +9,22 @@
 
 #define OVERLAPS_MAX 40000000u /* neighbours of all buffers together */
 
-/* What a trail entry puts back. */
-enum change { CHANGE_FLOOR, CHANGE_PLACED, CHANGE_SUPPORT };
-
-/* Walks the sections of a buffer, s in each, k the number of the membership. */
-#define FOR_SECTIONS(board, buffer, s, k)                                                      \
+/* Walks the sections of a buffer, s in each. */
+#define FOR_SECTIONS(board, buffer, s)                                                         \
     for (uint32_t p_ = (board)->sections->piece_start[buffer];                                 \
          p_ < (board)->sections->piece_start[(buffer) + 1]; p_++)                              \
-        for (uint32_t s = (board)->sections->pieces[p_].first, k = (board)->name_start[p_];    \
-             s < (board)->sections->pieces[p_].last; s++, k++)
+        for (uint32_t s = (board)->sections->pieces[p_].first;                                 \
+             s < (board)->sections->pieces[p_].last; s++)
 
 /* ---- Changes --------------------------------------------------------------------- */
 
-static void note(struct board *board, enum change change, uint32_t index, int64_t old)
+static bool is_placed(const struct board *board, uint32_t buffer)
+{
+    return board->floor[buffer] == FLOOR_PLACED;
+}
+
+/* Notes what is about to change of a buffer. */
+static void note(struct board *board, uint32_t buffer)
 {
     if (UNLIKELY(board->trail_count == board->trail_capacity)) {
         size_t capacity = board->trail_capacity ? 2 * board->trail_capacity : 4096;
@@ -33,138 +36,202 @@ static void note(struct board *board, enum change change, uint32_t index, int64_
         board->trail = trail;
         board->trail_capacity = capacity;
     }
-    board->trail[board->trail_count++] = (struct board_change){change, index, old};
+    board->trail[board->trail_count++] = (struct board_change){
+        buffer, board->conflict.cause[buffer], board->floor[buffer] * 2 + board->skipped[buffer]};
 }
 
-/* The buffer becomes the first of its sections' members that are placed. */
-static void take_out(struct board *board, uint32_t buffer)
+static void mark_changed(struct board *board, uint32_t buffer)
 {
-    FOR_SECTIONS(board, buffer, s, name) {
-        uint32_t at = board->places[name];
-        uint32_t last = board->member_start[s] + --board->unplaced[s];
-        uint32_t other = board->members[last], other_name = board->names[last];
-        board->members[last] = buffer;
-        board->names[last] = name;
-        board->places[name] = last;
-        board->members[at] = other;
-        board->names[at] = other_name;
-        board->places[other_name] = at;
-        board->room[s] += board->sections->size[buffer];
-    }
+    const struct sections *sections = board->sections;
+
+    for (uint32_t p = sections->piece_start[buffer]; p < sections->piece_start[buffer + 1]; p++)
+        memset(board->changed + sections->pieces[p].first, 1,
+               sections->pieces[p].last - sections->pieces[p].first);
 }
 
-/* The reverse, in reverse order. */
-static void put_back(struct board *board, uint32_t buffer)
+struct board_mark board_now(const struct board *board)
 {
-    FOR_SECTIONS(board, buffer, s, name) {
-        (void)name;
-        board->room[s] -= board->sections->size[buffer];
-        board->unplaced[s]++;
-    }
+    return (struct board_mark){board->trail_count, board->conflict.record_count};
 }
 
-void board_undo(struct board *board, size_t to)
+void board_undo(struct board *board, struct board_mark mark)
 {
-    while (board->trail_count > to) {
-        struct board_change entry = board->trail[--board->trail_count];
-        uint32_t index = entry.index;
-        if (entry.kind == CHANGE_SUPPORT) {
-            board->support[index] = (int32_t)entry.old;
-            continue;
+    while (board->trail_count > mark.trail_count) {
+        const struct board_change *change = &board->trail[--board->trail_count];
+        uint32_t buffer = change->buffer;
+        if (is_placed(board, buffer)) {
+            board->left++;
+            board->depth--;
+            FOR_SECTIONS(board, buffer, s) {
+                board->room[s] -= board->sections->size[buffer];
+                board->unplaced[s]++;
+            }
         }
-        board->floor[index] = entry.old >> 1;
-        board->top[index] = board->floor[index] + board->sections->size[index];
-        board->skipped[index] = entry.old & 1;
-        if (entry.kind == CHANGE_FLOOR)
-            continue;
-        board->left++;
-        put_back(board, index);
+        board->floor[buffer] = change->old >> 1;
+        board->top[buffer] = board->floor[buffer] + board->sections->size[buffer];
+        board->skipped[buffer] = change->old & 1;
+        board->conflict.cause[buffer] = change->cause;
+        mark_changed(board, buffer);
     }
+    board->conflict.record_count = mark.record_count;
 }
 
-static bool fail_section(struct board *board, uint32_t section)
+/* ---- Failing --------------------------------------------------------------------- */
+
+/* Its floor alone makes a buffer end too high. */
+static bool fail_buffer(struct board *board, uint32_t buffer)
 {
-    board->weight[section] += 1;
+    conflict_clear(&board->conflict);
+    conflict_add_floor(&board->conflict, buffer, board->conflict.found);
     return false;
 }
 
-/* Counts the supports of a section anew. */
-static bool recount(struct board *board, uint32_t section)
+/* The floors of those not placed explain it: wherever the others are, these do not fit. */
+static bool fail_section(struct board *board, uint32_t section)
 {
-    const uint32_t *member = board->members + board->member_start[section];
-    const uint32_t *end = member + board->unplaced[section];
-    int64_t room = board->room[section];
-    int32_t support = 0;
-
-    for (; member < end; member++)
-        support += board->floor[*member] <= room;
-    if (support != board->support[section]) {
-        note(board, CHANGE_SUPPORT, section, board->support[section]);
-        board->support[section] = support;
-    }
-    return support > 0 || board->unplaced[section] == 0 || fail_section(board, section);
+    board->failed = section;
+    board->weight[section] += 1;
+    conflict_clear(&board->conflict);
+    for (uint32_t k = board->member_start[section]; k < board->member_start[section + 1]; k++)
+        if (!is_placed(board, board->members[k]))
+            conflict_add_floor(&board->conflict, board->members[k], board->conflict.found);
+    return false;
 }
 
-/* Raises a floor, and takes the buffer out of the sections it no longer supports, but
- * for those with the stamp, which are counted anew. */
-static bool raise_floor(struct board *board, uint32_t buffer, int64_t to, bool is_skipped,
-                        uint32_t stamp)
+/* Whether some buffer can be the lowest of a section; watches it. */
+static bool is_holding(struct board *board, uint32_t section)
+{
+    int64_t room = board->room[section];
+
+    if (board->floor[board->watch[section]] <= room || board->unplaced[section] == 0)
+        return true;
+    for (uint32_t k = board->member_start[section]; k < board->member_start[section + 1]; k++)
+        if (board->floor[board->members[k]] <= room) {
+            board->watch[section] = board->members[k];
+            return true;
+        }
+    return false;
+}
+
+/* Looks at sections [from, to), first at the one that failed last. */
+static bool check_sections(struct board *board, uint32_t from, uint32_t to)
+{
+    if (board->failed >= from && board->failed < to && !is_holding(board, board->failed))
+        return fail_section(board, board->failed);
+    for (uint32_t s = from; s < to; s++)
+        if (!is_holding(board, s))
+            return fail_section(board, s);
+    return true;
+}
+
+/* ---- Deciding -------------------------------------------------------------------- */
+
+/* Raises a floor. False when the buffer then ends too high. */
+static bool raise_floor(struct board *board, uint32_t buffer, int64_t to, int32_t cause)
 {
     const struct sections *sections = board->sections;
-    int64_t from = board->floor[buffer];
-    bool is_good = true;
 
     to = sections_align(sections, buffer, to);
-    note(board, CHANGE_FLOOR, buffer, from * 2 + board->skipped[buffer]);
-    board->skipped[buffer] = is_skipped;
-    if (to <= from)
-        return true;
     board->floor[buffer] = to;
     board->top[buffer] = to + sections->size[buffer];
-    if (board->top[buffer] > board->capacity ||
-        (sections->fixed[buffer] >= 0 && to > sections->fixed[buffer]))
-        is_good = false;
-    FOR_SECTIONS(board, buffer, s, name) {
-        int64_t room = board->room[s];
-        (void)name;
-        if (from > room || to <= room || board->stamp[s] == stamp)
-            continue;
-        note(board, CHANGE_SUPPORT, s, board->support[s]);
-        if (--board->support[s] == 0)
-            is_good = fail_section(board, s);
+    board->conflict.cause[buffer] = cause;
+    mark_changed(board, buffer);
+    return board->top[buffer] <= board->capacity &&
+           (sections->fixed[buffer] < 0 || to <= sections->fixed[buffer]);
+}
+
+/* Adds to the set found why a buffer that is not on its floor is at least at an offset:
+ * why it is above its floor, and why what overlaps it ends at its floor or from there on. */
+static void add_skip(struct board *board, uint32_t buffer, int64_t to)
+{
+    const uint32_t *other = board->neighbours + board->neighbour_start[buffer];
+    const uint32_t *end = board->neighbours + board->neighbour_start[buffer + 1];
+    struct conflict *conflict = &board->conflict;
+
+    conflict_add_floor(conflict, buffer, conflict->found);
+    for (; other < end; other++) {
+        if (board->sections->size[*other] >= to)
+            continue; /* wherever it is */
+        if (is_placed(board, *other))
+            conflict_add_placed(conflict, *other, conflict->found);
+        else
+            conflict_add_floor(conflict, *other, conflict->found);
     }
-    return is_good;
 }
 
 bool board_skip(struct board *board, uint32_t buffer, int64_t to)
 {
-    return raise_floor(board, buffer, to, true, UINT32_MAX);
+    int32_t cause;
+
+    add_skip(board, buffer, to);
+    if (to == FLOOR_PLACED)
+        return false; /* nothing is left that could be below it */
+    if (!conflict_record(&board->conflict, &cause)) {
+        board->is_lost = true;
+        return true;
+    }
+    note(board, buffer);
+    board->skipped[buffer] = 1;
+    if (!raise_floor(board, buffer, to, cause))
+        return fail_buffer(board, buffer);
+    return check_sections(board, sections_first(board->sections, buffer),
+                          sections_last(board->sections, buffer));
 }
 
 bool board_place(struct board *board, uint32_t buffer)
 {
+    const struct sections *sections = board->sections;
     const uint32_t *other = board->neighbours + board->neighbour_start[buffer];
     const uint32_t *end = board->neighbours + board->neighbour_start[buffer + 1];
-    uint32_t stamp = ++board->stamp_now;
+    uint32_t from = sections_first(sections, buffer), to = sections_last(sections, buffer);
     int64_t top = board->top[buffer];
-    bool is_good = true;
+    uint32_t bad = UINT32_MAX;
 
-    note(board, CHANGE_PLACED, buffer, board->floor[buffer] * 2 + board->skipped[buffer]);
+    note(board, buffer);
     board->offset[buffer] = board->floor[buffer];
     board->floor[buffer] = board->top[buffer] = FLOOR_PLACED;
+    board->conflict.depth[buffer] = board->depth++;
     board->left--;
-    take_out(board, buffer);
-    FOR_SECTIONS(board, buffer, s, name) {
-        (void)name;
-        board->stamp[s] = stamp;
+    mark_changed(board, buffer);
+    FOR_SECTIONS(board, buffer, s) {
+        board->room[s] += sections->size[buffer];
+        board->unplaced[s]--;
     }
-    for (; other < end; other++)
-        if ((board->floor[*other] < top || board->skipped[*other]) &&
-            board->floor[*other] != FLOOR_PLACED)
-            is_good &= raise_floor(board, *other, top, false, stamp);
-    FOR_SECTIONS(board, buffer, s, name) {
-        (void)name;
-        is_good &= recount(board, s);
+    for (; other < end; other++) {
+        if ((board->floor[*other] >= top && !board->skipped[*other]) || is_placed(board, *other))
+            continue;
+        note(board, *other);
+        board->skipped[*other] = 0;
+        if (board->floor[*other] >= top)
+            continue;
+        if (!raise_floor(board, *other, top, (int32_t)buffer))
+            bad = *other;
+        uint32_t first = sections_first(sections, *other), last = sections_last(sections, *other);
+        from = first < from ? first : from;
+        to = last > to ? last : to;
+    }
+    return bad == UINT32_MAX ? check_sections(board, from, to) : fail_buffer(board, bad);
+}
+
+/* Everything on its lowest floor; true when all end within the capacity. */
+static bool reset_buffers(struct board *board)
+{
+    const struct sections *sections = board->sections;
+    bool is_good = true;
+
+    board->left = board->depth = 0;
+    for (uint32_t i = 0; i < board->count; i++) {
+        board->floor[i] = sections->fixed[i] >= 0 ? sections->fixed[i] : 0;
+        board->top[i] = board->floor[i] + sections->size[i];
+        board->skipped[i] = 0;
+        board->conflict.cause[i] = CAUSE_NONE;
+        if (sections->size[i] == 0) { /* never lives: counts as placed */
+            board->offset[i] = board->floor[i];
+            board->floor[i] = board->top[i] = FLOOR_PLACED;
+            continue;
+        }
+        board->left++;
+        is_good &= board->top[i] <= board->capacity;
     }
     return is_good;
 }
@@ -172,31 +239,19 @@ bool board_place(struct board *board, uint32_t buffer)
 bool board_reset(struct board *board, int64_t capacity)
 {
     const struct sections *sections = board->sections;
-    bool is_good = true;
 
     board->capacity = capacity;
-    board->left = 0;
+    bool is_good = reset_buffers(board);
     for (uint32_t s = 0; s < board->section_count; s++) {
         board->room[s] = capacity - sections->load[s];
         board->unplaced[s] = board->member_start[s + 1] - board->member_start[s];
-    }
-    for (uint32_t i = 0; i < board->count; i++) {
-        board->floor[i] = sections->fixed[i] >= 0 ? sections->fixed[i] : 0;
-        board->top[i] = board->floor[i] + sections->size[i];
-        board->skipped[i] = 0;
-        if (sections->size[i] == 0) { /* never lives: counts as placed */
-            board->offset[i] = board->floor[i];
-            board->floor[i] = board->top[i] = FLOOR_PLACED;
-            continue;
-        }
-        board->left++;
-        is_good &= board->top[i] <= capacity;
-    }
-    for (uint32_t s = 0; s < board->section_count; s++) {
-        board->support[s] = 0;
-        is_good &= recount(board, s);
+        board->watch[s] = board->members[board->member_start[s]];
+        board->changed[s] = 1;
+        is_good &= is_holding(board, s);
     }
     board->trail_count = 0;
+    board->conflict.record_count = 0;
+    conflict_clear(&board->conflict);
     return is_good;
 }
 
@@ -215,7 +270,6 @@ static acre_status list_members(struct board *board)
     uint64_t total = 0;
 
     for (uint32_t p = 0; p < sections->piece_count; p++) {
-        board->name_start[p] = (uint32_t)total;
         total += sections->pieces[p].last - sections->pieces[p].first;
         if (total > OVERLAPS_MAX)
             return fail_overlaps();
@@ -225,14 +279,10 @@ static acre_status list_members(struct board *board)
     for (uint32_t s = 0; s < board->section_count; s++)
         start[s + 1] += start[s];
     board->members = heap_array(total + 1, sizeof *board->members);
-    board->names = heap_array(total + 1, sizeof *board->names);
-    board->places = heap_array(total + 1, sizeof *board->places);
-    if (!board->members || !board->names || !board->places)
+    if (!board->members)
         return ACRE_ERR_HOST_MEMORY;
     for (uint32_t i = 0; i < board->count; i++)
-        FOR_SECTIONS(board, i, s, name) {
-            board->places[name] = start[s];
-            board->names[start[s]] = name;
+        FOR_SECTIONS(board, i, s) {
             board->members[start[s]++] = i;
         }
     for (uint32_t s = board->section_count; s > 0; s--)
@@ -248,8 +298,7 @@ static uint32_t walk_neighbours(struct board *board, uint32_t buffer, uint32_t *
     uint32_t count = 0;
 
     seen[buffer] = buffer + 1;
-    FOR_SECTIONS(board, buffer, s, name) {
-        (void)name;
+    FOR_SECTIONS(board, buffer, s) {
         for (uint32_t k = board->member_start[s]; k < board->member_start[s + 1]; k++) {
             uint32_t other = board->members[k];
             if (seen[other] == buffer + 1)
@@ -309,16 +358,17 @@ acre_status board_create(const struct sections *sections, struct board **out)
     board->offset = heap_array(count, sizeof *board->offset);
     board->skipped = heap_array(count, sizeof *board->skipped);
     board->neighbour_start = heap_array(count, sizeof *board->neighbour_start);
-    board->name_start = heap_array(sections->piece_count + (size_t)1, sizeof *board->name_start);
     board->room = heap_array(section_count, sizeof *board->room);
-    board->support = heap_array(section_count, sizeof *board->support);
+    board->watch = heap_array(section_count, sizeof *board->watch);
     board->unplaced = heap_array(section_count, sizeof *board->unplaced);
     board->weight = heap_array(section_count, sizeof *board->weight);
-    board->stamp = heap_array(section_count, sizeof *board->stamp);
+    board->changed = heap_array(section_count, sizeof *board->changed);
     board->member_start = heap_array(section_count + 1, sizeof *board->member_start);
     if (board->floor && board->top && board->offset && board->skipped &&
-        board->neighbour_start && board->name_start && board->room && board->support &&
-        board->unplaced && board->weight && board->stamp && board->member_start)
+        board->neighbour_start && board->room && board->watch && board->unplaced &&
+        board->weight && board->changed && board->member_start)
+        status = conflict_init(&board->conflict, board->count);
+    if (status == ACRE_OK)
         status = list_members(board);
     if (status == ACRE_OK)
         status = list_neighbours(board);
@@ -340,16 +390,14 @@ void board_destroy(struct board *board)
     heap_free(board->skipped);
     heap_free(board->neighbour_start);
     heap_free(board->neighbours);
-    heap_free(board->name_start);
     heap_free(board->room);
-    heap_free(board->support);
+    heap_free(board->watch);
     heap_free(board->unplaced);
     heap_free(board->weight);
-    heap_free(board->stamp);
+    heap_free(board->changed);
     heap_free(board->member_start);
     heap_free(board->members);
-    heap_free(board->names);
-    heap_free(board->places);
+    conflict_fini(&board->conflict);
     heap_free(board->trail);
     heap_free(board);
 }

@@ -8,22 +8,31 @@
  *
  * A section fails when no buffer not yet placed in it has a floor of at most
  * capacity - (sum of sizes not yet placed): the lowest of them would push the rest out.
- * support[s] counts the buffers that still can be that lowest one. weight[s] grows each
- * time a section fails, so that a search learns where the difficulties are.
+ * watch[s] is a buffer that can be that lowest one, if the section has not failed, so a
+ * section is looked through only when its watch was raised. weight[s] grows each time a
+ * section fails, so that a search learns where the difficulties are.
  *
+ * Each failure leaves in conflict.found the decisions that explain it (conflict.h).
  * Changes go on a trail and are undone in reverse. One thread at a time.
  */
 #ifndef SRC_PLAN_BOARD_H
 #define SRC_PLAN_BOARD_H
 
+#include "plan/conflict.h"
 #include "plan/section.h"
 
 #define FLOOR_PLACED (INT64_MAX / 4) /* floor of a placed buffer: above all       */
 
 struct board_change {
-    uint32_t kind;            /* of board.c                                        */
-    uint32_t index;           /* of the buffer or section                          */
-    int64_t old;              /* floor * 2 + skipped, or support                   */
+    uint32_t buffer;
+    int32_t cause;            /* its floor's, before                               */
+    int64_t old;              /* floor * 2 + skipped, before                       */
+};
+
+/* A state to come back to. */
+struct board_mark {
+    size_t trail_count;
+    uint32_t record_count;
 };
 
 struct board {
@@ -35,19 +44,18 @@ struct board {
     int64_t *offset;          /* by buffer, once placed                            */
     uint8_t *skipped;         /* by buffer: waits until something is below it      */
     int64_t *room;            /* by section: capacity - sizes not yet placed       */
-    int32_t *support;         /* by section                                        */
+    uint32_t *watch;          /* by section                                        */
     uint32_t *unplaced;       /* by section: how many members are not placed       */
+    uint8_t *changed;         /* by section: set with every change of a floor in it,
+                                 cleared by the search                             */
     float *weight;            /* by section: 1 and its failures                    */
+    uint32_t failed;          /* the section that failed last                      */
     uint32_t *neighbour_start, *neighbours; /* overlapping buffers, by buffer      */
-    uint32_t *member_start, *members;       /* buffers, by section: those that are not
-                                               placed come first                   */
-    uint32_t *names;          /* beside members: number of the membership          */
-    uint32_t *places;         /* by membership: where it stands in members         */
-    uint32_t *name_start;     /* by piece: its first membership                    */
-    uint32_t *stamp;          /* by section: the placement that covered it last    */
-    uint32_t stamp_now;
+    uint32_t *member_start, *members;       /* buffers, by section                 */
+    struct conflict conflict;
     struct board_change *trail;
     size_t trail_count, trail_capacity;
+    uint32_t depth;           /* buffers placed, which is decisions in force       */
     uint32_t left;            /* buffers not yet placed                            */
     bool is_lost;             /* the trail could not grow: stop                    */
 };
@@ -58,12 +66,15 @@ void board_destroy(struct board *board); /* NULL is fine */
 
 /* Starts with nothing placed; weights stay. False when that cannot work. */
 bool board_reset(struct board *board, int64_t capacity);
-/* Puts a buffer on its floor. False when something became impossible. */
+/* Decides that a buffer lies on its floor. False when something became impossible. */
 bool board_place(struct board *board, uint32_t buffer);
-/* Raises the floor of a buffer that does not lie on it. False as above. */
+/* Raises the floor of a buffer that, under the decisions in conflict.found, does not lie
+ * on it; the lowest top of its neighbours is where to. False as above. */
 bool board_skip(struct board *board, uint32_t buffer, int64_t to);
-/* Takes changes back until the trail has so many. */
-void board_undo(struct board *board, size_t to);
+
+struct board_mark board_now(const struct board *board);
+/* Takes changes back until the state of the mark. */
+void board_undo(struct board *board, struct board_mark mark);
 
 /* The lowest top of the overlapping buffers not yet placed, and whose it is;
  * FLOOR_PLACED when there are none. */

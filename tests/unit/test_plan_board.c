@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The board of a search: floors, supports, and taking back. */
+/* The board of a search: floors, sections that fail, and taking back. */
 #include "plan/board.h"
 
 #include "base/heap.h"
@@ -23,6 +23,7 @@ TEST(placing_raises_floors_and_fails_without_room)
         board->weight[s] = 1;
     EXPECT(!board_reset(board, 29)); /* the largest does not fit */
     EXPECT(board_reset(board, 50));
+    struct board_mark start = board_now(board);
     EXPECT_EQ(board->left, 3);
     EXPECT_EQ(board_lowest_top(board, 1, &whose), 10);
     EXPECT_EQ(whose, 0);
@@ -34,9 +35,13 @@ TEST(placing_raises_floors_and_fails_without_room)
     EXPECT_EQ(board->left, 0);
     EXPECT_EQ(board->offset[2], 20);
     EXPECT_EQ(board_lowest_top(board, 1, &whose), FLOOR_PLACED);
-    board_undo(board, 0);
+    board_undo(board, start);
     EXPECT(board_place(board, 0));
-    EXPECT(!board_skip(board, 1, 31)); /* 31 + 20 is too much, and its section knows */
+    conflict_clear(&board->conflict);
+    EXPECT(!board_skip(board, 1, 31)); /* 31 + 20 is too much */
+    EXPECT(conflict_take_last(&board->conflict, &whose)); /* as 0 was placed */
+    EXPECT_EQ(whose, 0);
+    EXPECT(!conflict_take_last(&board->conflict, &whose));
     board_destroy(board);
     sections_destroy(sections);
 }
@@ -58,32 +63,31 @@ TEST(undo_restores_everything)
         REQUIRE_OK(sections_create(buffers, 40, &sections));
         REQUIRE_OK(board_create(sections, &board));
         board_reset(board, sections->lower_bound + 20);
-        size_t bytes = board->section_count * sizeof *board->support;
-        int32_t *support = malloc(bytes);
-        memcpy(support, board->support, bytes);
+        struct board_mark start = board_now(board);
         for (int step = 0; step < 30; step++) {
             uint32_t buffer = (uint32_t)(t_random(&random) % 40), whose;
             if (board->floor[buffer] == FLOOR_PLACED)
                 continue;
             int64_t lowest = board_lowest_top(board, buffer, &whose);
+            conflict_clear(&board->conflict);
             bool is_good = t_random(&random) % 3 && lowest < FLOOR_PLACED
                                ? board_place(board, buffer)
                                : lowest == FLOOR_PLACED || board_skip(board, buffer, lowest);
             if (!is_good)
                 break;
         }
-        board_undo(board, 0);
-        EXPECT_EQ(memcmp(support, board->support, bytes), 0);
+        board_undo(board, start);
+        EXPECT_EQ(board->depth, 0);
         EXPECT_EQ(board->left, 40);
         for (uint32_t i = 0; i < 40; i++) {
             EXPECT_EQ(board->floor[i], 0);
             EXPECT_EQ(board->skipped[i], 0);
+            EXPECT_EQ(board->conflict.cause[i], CAUSE_NONE);
         }
         for (uint32_t s = 0; s < board->section_count; s++) {
             EXPECT_EQ(board->room[s], sections->lower_bound + 20 - sections->load[s]);
             EXPECT_EQ(board->unplaced[s], board->member_start[s + 1] - board->member_start[s]);
         }
-        free(support);
         board_destroy(board);
         sections_destroy(sections);
     }
