@@ -34,7 +34,7 @@ typedef enum acre_device_type {
 typedef enum acre_capability {
     ACRE_CAP_STREAMS = 1u << 0,      /**< Streams and events.                         */
     ACRE_CAP_COPY = 1u << 1,         /**< Copies and fills.                           */
-    ACRE_CAP_LAUNCH = 1u << 2,       /**< Host functions and kernels on streams.      */
+    ACRE_CAP_LAUNCH = 1u << 2,       /**< Host functions on streams.                  */
     ACRE_CAP_VALUES = 1u << 3,       /**< Streams write and wait for 32-bit values.   */
     ACRE_CAP_VIRTUAL = 1u << 4,      /**< Reserve, create, map: virtual memory.       */
     ACRE_CAP_SHARE_FD = 1u << 5,     /**< Physical memory travels as descriptors.     */
@@ -47,6 +47,8 @@ typedef enum acre_capability {
     ACRE_CAP_IPC = 1u << 12,         /**< Plain allocations can be opened elsewhere.  */
     ACRE_CAP_CURRENT = 1u << 13,     /**< Has a current device per thread of its own. */
     ACRE_CAP_IPC_USERS = 1u << 14,   /**< Knows who has plain allocations open.       */
+    ACRE_CAP_KERNELS = 1u << 15,     /**< Runs kernels that are C functions.          */
+    ACRE_CAP_GREEN = 1u << 16,       /**< Green contexts: parts of a device.          */
 } acre_capability;
 
 /** Facts about one device. */
@@ -134,6 +136,21 @@ typedef struct acre_kernel_context {
     void *(*pointer)(struct acre_kernel_context *context, const void *device_pointer,
                      size_t bytes);
 } acre_kernel_context;
+
+/** How the work queues of a green context are shared. */
+typedef enum acre_green_scope {
+    ACRE_GREEN_SCOPE_NONE = 0,     /**< Not asked for.                                  */
+    ACRE_GREEN_SCOPE_DEVICE = 1,   /**< Queues of the device's context, "device_ctx".   */
+    ACRE_GREEN_SCOPE_BALANCED = 2, /**< Queues of its own where possible, "balanced".   */
+} acre_green_scope;
+
+/** What part of a device a green context gets; zero means not asked for. */
+typedef struct acre_green_config {
+    uint32_t struct_size;   /**< sizeof(acre_green_config).                             */
+    uint32_t units;         /**< Compute units, at most those of the device.            */
+    acre_green_scope scope; /**< Work queues.                                           */
+    uint32_t queue_limit;   /**< Most work queues in use at once; needs a scope.        */
+} acre_green_config;
 
 /** A kernel: a C function that the device runs with a copy of its arguments.
  *
@@ -225,6 +242,9 @@ typedef struct acre_backend_ops {
     /** Queues a host function. */
     acre_status (*launch_host)(void *self, int device, void *stream, void (*fn)(void *),
                                void *arg);
+
+    /* Optional group "kernels": ACRE_CAP_KERNELS. Devices that are not of the
+     * machine's own kind cannot run C functions. */
     /** Queues a kernel with a private copy of args. */
     acre_status (*launch_kernel)(void *self, int device, void *stream, acre_kernel_fn fn,
                                  const void *args, size_t args_bytes);
@@ -351,6 +371,23 @@ typedef struct acre_backend_ops {
      * counted; when the count is 0 the handle is forgotten. */
     acre_status (*ipc_revoke)(void *self, int device, const uint8_t handle[64],
                               uint64_t *out_count);
+
+    /* Optional group "green contexts": ACRE_CAP_GREEN, beside "streams and events".
+     * <acre/green.h> has checked the configuration against the device. */
+    /** Carves a part out of a device; out_units tells how many units it got. */
+    acre_status (*green_create)(void *self, int device, const acre_green_config *config,
+                                void **out_green, uint32_t *out_units);
+    /** Gives the part back; its streams are destroyed before. */
+    acre_status (*green_destroy)(void *self, int device, void *green);
+    /** Creates a stream whose work runs in the part; stream_destroy ends it. */
+    acre_status (*green_stream)(void *self, int device, void *green, uint32_t flags,
+                                int priority, void **out_stream);
+    /** Makes the part current for other users of the driver on this thread. */
+    acre_status (*green_push)(void *self, int device, void *green);
+    /** Undoes the latest push. Errors: ACRE_ERR_STATE (another one is current). */
+    acre_status (*green_pop)(void *self, int device, void *green);
+    /** How many work queues a part gets unless it asks for a limit. */
+    acre_status (*green_queues)(void *self, int device, uint32_t *out_count);
 } acre_backend_ops;
 
 /** How the backend numbers the streams of its pools (docs/BACKENDS.md). */

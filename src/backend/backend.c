@@ -39,6 +39,8 @@ struct builtin {
 static const struct builtin builtins[] = {
     {"sim", ACRE_DEVICE_PRIVATE, sim_start},
     {"host", ACRE_DEVICE_CPU, host_start},
+    {"cuda", ACRE_DEVICE_CUDA, cuda_start},
+    {"hip", ACRE_DEVICE_HIP, hip_start},
     {"opencl", ACRE_DEVICE_OPENCL, opencl_start},
 };
 
@@ -232,6 +234,26 @@ int backend_is_known(acre_device_type type)
            (atomic_load_explicit(&slots[type], memory_order_acquire) || builtin_of_type(type));
 }
 
+/* Starts the built-in backend of a type. Where there is no CUDA, HIP devices are
+ * shown as CUDA; why there is none stays the answer when there is no HIP either. */
+static acre_status builtin_start_type(const struct builtin *builtin)
+{
+    acre_backend *backend = NULL;
+    acre_status status = find(builtin->name) ? ACRE_OK : builtin_start(builtin, &backend);
+    const struct builtin *hip = builtin_of_type(ACRE_DEVICE_HIP);
+    struct status_saved why;
+
+    if (status != ACRE_ERR_UNSUPPORTED || builtin->type != ACRE_DEVICE_CUDA || !hip)
+        return status;
+    status_save(&why);
+    if (builtin_start(hip, &backend) == ACRE_OK && !backend->form) {
+        backend_show(backend, ACRE_DEVICE_CUDA, ACRE_MASQUERADE_TRANSLATE);
+        return ACRE_OK;
+    }
+    status_restore(&why);
+    return status;
+}
+
 acre_status backend_of_type(acre_device_type type, acre_backend **out)
 {
     const struct builtin *builtin;
@@ -243,8 +265,7 @@ acre_status backend_of_type(acre_device_type type, acre_backend **out)
                            (int)type, ACRE_DEVICE_TYPE_COUNT - 1);
     backend = atomic_load_explicit(&slots[type], memory_order_acquire);
     if (!backend && (builtin = builtin_of_type(type))) {
-        if (!find(builtin->name))
-            status = builtin_start(builtin, &backend);
+        status = builtin_start_type(builtin);
         if (status != ACRE_OK)
             return status;
         /* Another thread may have started it since the slot was read; the slot

@@ -13,6 +13,10 @@
 /* The reference device, configured by ACRE_SIM. */
 acre_status sim_start(acre_backend **out);
 
+/* The CUDA driver, and the HIP runtime: libraries found at run time. */
+acre_status cuda_start(acre_backend **out);
+acre_status hip_start(acre_backend **out);
+
 /* Host memory as a device. */
 acre_status host_start(acre_backend **out);
 

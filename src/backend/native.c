@@ -192,7 +192,7 @@ acre_status acre_launch_host(acre_device *device, void *stream, void (*fn)(void 
 acre_status acre_launch_kernel(acre_device *device, void *stream, acre_kernel_fn fn,
                                const void *args, size_t args_bytes)
 {
-    ENTER(ACRE_CAP_LAUNCH);
+    ENTER(ACRE_CAP_KERNELS);
     NEED(fn);
     if (!args && args_bytes)
         return status_fail(ACRE_ERR_INVALID, "acre_launch_kernel: args is NULL but has %zu bytes",

@@ -66,8 +66,10 @@
 #define OPS_LAUNCH_MAP(E)                                                      \
     E(LAUNCH, launch_host,                                                     \
       (void *self, int device, void *stream, void (*fn)(void *), void *arg),   \
-      (self, device, stream, fn, arg))                                         \
-    E(LAUNCH, launch_kernel,                                                   \
+      (self, device, stream, fn, arg))
+
+#define OPS_KERNELS_MAP(E)                                                     \
+    E(KERNELS, launch_kernel,                                                  \
       (void *self, int device, void *stream, acre_kernel_fn fn, const void *args, \
        size_t args_bytes),                                                     \
       (self, device, stream, fn, args, args_bytes))
@@ -177,6 +179,20 @@
       (void *self, int device, const uint8_t handle[64], uint64_t *out_count), \
       (self, device, handle, out_count))
 
+#define OPS_GREEN_MAP(E)                                                       \
+    E(GREEN, green_create,                                                     \
+      (void *self, int device, const acre_green_config *config, void **out_green, \
+       uint32_t *out_units),                                                   \
+      (self, device, config, out_green, out_units))                            \
+    E(GREEN, green_destroy, (void *self, int device, void *green), (self, device, green)) \
+    E(GREEN, green_stream,                                                     \
+      (void *self, int device, void *green, uint32_t flags, int priority, void **out_stream), \
+      (self, device, green, flags, priority, out_stream))                      \
+    E(GREEN, green_push, (void *self, int device, void *green), (self, device, green)) \
+    E(GREEN, green_pop, (void *self, int device, void *green), (self, device, green)) \
+    E(GREEN, green_queues, (void *self, int device, uint32_t *out_count),      \
+      (self, device, out_count))
+
 /* The optional groups and the words users read for them. */
 #define OPS_GROUP_MAP(G)                                                       \
     G(STREAMS, "streams and events")                                           \
@@ -193,13 +209,16 @@
     G(ACCESS, "access windows")                                                \
     G(IPC, "ipc")                                                              \
     G(CURRENT, "current device")                                               \
-    G(IPC_USERS, "ipc users")
+    G(IPC_USERS, "ipc users")                                                  \
+    G(KERNELS, "kernels")                                                      \
+    G(GREEN, "green contexts")
 
 #define OPS_MAP(E)                                                             \
     OPS_REQUIRED_MAP(E)                                                        \
     OPS_STREAMS_MAP(E)                                                         \
     OPS_COPY_MAP(E)                                                            \
     OPS_LAUNCH_MAP(E)                                                          \
+    OPS_KERNELS_MAP(E)                                                         \
     OPS_VALUES_MAP(E)                                                          \
     OPS_VIRTUAL_MAP(E)                                                         \
     OPS_SHARE_FD_MAP(E)                                                        \
@@ -211,6 +230,7 @@
     OPS_ACCESS_MAP(E)                                                          \
     OPS_IPC_MAP(E)                                                             \
     OPS_CURRENT_MAP(E)                                                         \
-    OPS_IPC_USERS_MAP(E)
+    OPS_IPC_USERS_MAP(E)                                                       \
+    OPS_GREEN_MAP(E)
 
 #endif

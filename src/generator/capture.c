@@ -73,7 +73,7 @@ acre_status acre_generator_capture_begin(acre_generator *generator, acre_device 
         return status_fail(ACRE_ERR_UNSUPPORTED,
                            "acre_generator_capture_begin: mt19937 draws cannot be replayed; "
                            "use a Philox generator");
-    if (!device_has(device, ACRE_CAP_CAPTURE | ACRE_CAP_LAUNCH))
+    if (!device_has(device, ACRE_CAP_CAPTURE | ACRE_CAP_KERNELS))
         return status_fail(ACRE_ERR_UNSUPPORTED,
                            "acre_generator_capture_begin: device %s cannot capture kernels",
                            device->info.name);

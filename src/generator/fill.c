@@ -267,7 +267,7 @@ static acre_status fill_any(acre_generator *generator, const acre_fill *fill,
         return status;
     if (!fill->device)
         return fill_host(generator->state, fill, numbers);
-    if (device_has(fill->device, ACRE_CAP_LAUNCH))
+    if (device_has(fill->device, ACRE_CAP_KERNELS))
         return fill_device(generator->state, fill, numbers);
     if (fill->device->type == ACRE_DEVICE_CPU)
         return fill_host(generator->state, fill, numbers);

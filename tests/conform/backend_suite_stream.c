@@ -236,7 +236,8 @@ static void fill_kernel(acre_kernel_context *context, void *args)
 
 TEST(kernels_get_a_copy_of_their_arguments)
 {
-    struct suite s = suite_begin(ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH | ACRE_CAP_COPY);
+    struct suite s = suite_begin(ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH | ACRE_CAP_COPY |
+                                 ACRE_CAP_KERNELS);
     void *stream = stream_take(s.device);
     _Atomic int ran = 0;
     struct gate gate = {0};
@@ -271,7 +272,7 @@ static void beyond_kernel(acre_kernel_context *context, void *args)
 
 TEST(kernels_do_not_reach_past_their_memory)
 {
-    struct suite s = suite_begin(ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH);
+    struct suite s = suite_begin(ACRE_CAP_STREAMS | ACRE_CAP_KERNELS);
     void *stream = stream_take(s.device);
     _Atomic int ran = 0;
     struct kernel_args args = {.bytes = 1 << 22, .ran = &ran};

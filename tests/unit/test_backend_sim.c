@@ -49,7 +49,7 @@ TEST(every_group_is_there)
                   ACRE_CAP_VIRTUAL | ACRE_CAP_SHARE_FD | ACRE_CAP_MULTICAST |
                   ACRE_CAP_CAPTURE | ACRE_CAP_HOST_MEMORY | ACRE_CAP_POINTERS |
                   ACRE_CAP_PEERS | ACRE_CAP_ACCESS | ACRE_CAP_IPC |
-                  ACRE_CAP_IPC_USERS);
+                  ACRE_CAP_IPC_USERS | ACRE_CAP_KERNELS);
     EXPECT_HAS(info.name, "reference device 1");
     bed_close(&bed);
 }

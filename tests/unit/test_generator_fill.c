@@ -74,7 +74,7 @@ static acre_device fake_device = {
     .index = 3,
     .type = ACRE_DEVICE_PRIVATE,
     .info = {.name = "fake",
-             .capabilities = ACRE_CAP_LAUNCH | ACRE_CAP_POINTERS | ACRE_CAP_CAPTURE}};
+             .capabilities = ACRE_CAP_KERNELS | ACRE_CAP_POINTERS | ACRE_CAP_CAPTURE}};
 
 static void run_queue(void)
 {
