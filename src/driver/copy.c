@@ -126,7 +126,7 @@ static acre_status queue_overlapping(struct driver *driver, char *dst, const cha
 }
 
 acre_status drv_copy_queue(void *self, int device, void *dst, const void *src, size_t bytes,
-                       acre_copy_kind kind, void *stream)
+                           acre_copy_kind kind, void *stream)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -141,7 +141,7 @@ acre_status drv_copy_queue(void *self, int device, void *dst, const void *src, s
 }
 
 acre_status drv_copy_queue_peer(void *self, void *dst, int dst_device, const void *src,
-                            int src_device, size_t bytes, void *stream)
+                                int src_device, size_t bytes, void *stream)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -156,7 +156,7 @@ acre_status drv_copy_queue_peer(void *self, void *dst, int dst_device, const voi
 }
 
 acre_status drv_copy_queue_fill(void *self, int device, void *dst, int value, size_t bytes,
-                            void *stream)
+                                void *stream)
 {
     struct driver *driver = self;
     struct driver_scope scope;

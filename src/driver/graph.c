@@ -52,7 +52,7 @@ acre_status drv_graph_capture_end(void *self, int device, void *stream, void **o
 }
 
 acre_status drv_graph_capture_info(void *self, int device, void *stream,
-                               acre_capture_info *out_info)
+                                   acre_capture_info *out_info)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -80,7 +80,7 @@ acre_status drv_graph_capture_info(void *self, int device, void *stream,
 }
 
 acre_status drv_graph_dependencies(void *self, int device, uint64_t capture_id, uint64_t node,
-                               uint64_t *out_nodes, uint32_t capacity, uint32_t *out_count)
+                                   uint64_t *out_nodes, uint32_t capacity, uint32_t *out_count)
 {
     struct driver *driver = self;
     driver_node of = (driver_node)(uintptr_t)node, *nodes;

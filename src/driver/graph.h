@@ -15,9 +15,9 @@ struct graph {
 acre_status drv_graph_capture_begin(void *self, int device, void *stream);
 acre_status drv_graph_capture_end(void *self, int device, void *stream, void **out_graph);
 acre_status drv_graph_capture_info(void *self, int device, void *stream,
-                               acre_capture_info *out_info);
+                                   acre_capture_info *out_info);
 acre_status drv_graph_dependencies(void *self, int device, uint64_t capture_id, uint64_t node,
-                               uint64_t *out_nodes, uint32_t capacity, uint32_t *out_count);
+                                   uint64_t *out_nodes, uint32_t capacity, uint32_t *out_count);
 acre_status drv_graph_launch(void *self, int device, void *graph, void *stream);
 acre_status drv_graph_destroy(void *self, int device, void *graph);
 

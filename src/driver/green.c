@@ -58,7 +58,7 @@ static acre_status native_create(struct driver *driver, struct green *green, uin
 }
 
 acre_status drv_green_create(void *self, int device, const acre_green_config *config,
-                         void **out_green, uint32_t *out_units)
+                             void **out_green, uint32_t *out_units)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -98,7 +98,7 @@ acre_status drv_green_destroy(void *self, int device, void *handle)
 }
 
 acre_status drv_green_stream(void *self, int device, void *handle, uint32_t flags, int priority,
-                         void **out_stream)
+                             void **out_stream)
 {
     struct driver *driver = self;
     struct driver_scope scope;

@@ -14,10 +14,10 @@ struct green {
 };
 
 acre_status drv_green_create(void *self, int device, const acre_green_config *config,
-                         void **out_green, uint32_t *out_units);
+                             void **out_green, uint32_t *out_units);
 acre_status drv_green_destroy(void *self, int device, void *green);
 acre_status drv_green_stream(void *self, int device, void *green, uint32_t flags, int priority,
-                         void **out_stream);
+                             void **out_stream);
 acre_status drv_green_push(void *self, int device, void *green);
 acre_status drv_green_pop(void *self, int device, void *green);
 acre_status drv_green_queues(void *self, int device, uint32_t *out_count);

@@ -235,7 +235,7 @@ static acre_status native_open(struct driver *driver, const driver_ipc_memory *h
 }
 
 acre_status drv_memory_ipc_open(void *self, int device, const uint8_t handle[64], void **out_base,
-                            uint64_t *out_bytes)
+                                uint64_t *out_bytes)
 {
     struct driver *driver = self;
     struct driver_scope scope;

@@ -18,7 +18,7 @@ acre_status drv_memory_pointer_info(void *self, const void *pointer, acre_pointe
 
 acre_status drv_memory_ipc_export(void *self, int device, void *base, uint8_t out_handle[64]);
 acre_status drv_memory_ipc_open(void *self, int device, const uint8_t handle[64], void **out_base,
-                            uint64_t *out_bytes);
+                                uint64_t *out_bytes);
 acre_status drv_memory_ipc_close(void *self, int device, void *base);
 
 #endif

@@ -70,7 +70,7 @@ static acre_status native_create(struct driver *driver, const int *devices, int 
 }
 
 acre_status drv_multicast_create(void *self, const int *devices, int device_count, size_t bytes,
-                             void **out_handle)
+                                 void **out_handle)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -176,7 +176,7 @@ static void binding_drop(struct driver *driver, struct binding *binding)
 }
 
 acre_status drv_multicast_bind(void *self, void *handle, int device, size_t offset, void *memory,
-                           size_t bytes)
+                               size_t bytes)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -286,7 +286,7 @@ static acre_status write_all(struct driver *driver, int device, const struct mul
 }
 
 acre_status drv_multicast_write(void *self, int device, void *handle, size_t offset,
-                            const void *src, size_t bytes, void *stream)
+                                const void *src, size_t bytes, void *stream)
 {
     struct driver *driver = self;
     struct driver_scope scope;

@@ -23,14 +23,14 @@ struct binding {
 };
 
 acre_status drv_multicast_create(void *self, const int *devices, int device_count, size_t bytes,
-                             void **out_handle);
+                                 void **out_handle);
 acre_status drv_multicast_bind(void *self, void *handle, int device, size_t offset, void *memory,
-                           size_t bytes);
+                               size_t bytes);
 acre_status drv_multicast_unbind(void *self, void *handle, int device, size_t offset, size_t bytes);
 /* Copies to each member in turn: a driver writes through a multicast address from
  * kernels only. */
 acre_status drv_multicast_write(void *self, int device, void *handle, size_t offset,
-                            const void *src, size_t bytes, void *stream);
+                                const void *src, size_t bytes, void *stream);
 acre_status drv_multicast_release(void *self, void *handle);
 
 #endif

@@ -7,7 +7,7 @@
 /* ---- Streams ---------------------------------------------------------------------------- */
 
 acre_status drv_stream_create(void *self, int device, uint32_t flags, int priority,
-                          void **out_stream)
+                              void **out_stream)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -143,7 +143,7 @@ acre_status drv_event_elapsed(void *self, int device, void *start, void *end, do
 /* ---- Host functions and values ------------------------------------------------------------- */
 
 acre_status drv_stream_launch_host(void *self, int device, void *stream, void (*fn)(void *),
-                               void *arg)
+                                   void *arg)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -152,7 +152,7 @@ acre_status drv_stream_launch_host(void *self, int device, void *stream, void (*
 }
 
 acre_status drv_stream_write_value32(void *self, int device, void *stream, void *address,
-                                 uint32_t value)
+                                     uint32_t value)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -163,7 +163,7 @@ acre_status drv_stream_write_value32(void *self, int device, void *stream, void 
 }
 
 acre_status drv_stream_wait_value32(void *self, int device, void *stream, void *address,
-                                uint32_t value, acre_wait_condition condition)
+                                    uint32_t value, acre_wait_condition condition)
 {
     static const unsigned conditions[] = {
         [ACRE_WAIT_GEQ] = DRIVER_WAIT_GEQ,

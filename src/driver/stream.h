@@ -8,7 +8,7 @@
 #include "driver/driver.h"
 
 acre_status drv_stream_create(void *self, int device, uint32_t flags, int priority,
-                          void **out_stream);
+                              void **out_stream);
 acre_status drv_stream_destroy(void *self, int device, void *stream);
 acre_status drv_stream_query(void *self, int device, void *stream);
 acre_status drv_stream_synchronize(void *self, int device, void *stream);
@@ -24,10 +24,10 @@ acre_status drv_event_synchronize(void *self, int device, void *event);
 acre_status drv_event_elapsed(void *self, int device, void *start, void *end, double *out_ms);
 
 acre_status drv_stream_launch_host(void *self, int device, void *stream, void (*fn)(void *),
-                               void *arg);
+                                   void *arg);
 acre_status drv_stream_write_value32(void *self, int device, void *stream, void *address,
-                                 uint32_t value);
+                                     uint32_t value);
 acre_status drv_stream_wait_value32(void *self, int device, void *stream, void *address,
-                                uint32_t value, acre_wait_condition condition);
+                                    uint32_t value, acre_wait_condition condition);
 
 #endif

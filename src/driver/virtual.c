@@ -4,9 +4,14 @@
 #include "base/heap.h"
 #include "base/status.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Until then HIP took the address of a descriptor, since then itself, as CUDA. */
+#define HIP_VERSION_FD_BY_VALUE 70100000
 
 /* What memory of a device is described by. */
 static driver_memory_prop prop_of(const struct driver *driver, int device,
@@ -112,7 +117,7 @@ static acre_status native_type(acre_handle_type type, driver_handle_type *out)
 }
 
 acre_status drv_virtual_create(void *self, int device, size_t bytes, acre_handle_type type,
-                           void **out_handle)
+                               void **out_handle)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -171,7 +176,7 @@ acre_status drv_virtual_release(void *self, int device, void *handle)
 /* ---- Mapping ------------------------------------------------------------------------ */
 
 acre_status drv_virtual_map(void *self, int device, void *base, size_t bytes, size_t offset,
-                        void *handle)
+                            void *handle)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -200,7 +205,7 @@ acre_status drv_virtual_unmap(void *self, int device, void *base, size_t bytes)
 }
 
 acre_status drv_virtual_set_access(void *self, int device, void *base, size_t bytes, int accessor,
-                               acre_access access)
+                                   acre_access access)
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -264,14 +269,22 @@ static size_t fd_bytes(int fd)
 }
 
 acre_status drv_virtual_import_fd(void *self, int device, int fd, void **out_handle,
-                              uint64_t *out_bytes)
+                                  uint64_t *out_bytes)
 {
     struct driver *driver = self;
     struct driver_scope scope;
     driver_handle native = NULL;
     size_t bytes = fd_bytes(fd);
-    acre_status status = ON_DEVICE_MEMORY(
-        CALL(import_handle, &native, (void *)(intptr_t)fd, DRIVER_HANDLE_POSIX));
+    bool by_address = driver->vendor->vendor == VENDOR_HIP &&
+                      driver->library.version < HIP_VERSION_FD_BY_VALUE;
+    acre_status status;
+
+    if (fcntl(fd, F_GETFD) < 0)
+        return status_fail_native(ACRE_ERR_INVALID, errno, "import_fd: descriptor %d: %s", fd,
+                                  strerror(errno));
+    status = ON_DEVICE_MEMORY(CALL(import_handle, &native,
+                                   by_address ? (void *)&fd : (void *)(intptr_t)fd,
+                                   DRIVER_HANDLE_POSIX));
 
     if (status == ACRE_OK)
         status = physical_create(driver, device, native, bytes, DRIVER_HANDLE_POSIX, out_handle);
@@ -281,7 +294,7 @@ acre_status drv_virtual_import_fd(void *self, int device, int fd, void **out_han
 }
 
 acre_status drv_virtual_export_fabric(struct driver *driver, int device, void *handle,
-                                  uint8_t out[64])
+                                      uint8_t out[64])
 {
     struct driver_scope scope;
     struct physical *physical = NULL;
@@ -297,7 +310,7 @@ acre_status drv_virtual_export_fabric(struct driver *driver, int device, void *h
 }
 
 acre_status drv_virtual_import_fabric(struct driver *driver, int device, const uint8_t fabric[64],
-                                  size_t bytes, void **out_handle)
+                                      size_t bytes, void **out_handle)
 {
     struct driver_scope scope;
     driver_handle native = NULL;

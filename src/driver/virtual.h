@@ -20,25 +20,25 @@ acre_status drv_virtual_page_bytes(struct driver *driver, int device, uint64_t *
 acre_status drv_virtual_reserve(void *self, int device, size_t bytes, void **out_base);
 acre_status drv_virtual_unreserve(void *self, int device, void *base, size_t bytes);
 acre_status drv_virtual_create(void *self, int device, size_t bytes, acre_handle_type type,
-                           void **out_handle);
+                               void **out_handle);
 acre_status drv_virtual_release(void *self, int device, void *handle);
 acre_status drv_virtual_map(void *self, int device, void *base, size_t bytes, size_t offset,
-                        void *handle);
+                            void *handle);
 acre_status drv_virtual_unmap(void *self, int device, void *base, size_t bytes);
 acre_status drv_virtual_set_access(void *self, int device, void *base, size_t bytes, int accessor,
-                               acre_access access);
+                                   acre_access access);
 
 acre_status drv_virtual_export_fd(void *self, int device, void *handle, int *out_fd);
 /* The size is taken from the descriptor; where that has none, 0 is given and the
  * first map tells it. */
 acre_status drv_virtual_import_fd(void *self, int device, int fd, void **out_handle,
-                              uint64_t *out_bytes);
+                                  uint64_t *out_bytes);
 
 /* A handle made as ACRE_HANDLE_FABRIC, as 64 bytes and back. */
 acre_status drv_virtual_export_fabric(struct driver *driver, int device, void *handle,
-                                  uint8_t out[64]);
+                                      uint8_t out[64]);
 acre_status drv_virtual_import_fabric(struct driver *driver, int device, const uint8_t fabric[64],
-                                  size_t bytes, void **out_handle);
+                                      size_t bytes, void **out_handle);
 /* Whether a device shares memory over a fabric: the attribute is set, and making,
  * exporting and importing a page succeeds. */
 bool drv_virtual_has_fabric(struct driver *driver, int device);

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/* The driver backends over the stand-ins: contexts, leftovers, errors, what devices
+ * lack, HIP shown as CUDA. Each test meets a fresh stand-in in a child process. */
+#include "driver/driver.h"
+
+#include "backend/backend.h"
+#include "driver/copy.h"
+#include "driver/graph.h"
+#include "driver/green.h"
+#include "driver/memory.h"
+#include "driver/multicast.h"
+#include "driver/pool.h"
+#include "driver/stream.h"
+#include "driver/virtual.h"
+#include "tests/support/driver_bed.h"
+
+#include <acre/acre.h>
+
+#define EXPECT_OK(call) EXPECT_EQ(call, ACRE_OK)
+
+/* A test that runs in a child. */
+#define TEST_IN_CHILD(name)                                                    \
+    static void name##_body(void *unused);                                     \
+    TEST(name)                                                                 \
+    {                                                                          \
+        if (!bed_library(&vendor_cuda) || !bed_library(&vendor_hip))           \
+            T_SKIP("the stand-ins were not built");                            \
+        EXPECT_EQ(t_child(name##_body, NULL), 0);                              \
+    }                                                                          \
+    static void name##_body(__attribute__((unused)) void *unused)
+
+static acre_device *device_of(acre_backend *backend, int index)
+{
+    acre_device *device;
+
+    REQUIRE_OK(acre_backend_device(backend, index, &device));
+    return device;
+}
+
+static struct standin_live live_now(const struct vendor *vendor)
+{
+    uint64_t (*live)(struct standin_live *) =
+        (uint64_t(*)(struct standin_live *))bed_symbol(vendor, "standin_live");
+    struct standin_live out;
+
+    live(&out);
+    return out;
+}
+
+/* ---- Contexts ---------------------------------------------------------------------- */
+
+TEST_IN_CHILD(only_devices_in_use_have_a_context)
+{
+    acre_backend *backend;
+    struct driver *driver;
+    void *base;
+
+    REQUIRE_OK(bed_open(&vendor_cuda, &backend));
+    driver = backend->self;
+    EXPECT_EQ(live_now(&vendor_cuda).contexts, 0);
+    REQUIRE_OK(acre_device_alloc(device_of(backend, 1), 4096, &base));
+    EXPECT_EQ(live_now(&vendor_cuda).contexts, 1);
+    EXPECT(!driver->units[0].context);
+    EXPECT_EQ(driver_any_device(driver), 1);
+    REQUIRE_OK(acre_device_free(device_of(backend, 1), base));
+    acre_backend_unregister(backend);
+    EXPECT_EQ(live_now(&vendor_cuda).contexts, 0);
+}
+
+TEST_IN_CHILD(calls_leave_the_current_context_alone)
+{
+    acre_backend *backend;
+    struct driver *driver;
+    driver_context before, after = NULL;
+    void *base;
+
+    REQUIRE_OK(bed_open(&vendor_cuda, &backend));
+    driver = backend->self;
+    EXPECT_EQ(driver->library.call.cuda_context_get(&after), 0);
+    EXPECT(after == NULL);
+    REQUIRE_OK(acre_device_alloc(device_of(backend, 1), 4096, &base));
+    EXPECT_EQ(driver->library.call.cuda_context_get(&after), 0);
+    EXPECT(after == NULL);
+    REQUIRE_OK(acre_backend_set_current(backend, (acre_device_id){ACRE_DEVICE_CUDA, 1}));
+    EXPECT_EQ(driver->library.call.cuda_context_get(&before), 0);
+    EXPECT(before == driver->units[1].context);
+    REQUIRE_OK(acre_device_synchronize(device_of(backend, 0)));
+    EXPECT_EQ(driver->library.call.cuda_context_get(&after), 0);
+    EXPECT(after == before);
+    REQUIRE_OK(acre_device_free(device_of(backend, 1), base));
+    acre_backend_unregister(backend);
+}
+
+TEST_IN_CHILD(hip_keeps_the_current_device)
+{
+    acre_backend *backend;
+    struct driver *driver;
+    int current = -1;
+    void *base;
+
+    REQUIRE_OK(bed_open(&vendor_hip, &backend));
+    driver = backend->self;
+    EXPECT_EQ(driver->library.call.hip_device_set(1), 0);
+    REQUIRE_OK(acre_device_alloc(device_of(backend, 0), 4096, &base));
+    EXPECT_EQ(driver->library.call.hip_device_get(&current), 0);
+    EXPECT_EQ(current, 1);
+    REQUIRE_OK(acre_device_free(device_of(backend, 0), base));
+    acre_backend_unregister(backend);
+}
+
+/* ---- Leftovers and errors ------------------------------------------------------------- */
+
+TEST_IN_CHILD(what_users_left_behind_goes_back)
+{
+    static char mine[8192] __attribute__((aligned(4096)));
+    acre_backend *backend;
+    acre_device *device;
+    void *base;
+
+    REQUIRE_OK(bed_open(&vendor_cuda, &backend));
+    device = device_of(backend, 0);
+    REQUIRE_OK(acre_device_alloc(device, 1 << 20, &base));
+    REQUIRE_OK(acre_host_alloc(device, 4096, &base));
+    REQUIRE_OK(acre_host_register(device, mine, sizeof mine));
+    EXPECT_EQ(bed_held(&vendor_cuda), 3);
+    acre_backend_unregister(backend);
+    EXPECT_EQ(bed_held(&vendor_cuda), 0);
+}
+
+TEST_IN_CHILD(failures_carry_the_words_of_the_driver)
+{
+    void (*fail)(const char *, uint64_t, int) =
+        (void (*)(const char *, uint64_t, int))bed_symbol(&vendor_cuda, "standin_fail");
+    acre_backend *backend;
+    acre_device *device;
+    void *base = NULL;
+
+    REQUIRE_OK(bed_open(&vendor_cuda, &backend));
+    device = device_of(backend, 0);
+    fail("cuMemAlloc_v2", 1, 2);
+    EXPECT_EQ(acre_device_alloc(device, 512, &base), ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_HAS(acre_last_error(), "cuMemAlloc_v2: ");
+    EXPECT_HAS(acre_last_error(), "CUDA_ERROR_OUT_OF_MEMORY");
+    EXPECT_EQ(acre_last_native(), 2);
+    fail("cuMemHostAlloc", 1, 2);
+    EXPECT_EQ(acre_host_alloc(device, 512, &base), ACRE_ERR_HOST_MEMORY);
+    fail("cuCtxPushCurrent_v2", 1, 201);
+    EXPECT_EQ(acre_device_alloc(device, 512, &base), ACRE_ERR_DEVICE);
+    EXPECT_HAS(acre_last_error(), "device cuda:0 cannot be used: ");
+    EXPECT(base == NULL);
+    EXPECT_EQ(bed_held(&vendor_cuda), 0);
+    /* A base whose free failed is still known, and freed at the next try. */
+    REQUIRE_OK(acre_device_alloc(device, 512, &base));
+    fail("cuMemFree_v2", 1, 700);
+    EXPECT_EQ(acre_device_free(device, base), ACRE_ERR_DEVICE);
+    EXPECT_OK(acre_device_free(device, base));
+    EXPECT_EQ(bed_held(&vendor_cuda), 0);
+    acre_backend_unregister(backend);
+}
+
+TEST_IN_CHILD(every_driver_call_of_starting_may_fail)
+{
+    void (*fail_nth)(uint64_t, int) =
+        (void (*)(uint64_t, int))bed_symbol(&vendor_cuda, "standin_fail_nth");
+    uint64_t (*fail_end)(void) = (uint64_t(*)(void))bed_symbol(&vendor_cuda, "standin_fail_end");
+    acre_backend *backend = NULL;
+
+    for (uint64_t nth = 1;; nth++) {
+        acre_status status;
+
+        fail_nth(nth, 999);
+        status = bed_open(&vendor_cuda, &backend);
+        if (fail_end() == 0) {
+            EXPECT_EQ(status, ACRE_OK);
+            break;
+        }
+        if (status == ACRE_OK)
+            acre_backend_unregister(backend); /* an attribute that is not known */
+        EXPECT_EQ(bed_held(&vendor_cuda), 0);
+        REQUIRE(nth < 1000);
+    }
+    acre_backend_unregister(backend);
+}
+
+/* ---- What devices lack ------------------------------------------------------------------ */
+
+TEST_IN_CHILD(devices_without_a_feature_do_not_claim_it)
+{
+    acre_backend *backend;
+    acre_device_info info;
+    void *out;
+
+    setenv("STANDIN_WITHOUT", "virtual,pools", 1);
+    REQUIRE_OK(bed_open(&vendor_cuda, &backend));
+    REQUIRE_OK(acre_device_info_get(device_of(backend, 0), &info));
+    EXPECT_EQ(info.capabilities & (ACRE_CAP_VIRTUAL | ACRE_CAP_SHARE_FD | ACRE_CAP_MULTICAST), 0);
+    EXPECT_EQ(info.page_bytes, 0);
+    EXPECT_EQ(acre_virtual_reserve(device_of(backend, 0), 1 << 21, &out), ACRE_ERR_UNSUPPORTED);
+    acre_backend_unregister(backend);
+}
+
+/* ---- Copies that drivers leave undefined -------------------------------------------------- */
+
+/* Moves 4000 bytes of 0, 1, 2... by distance in a queue and looks at the result. */
+static void expect_moved(acre_device *device, void *stream, int distance)
+{
+    unsigned char host[8192], want[8192];
+    unsigned char *base;
+    size_t to = distance > 0 ? (size_t)distance : 0, from = distance < 0 ? (size_t)-distance : 0;
+
+    for (size_t i = 0; i < sizeof host; i++)
+        host[i] = want[i] = (unsigned char)(i * 7 + i / 256);
+    memmove(want + to, want + from, 4000);
+    REQUIRE_OK(acre_device_alloc(device, sizeof host, (void **)&base));
+    REQUIRE_OK(acre_copy(device, base, host, sizeof host, ACRE_COPY_HOST_TO_DEVICE));
+    REQUIRE_OK(acre_copy_async(device, base + to, base + from, 4000, ACRE_COPY_DEVICE_TO_DEVICE,
+                               stream));
+    REQUIRE_OK(acre_stream_native_synchronize(device, stream));
+    REQUIRE_OK(acre_copy(device, host, base, sizeof host, ACRE_COPY_DEVICE_TO_HOST));
+    EXPECT_EQ(memcmp(host, want, sizeof host), 0);
+    REQUIRE_OK(acre_device_free(device, base));
+}
+
+TEST_IN_CHILD(queued_copies_may_overlap)
+{
+    static const int distances[] = {1000, -1000, 3999, -3999, 7, -7, 4000, -4000};
+    acre_backend *backend;
+    acre_device *device;
+    void *stream;
+    char *base;
+
+    REQUIRE_OK(bed_open(&vendor_cuda, &backend));
+    device = device_of(backend, 0);
+    REQUIRE_OK(acre_stream_native_create(device, 0, 0, &stream));
+    for (size_t i = 0; i < sizeof distances / sizeof distances[0]; i++)
+        expect_moved(device, stream, distances[i]);
+    REQUIRE_OK(acre_device_alloc(device, 1 << 20, (void **)&base));
+    EXPECT_EQ(acre_copy_async(device, base + 1, base, 100000, ACRE_COPY_DEVICE_TO_DEVICE, stream),
+              ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "move by only 1");
+    acre_backend_unregister(backend);
+}
+
+/* ---- Fabric ------------------------------------------------------------------------------- */
+
+TEST_IN_CHILD(fabric_handles_carry_memory)
+{
+    acre_backend *backend;
+    struct driver *driver;
+    uint8_t fabric[64];
+    uint64_t page = 0;
+    void *made, *back, *plain;
+
+    REQUIRE_OK(bed_open(&vendor_cuda, &backend));
+    driver = backend->self;
+    EXPECT(drv_virtual_has_fabric(driver, 0));
+    REQUIRE_OK(drv_virtual_page_bytes(driver, 0, &page));
+    REQUIRE_OK(drv_virtual_create(driver, 0, page, ACRE_HANDLE_FABRIC, &made));
+    REQUIRE_OK(drv_virtual_create(driver, 0, page, ACRE_HANDLE_NONE, &plain));
+    REQUIRE_OK(drv_virtual_export_fabric(driver, 0, made, fabric));
+    EXPECT_EQ(drv_virtual_export_fabric(driver, 0, plain, fabric), ACRE_ERR_INVALID);
+    EXPECT_EQ(drv_virtual_export_fd(driver, 0, made, &(int){0}), ACRE_ERR_INVALID);
+    REQUIRE_OK(drv_virtual_import_fabric(driver, 0, fabric, page, &back));
+    REQUIRE_OK(drv_virtual_release(driver, 0, back));
+    REQUIRE_OK(drv_virtual_release(driver, 0, made));
+    REQUIRE_OK(drv_virtual_release(driver, 0, plain));
+    EXPECT_EQ(bed_held(&vendor_cuda), 0);
+    acre_backend_unregister(backend);
+}
+
+/* ---- HIP as CUDA ---------------------------------------------------------------------------- */
+
+TEST_IN_CHILD(without_cuda_hip_devices_are_shown_as_cuda)
+{
+    acre_backend *hip;
+    acre_device *device;
+
+    setenv("ACRE_BACKENDS", "cuda,hip", 1);
+    setenv("ACRE_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
+    REQUIRE_OK(acre_device_get(ACRE_DEVICE_CUDA, 1, &device));
+    EXPECT_EQ(acre_device_id_of(device).type, ACRE_DEVICE_CUDA);
+    EXPECT_EQ(acre_device_id_of(device).index, 1);
+    REQUIRE_OK(acre_backend_find("hip", &hip));
+    EXPECT_PTR_EQ(device->backend, hip);
+    EXPECT_EQ(acre_backend_type(hip), ACRE_DEVICE_HIP);
+    EXPECT_EQ(acre_device_count(ACRE_DEVICE_CUDA), 2);
+    acre_backend_unregister(hip);
+}
+
+TEST_IN_CHILD(without_both_the_reason_is_that_of_cuda)
+{
+    acre_backend *backend;
+    acre_device *device;
+
+    setenv("ACRE_BACKENDS", "cuda,hip", 1);
+    setenv("ACRE_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
+    setenv("ACRE_HIP_LIBRARY", "/nowhere/libamdhip64.so", 1);
+    EXPECT_EQ(acre_device_get(ACRE_DEVICE_CUDA, 0, &device), ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "no CUDA driver: ");
+    EXPECT_EQ(acre_backend_find("hip", &backend), ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "no HIP driver: ");
+    EXPECT_EQ(acre_device_count(ACRE_DEVICE_HIP), 0);
+}
+
+/* ---- Fork ------------------------------------------------------------------------------------ */
+
+static void use_in_child(void *backend)
+{
+    acre_device *device = &((acre_backend *)backend)->devices[0];
+    void *base;
+
+    EXPECT_EQ(acre_backend_device(backend, 0, &device), ACRE_ERR_FORKED);
+    EXPECT_EQ(acre_device_alloc(device, 4096, &base), ACRE_ERR_FORKED);
+    acre_backend_unregister(backend);
+}
+
+TEST_IN_CHILD(a_child_of_fork_is_told)
+{
+    acre_backend *backend;
+    void *base;
+
+    REQUIRE_OK(bed_open(&vendor_cuda, &backend));
+    REQUIRE_OK(acre_device_alloc(device_of(backend, 0), 4096, &base));
+    EXPECT_EQ(t_child(use_in_child, backend), 0);
+    REQUIRE_OK(acre_device_free(device_of(backend, 0), base));
+    acre_backend_unregister(backend);
+}
+
+T_MAIN()
