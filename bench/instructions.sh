@@ -62,6 +62,10 @@ line "planned pair, 4096 bytes" 40 \
     "$(per 102400 "$build/bench/planned" --count)"
 line "hot pair, 512 bytes, history recorded" 130 \
     "$(per 200000 "$build/bench/hot_pair" --alone --size 512 --history --count)"
+for size in 512 4096 1048576 20971520; do
+    line "pinned hot pair, $size bytes" 120 \
+        "$(per 20000 "$build/bench/pinned" --size $size --count)"
+done
 line "random mix, per replacement, 1000 live" 300 \
     "$(per 100000 "$build/bench/mix" --alone --live 1000 --ops)"
 line "the same up to 16 KiB, 1000 live" - \

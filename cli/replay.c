@@ -27,6 +27,7 @@ static const char help[] =
     "  --min-capacity       also search the smallest capacity, to 1 MiB, that does not fail\n"
     "  --streams N          allocation number i goes to stream i mod N\n"
     "  --device N           of a snapshot: whose history, 0 by default\n"
+    "  --host               as allocations of page-locked host memory\n"
     "  --verify             replay snapshots under their recorded settings, and tell for how\n"
     "                       many events segments and addresses are the recorded ones\n"
     "  --json               {\"runs\": [...]}, one object per run\n\n"
@@ -57,7 +58,7 @@ struct request {
     int policy_count;
     uint64_t device_bytes, repeat, streams;
     uint64_t device;
-    bool json, min_capacity, verify, help;
+    bool json, min_capacity, host, verify, help;
 };
 
 struct run {
@@ -111,6 +112,8 @@ static bool read_request(int argc, char **argv, struct request *request)
             request->json = true;
         else if (options_is(&options, "--min-capacity"))
             request->min_capacity = true;
+        else if (options_is(&options, "--host"))
+            request->host = true;
         else if (options_is(&options, "--verify"))
             request->verify = true;
         else if (options_value(&options, "--policy", &text))
@@ -175,6 +178,8 @@ static int run_one(const struct request *request, struct run *run, struct progre
 
     if (request->min_capacity)
         config.flags |= ACRE_REPLAY_MIN_CAPACITY;
+    if (request->host)
+        config.flags |= ACRE_REPLAY_HOST;
     if (policies[run->policy].is_planned)
         config.flags |= ACRE_REPLAY_PLAN;
     run->result.struct_size = sizeof run->result;
@@ -353,9 +358,14 @@ static void print_table(const struct request *request, const struct run *runs)
             add_row(&table, request, &runs[i], true);
     }
     table_end(&table, stdout);
-    printf("\nDevice of %s. Peaks in MiB: requested by the job, allocated in blocks, reserved "
-           "from\nthe device; waste is reserved above requested. alloc/free and map/unmap count "
-           "calls to\nthe device.\n", print_bytes(runs[0].result.device_bytes));
+    if (request->host)
+        puts("\nPage-locked host memory. Peaks in MiB: requested by the job, allocated in blocks, "
+             "reserved\nfrom the system; waste is reserved above requested. alloc/free count calls "
+             "to the system.");
+    else
+        printf("\nDevice of %s. Peaks in MiB: requested by the job, allocated in blocks, reserved "
+               "from\nthe device; waste is reserved above requested. alloc/free and map/unmap "
+               "count calls to\nthe device.\n", print_bytes(runs[0].result.device_bytes));
     for (int i = 0; i < run_count(request); i++)
         if (i == 0 || runs[i].file != runs[i - 1].file)
             print_start(&runs[i]);

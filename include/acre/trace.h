@@ -101,6 +101,10 @@ typedef enum acre_replay_flag {
     /** Place the whole trace ahead and replay through an acre_planner that follows it;
      *  policy and conf are those of the cache beneath. The trace is read twice. */
     ACRE_REPLAY_PLAN = 1u << 1,
+    /** Every allocation is one of page-locked host memory (acre/pinned.h): reserved is
+     *  what is held from the system, allocated what is in blocks. With neither of the
+     *  others. */
+    ACRE_REPLAY_HOST = 1u << 2,
 } acre_replay_flag;
 
 /** Capacity of the replay device by default: 80 GiB. */

@@ -16,6 +16,7 @@
 #include "base/lock.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct quick_lock {
@@ -45,12 +46,32 @@ static inline void quick_lock_take(struct quick_lock *lock)
         quick_lock_take_slow(lock);
 }
 
-static inline void quick_lock_drop(struct quick_lock *lock)
+/* Takes it if nobody has it; for paths that leave what is rare to others. */
+static inline bool quick_lock_try(struct quick_lock *lock)
+{
+    uint32_t seen = 0;
+
+    if (UNLIKELY(!atomic_compare_exchange_strong_explicit(
+            &lock->state, &seen, 1, memory_order_acquire, memory_order_relaxed)))
+        return false;
+#if ACRE_CHECK >= 1
+    lock_mark_push(&lock->mark);
+#endif
+    return true;
+}
+
+/* Drops it; whether the caller has to call quick_lock_wake. */
+static inline bool quick_lock_drop_quietly(struct quick_lock *lock)
 {
 #if ACRE_CHECK >= 1
     lock_mark_pop(&lock->mark);
 #endif
-    if (UNLIKELY(atomic_exchange_explicit(&lock->state, 0, memory_order_release) == 2))
+    return atomic_exchange_explicit(&lock->state, 0, memory_order_release) == 2;
+}
+
+static inline void quick_lock_drop(struct quick_lock *lock)
+{
+    if (UNLIKELY(quick_lock_drop_quietly(lock)))
         quick_lock_wake(lock);
 }
 

@@ -57,8 +57,8 @@ acre_status pinned_leave(acre_pinned *pinned)
         struct extent *extent = CONTAINER_OF(link, struct extent, link);
         list_remove(link);
         list_push_back(&doomed, link);
-        stat_down(&pinned->allocations, 1);
-        stat_down(&pinned->allocated_bytes, (int64_t)extent->bytes);
+        level_down(&pinned->allocations, 1);
+        level_down(&pinned->allocated_bytes, extent->bytes);
         record_extent_locked(pinned, extent, ACRE_ACTION_SEGMENT_FREE);
     }
     quick_lock_drop(&pinned->lock);
@@ -110,7 +110,6 @@ static acre_status find_acre(acre_pinned *pinned, struct host_request *request, 
 
     if (piece->bytes == request->rounded) {
         *top = piece->below;
-        pool->at_hand_count--;
         piece->state = PIECE_LIVE;
         request->piece = piece;
         return ACRE_OK;
@@ -127,7 +126,7 @@ static acre_status find_acre(acre_pinned *pinned, struct host_request *request, 
 static size_t extent_bytes(acre_pinned *pinned, const struct host_request *request, size_t need)
 {
     struct host_pool *shared = &pinned->shared;
-    uint64_t held = (uint64_t)pinned->allocated_bytes.current;
+    uint64_t held = (uint64_t)level_current(&pinned->allocated_bytes);
     uint64_t active = (uint64_t)pinned_active_bytes(pinned) + need;
     uint64_t highest = pinned_highest_bytes(pinned), step = held / PINNED_STEP;
 
@@ -197,8 +196,8 @@ static acre_status admit(acre_pinned *pinned, struct host_request *request,
         host_extent_destroy(extent);
         return status;
     }
-    stat_up(&pinned->allocations, 1);
-    stat_up(&pinned->allocated_bytes, (int64_t)bytes);
+    level_up(&pinned->allocations, 1);
+    level_up(&pinned->allocated_bytes, bytes);
     pinned->bucket_allocation[bucket_of(bytes)]++;
     record_extent_locked(pinned, extent, ACRE_ACTION_SEGMENT_ALLOC);
     if (!pinned_is_torch(pinned)) {
@@ -276,7 +275,7 @@ static acre_status refuse(acre_pinned *pinned, const struct host_request *reques
         "no page-locked memory for %zu bytes (a block of %zu): %.300s. Held are %lld bytes, of "
         "these %lld in use, %llu waiting for streams and %llu kept by captures; free some, raise "
         "the limit on locked memory (ulimit -l), or set pinned_max_cached_size_mb",
-        request->bytes, request->rounded, why.text, (long long)pinned->allocated_bytes.current,
+        request->bytes, request->rounded, why.text, (long long)level_current(&pinned->allocated_bytes),
         (long long)pinned_active_bytes(pinned), (unsigned long long)pinned->waiting_bytes,
         (unsigned long long)pinned->captured_bytes);
 }

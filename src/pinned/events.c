@@ -60,6 +60,7 @@ acre_status use_add(struct piece *piece, struct acre_device *device, void *strea
     *use = (struct host_use){.device = device, .stream = stream, .is_captured = is_captured,
                              .next = piece->uses};
     piece->uses = use;
+    piece->state = PIECE_USED;
     return ACRE_OK;
 }
 

@@ -40,14 +40,31 @@ void hoard_init(struct host_pool *pool, struct map *map, bool in_one_order)
 
 /* ---- The map ----------------------------------------------------------------------- */
 
-/* Enters a piece, or NULL, at every unit that a pointer to it or its slots may be in. */
+/* Enters a piece, or NULL, where an address is. */
+static void map_enter_at(struct map *map, const char *address, struct piece *value)
+{
+    uintptr_t unit = round_down((uintptr_t)address, (size_t)1 << MAP_UNIT_SHIFT);
+
+    map_set(map, (const void *)unit, (struct block *)(void *)value);
+}
+
 static void map_enter(struct piece *piece, struct piece *value)
 {
-    size_t step = (size_t)1 << MAP_UNIT_SHIFT;
-    size_t end = piece->slab ? piece->bytes : 1;
+    map_enter_at(piece->pool->map, piece->base, value);
+}
 
-    for (size_t at = 0; at < end; at += step)
-        map_set(piece->pool->map, piece->base + at, (struct block *)(void *)value);
+/* The same for a slab: slots that are alone in their unit are entered themselves, for
+ * others the body is. */
+static void map_enter_slab(struct slab *slab, bool is_there)
+{
+    bool is_alone = slab->slot_bytes >= (size_t)1 << MAP_UNIT_SHIFT;
+    struct piece *body = slab->body;
+
+    map_enter(body, is_there ? body : NULL);
+    for (uint32_t i = 0; i < slab->slot_count; i++) {
+        struct piece *slot = &slab->slots[i];
+        map_enter_at(body->pool->map, slot->base, !is_there ? NULL : is_alone ? slot : body);
+    }
 }
 
 /* ---- Extents ------------------------------------------------------------------------- */
@@ -214,7 +231,7 @@ static acre_status slab_make(struct host_pool *pool, size_t rounded, struct slab
     slab_place(slab, body);
     for (uint32_t i = 0; i < slab->slot_count; i++)
         slab->slots[i].stack = &pool->at_hand[hoard_stack(rounded)];
-    map_enter(body, body);
+    map_enter_slab(slab, true);
     list_push_front(&pool->slabs[hoard_stack(rounded)], &slab->link);
     *out = slab;
     return ACRE_OK;
@@ -253,7 +270,7 @@ static void slot_put(struct piece *slot)
     if (slab->free_mask != slab_full_mask(slab))
         return;
     list_remove(&slab->link);
-    map_enter(body, NULL);
+    map_enter_slab(slab, false);
     body->slab = NULL;
     heap_free(slab);
     join(body);
@@ -292,13 +309,13 @@ void hoard_put(struct piece *piece)
 
 void hoard_drain(struct host_pool *pool)
 {
-    for (int i = 0; i < HOARD_STACKS && pool->at_hand_count; i++)
+    for (int i = 0; i < HOARD_STACKS && pool->has_at_hand; i++)
         while (pool->at_hand[i] != &hoard_end) {
             struct piece *piece = pool->at_hand[i];
             pool->at_hand[i] = piece->below;
-            pool->at_hand_count--;
             hoard_put(piece);
         }
+    pool->has_at_hand = false;
 }
 
 void hoard_withdraw(struct extent *extent)
@@ -355,7 +372,9 @@ static bool slab_check(const struct slab *slab, const char **fact)
 
 static bool piece_check(const struct piece *piece, const char **fact)
 {
-    bool is_mapped = (const void *)map_find(piece->pool->map, piece->base) == (const void *)piece;
+    const void *entry = map_find(piece->pool->map, piece->base);
+    const struct slab *slab = piece->slab;
+    bool is_mapped = entry == piece || (slab && entry == &slab->slots[0]);
 
     *fact = "hoard: free neighbours are joined";
     if (piece->state == PIECE_FREE && piece->next && piece->next->state == PIECE_FREE)
@@ -394,7 +413,7 @@ static bool extent_check(const struct extent *extent, const char **fact)
 
 bool hoard_check(const struct host_pool *pool, const char **fact)
 {
-    uint64_t held = 0, kept = 0;
+    uint64_t held = 0;
 
     *fact = "hoard: free pieces are in order";
     if (!free_set_check(&pool->free))
@@ -406,11 +425,11 @@ bool hoard_check(const struct host_pool *pool, const char **fact)
             return false;
     }
     for (int i = 0; i < HOARD_STACKS; i++)
-        for (const struct piece *p = pool->at_hand[i]; p != &hoard_end; p = p->below, kept++)
-            if (p->state != PIECE_AT_HAND || p->stack != &pool->at_hand[i]) {
+        for (const struct piece *p = pool->at_hand[i]; p != &hoard_end; p = p->below)
+            if (!pool->has_at_hand || p->state != PIECE_AT_HAND || p->stack != &pool->at_hand[i]) {
                 *fact = "hoard: what is at hand knows it";
                 return false;
             }
     *fact = "hoard: the sums are those of its members";
-    return held == pool->held_bytes && kept == pool->at_hand_count;
+    return held == pool->held_bytes;
 }

@@ -36,7 +36,7 @@ enum {
 
 struct host_pool {
     struct piece *at_hand[HOARD_STACKS]; /* each ends in hoard_end                */
-    uint64_t at_hand_count;
+    bool has_at_hand;           /* something may be at hand                       */
     struct rbtree free;         /* FREE pieces of whole pages                     */
     struct list slabs[HOARD_SLAB_CLASSES]; /* with free slots                     */
     struct list buckets[ACRE_PINNED_BUCKETS];
@@ -116,7 +116,7 @@ static inline void hoard_keep(struct piece *piece)
     piece->state = PIECE_AT_HAND;
     piece->below = *piece->stack;
     *piece->stack = piece;
-    piece->pool->at_hand_count++;
+    piece->pool->has_at_hand = true;
 }
 void hoard_drain(struct host_pool *pool);
 
@@ -146,7 +146,7 @@ static inline struct piece *hoard_find(const struct map *map, const void *pointe
 
     if (!piece)
         return NULL;
-    if (piece->slab)
+    if (piece->state == PIECE_BODY)
         piece = slab_slot(piece->slab, pointer);
     return piece && piece->base == pointer ? piece : NULL;
 }

@@ -15,8 +15,8 @@
  * Always: the pieces of an extent other than slots tile it, linked through prev and
  *         next by address; two neighbours are never both FREE; LIVE, AT_HAND,
  *         WAITING, CAPTURED and BODY pieces are in the address map, FREE ones are
- *         not; only LIVE and CAPTURED ones, and those that wait for a capture to
- *         end, have uses. Policy torch has one piece in each extent, never AT_HAND.
+ *         not; USED is LIVE with uses, and besides only CAPTURED ones, and those
+ *         that wait for a capture to end, have any. Policy torch has one piece in each extent, never AT_HAND.
  *
  * Not thread-safe: the owner's lock is held around every access.
  */
@@ -39,6 +39,7 @@ struct slab;
 enum piece_state {
     PIECE_FREE,
     PIECE_LIVE,
+    PIECE_USED, /* LIVE, and streams use it */
     PIECE_WAITING,
     PIECE_CAPTURED,
     PIECE_AT_HAND,
@@ -67,6 +68,12 @@ struct piece {
                               host_pool.captured; WAITING: perhaps in postponed     */
     struct piece *prev, *next;
 };
+
+/* Whether it is handed out. */
+static inline bool piece_is_live(const struct piece *piece)
+{
+    return piece->state == PIECE_LIVE || piece->state == PIECE_USED;
+}
 
 /* How memory was obtained, and so has to be given back. */
 enum source_method {

@@ -164,7 +164,7 @@ int64_t pinned_active_bytes(const acre_pinned *pinned)
     int64_t sum = 0;
 
     for (int i = 0; i < ACRE_PINNED_BUCKETS; i++)
-        sum += pinned->active_bytes[i].current;
+        sum += level_current(&pinned->active_bytes[i]);
     return sum;
 }
 

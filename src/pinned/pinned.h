@@ -9,9 +9,9 @@
 #include "base/quick_lock.h"
 #include "cache/conf.h"
 #include "cache/history.h"
-#include "cache/stats.h"
 #include "pinned/events.h"
 #include "pinned/hoard.h"
+#include "pinned/level.h"
 #include "pinned/numa.h"
 #include "pinned/poller.h"
 
@@ -40,12 +40,12 @@ struct acre_pinned {
     bool is_plain;             /* at hand is enough: policy acre, and nothing records,
                                   routes or limits                                   */
     struct map map;            /* from addresses to pieces                           */
-    acre_stat requested_bytes;
-    acre_stat active_requests[ACRE_PINNED_BUCKETS]; /* by piece.bucket               */
-    acre_stat active_bytes[ACRE_PINNED_BUCKETS];
+    struct level requested_bytes;
+    struct level active_requests[ACRE_PINNED_BUCKETS]; /* by piece.bucket            */
+    struct level active_bytes[ACRE_PINNED_BUCKETS];
     struct host_pool shared;
     /* Cold. */
-    acre_stat allocations, allocated_bytes;
+    struct level allocations, allocated_bytes;
     acre_pinned_time alloc_time, free_time;
     int64_t bucket_allocation[ACRE_PINNED_BUCKETS];
     uint64_t highest_bytes;    /* of active ones, before peaks were last reset       */

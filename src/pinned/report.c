@@ -11,15 +11,16 @@
 
 /* ---- Statistics ------------------------------------------------------------------------ */
 
-static acre_stat sum_of(const acre_stat *buckets)
+static acre_stat sum_of(const struct level *buckets)
 {
     acre_stat sum = {0};
 
     for (int i = 0; i < ACRE_PINNED_BUCKETS; i++) {
-        sum.current += buckets[i].current;
-        sum.peak += buckets[i].peak;
-        sum.allocated += buckets[i].allocated;
-        sum.freed += buckets[i].freed;
+        acre_stat stat = level_stat(&buckets[i]);
+        sum.current += stat.current;
+        sum.peak += stat.peak;
+        sum.allocated += stat.allocated;
+        sum.freed += stat.freed;
     }
     return sum;
 }
@@ -34,13 +35,13 @@ static acre_pinned_time time_of(const acre_pinned_time *time)
 
 static void stats_fill_locked(const acre_pinned *pinned, acre_pinned_stats *out)
 {
-    out->allocations = pinned->allocations;
-    out->allocated_bytes = pinned->allocated_bytes;
+    out->allocations = level_stat(&pinned->allocations);
+    out->allocated_bytes = level_stat(&pinned->allocated_bytes);
     out->active_requests = sum_of(pinned->active_requests);
     out->active_bytes = sum_of(pinned->active_bytes);
-    out->requested_bytes = pinned->requested_bytes;
-    out->num_host_alloc = pinned->allocations.allocated;
-    out->num_host_free = pinned->allocations.freed;
+    out->requested_bytes = level_stat(&pinned->requested_bytes);
+    out->num_host_alloc = out->allocations.allocated;
+    out->num_host_free = out->allocations.freed;
     out->waiting_bytes = (int64_t)pinned->waiting_bytes;
     out->captured_bytes = (int64_t)pinned->captured_bytes;
     out->idle_bytes = out->allocated_bytes.current - out->active_bytes.current;
@@ -68,7 +69,7 @@ acre_status acre_pinned_stats_get(acre_pinned *pinned, acre_pinned_stats *stats)
 }
 
 /* Calls fn for every level. */
-static void for_each(acre_pinned *pinned, void (*fn)(acre_stat *))
+static void for_each(acre_pinned *pinned, void (*fn)(struct level *))
 {
     fn(&pinned->allocations);
     fn(&pinned->allocated_bytes);
@@ -79,23 +80,13 @@ static void for_each(acre_pinned *pinned, void (*fn)(acre_stat *))
     }
 }
 
-static void reset_peak(acre_stat *stat)
-{
-    stat->peak = stat->current;
-}
-
-static void reset_accumulated(acre_stat *stat)
-{
-    stat->allocated = stat->freed = 0;
-}
-
 void acre_pinned_stats_reset_peak(acre_pinned *pinned)
 {
     if (!pinned)
         return;
     quick_lock_take(&pinned->lock);
     pinned->highest_bytes = pinned_highest_bytes(pinned);
-    for_each(pinned, reset_peak);
+    for_each(pinned, level_reset_peak);
     pinned->alloc_time.max = pinned->alloc_time.min = 0;
     pinned->free_time.max = pinned->free_time.min = 0;
     quick_lock_drop(&pinned->lock);
@@ -106,7 +97,7 @@ void acre_pinned_stats_reset_accumulated(acre_pinned *pinned)
     if (!pinned)
         return;
     quick_lock_take(&pinned->lock);
-    for_each(pinned, reset_accumulated);
+    for_each(pinned, level_reset_accumulated);
     pinned->alloc_time.total = pinned->alloc_time.count = 0;
     pinned->free_time.total = pinned->free_time.count = 0;
     pinned->store.query_count = 0;
@@ -128,6 +119,7 @@ static acre_block_state state_of(const struct piece *piece)
 {
     switch ((enum piece_state)piece->state) {
     case PIECE_LIVE:
+    case PIECE_USED:
         return ACRE_BLOCK_LIVE;
     case PIECE_WAITING:
     case PIECE_CAPTURED:
@@ -281,7 +273,7 @@ static void tally_piece(struct tally *tally, const struct piece *piece)
             tally_piece(tally, &piece->slab->slots[i]);
         return;
     }
-    tally->active += is_waiting || is_kept || piece->state == PIECE_LIVE ? piece->bytes : 0;
+    tally->active += is_waiting || is_kept || piece_is_live(piece) ? piece->bytes : 0;
     tally->waiting += is_waiting ? piece->bytes : 0;
     tally->captured += is_kept ? piece->bytes : 0;
 }
@@ -316,7 +308,7 @@ static bool check_locked(const acre_pinned *pinned, const char **fact)
     *fact = "pinned: allocated_bytes are those of the extents";
     LIST_FOR_EACH(link, &pinned->doomed)
         tally.held += CONTAINER_OF(link, struct extent, link)->bytes;
-    return tally.held == (uint64_t)pinned->allocated_bytes.current;
+    return tally.held == (uint64_t)level_current(&pinned->allocated_bytes);
 }
 
 acre_status acre_pinned_check(acre_pinned *pinned)

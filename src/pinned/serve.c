@@ -18,9 +18,9 @@ static inline __attribute__((always_inline)) void commit_locked(acre_pinned *pin
 {
     piece->state = PIECE_LIVE;
     piece->requested = bytes;
-    stat_up(&pinned->active_requests[bucket], 1);
-    stat_up(&pinned->active_bytes[bucket], (int64_t)piece->bytes);
-    stat_up(&pinned->requested_bytes, (int64_t)bytes);
+    level_up(&pinned->active_requests[bucket], 1);
+    level_up(&pinned->active_bytes[bucket], piece->bytes);
+    level_up(&pinned->requested_bytes, bytes);
 }
 
 /* Size of the block for a request; 0: there is none so large. */
@@ -85,7 +85,7 @@ static struct piece *find_live_locked(const acre_pinned *pinned, const void *poi
 {
     struct piece *piece = hoard_find(&pinned->map, pointer);
 
-    return piece && piece->state == PIECE_LIVE ? piece : NULL;
+    return piece && piece_is_live(piece) ? piece : NULL;
 }
 
 static acre_status refuse_pointer(const char *call, const void *pointer)
@@ -117,6 +117,27 @@ static __attribute__((noinline)) acre_status free_slow(acre_pinned *pinned, void
     return is_caught ? ACRE_OK : status;
 }
 
+/* The lock is held, and what is at hand does not do. */
+static __attribute__((noinline)) acre_status alloc_miss(acre_pinned *pinned, size_t bytes,
+                                                        void **out)
+{
+    quick_lock_drop(&pinned->lock);
+    return alloc_slow(pinned, bytes, out);
+}
+
+static __attribute__((noinline)) acre_status free_miss(acre_pinned *pinned, void *pointer)
+{
+    quick_lock_drop(&pinned->lock);
+    return free_slow(pinned, pointer);
+}
+
+/* The lock was dropped, and somebody waits for it. */
+static __attribute__((noinline)) acre_status wake(acre_pinned *pinned)
+{
+    quick_lock_wake(&pinned->lock);
+    return ACRE_OK;
+}
+
 /* ---- The hot path ----------------------------------------------------------------------- */
 
 acre_status acre_pinned_alloc(acre_pinned *pinned, size_t bytes, void **out)
@@ -125,35 +146,38 @@ acre_status acre_pinned_alloc(acre_pinned *pinned, size_t bytes, void **out)
         return alloc_slow(pinned, bytes, out);
     size_t rounded = hoard_round(bytes);
     struct piece **top = &pinned->shared.at_hand[hoard_stack(rounded)];
-    quick_lock_take(&pinned->lock);
-    struct piece *piece = *top;
-    if (UNLIKELY(piece->bytes != rounded || !pinned->is_plain)) {
-        quick_lock_drop(&pinned->lock);
+    if (UNLIKELY(!quick_lock_try(&pinned->lock)))
         return alloc_slow(pinned, bytes, out);
-    }
+    struct piece *piece = *top;
+    if (UNLIKELY(piece->bytes != rounded || !pinned->is_plain))
+        return alloc_miss(pinned, bytes, out);
     *top = piece->below;
-    pinned->shared.at_hand_count--;
     commit_locked(pinned, piece, bytes, 0);
     *out = piece->base;
-    quick_lock_drop(&pinned->lock);
+    if (UNLIKELY(quick_lock_drop_quietly(&pinned->lock)))
+        return wake(pinned);
     return ACRE_OK;
 }
 
 acre_status acre_pinned_free(acre_pinned *pinned, void *pointer)
 {
-    if (UNLIKELY(!pinned || !pointer))
+    if (UNLIKELY(!pinned))
         return free_slow(pinned, pointer);
-    quick_lock_take(&pinned->lock);
-    struct piece *piece = hoard_find(&pinned->map, pointer);
-    if (UNLIKELY(!piece || piece->state != PIECE_LIVE || piece->uses || !pinned->is_plain)) {
-        quick_lock_drop(&pinned->lock);
+    if (UNLIKELY(!quick_lock_try(&pinned->lock)))
         return free_slow(pinned, pointer);
-    }
-    stat_down(&pinned->active_requests[0], 1);
-    stat_down(&pinned->active_bytes[0], (int64_t)piece->bytes);
-    stat_down(&pinned->requested_bytes, (int64_t)piece->requested);
+    struct piece *piece = (struct piece *)(void *)map_find_near(&pinned->map, pointer);
+    if (UNLIKELY(!piece || !pinned->is_plain))
+        return free_miss(pinned, pointer);
+    if (UNLIKELY(piece->state == PIECE_BODY))
+        piece = slab_slot(piece->slab, pointer);
+    if (UNLIKELY(!piece || piece->base != pointer || piece->state != PIECE_LIVE))
+        return free_miss(pinned, pointer);
+    level_down(&pinned->active_requests[0], 1);
+    level_down(&pinned->active_bytes[0], piece->bytes);
+    level_down(&pinned->requested_bytes, piece->requested);
     hoard_keep(piece);
-    quick_lock_drop(&pinned->lock);
+    if (UNLIKELY(quick_lock_drop_quietly(&pinned->lock)))
+        return wake(pinned);
     return ACRE_OK;
 }
 

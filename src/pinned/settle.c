@@ -17,9 +17,9 @@ static void retire_locked(acre_pinned *pinned, struct piece *piece)
     bool is_kept = piece->bytes <= pinned->conf.pinned_max_cached_bytes;
     struct extent *extent = piece->extent;
 
-    stat_down(&pinned->active_requests[piece->bucket], 1);
-    stat_down(&pinned->active_bytes[piece->bucket], (int64_t)piece->bytes);
-    stat_down(&pinned->requested_bytes, (int64_t)piece->requested);
+    level_down(&pinned->active_requests[piece->bucket], 1);
+    level_down(&pinned->active_bytes[piece->bucket], piece->bytes);
+    level_down(&pinned->requested_bytes, piece->requested);
     record_piece_locked(pinned, piece, ACRE_ACTION_FREE_COMPLETED);
     piece->is_from_capture = false;
     if (pinned_is_torch(pinned))
@@ -39,7 +39,6 @@ static void done(void *arg, struct piece *piece)
     acre_pinned *pinned = arg;
 
     pinned->waiting_bytes -= piece->bytes;
-    piece->state = PIECE_LIVE;
     retire_locked(pinned, piece);
 }
 

@@ -110,18 +110,14 @@ static acre_status feed_other(struct run *run, const acre_trace_event *event)
 
     switch (event->kind) {
     case ACRE_TRACE_USE:
-        if (target->planner)
-            return acre_planner_record_stream(target->planner, run->pointers[event->slot],
-                                              target->streams[event->stream]);
-        return acre_cache_record_stream(target->cache, run->pointers[event->slot],
-                                        target->streams[event->stream]);
+        return target_use(target, run->pointers[event->slot], target->streams[event->stream]);
     case ACRE_TRACE_SYNC:
         if (event->stream == ACRE_TRACE_ALL_STREAMS)
             return acre_device_synchronize(target->device);
         return acre_stream_native_synchronize(target->device, target->streams[event->stream]);
     default:
         CHECK(event->kind == ACRE_TRACE_EMPTY);
-        return acre_cache_empty(target->cache);
+        return target_empty(target);
     }
 }
 
@@ -158,11 +154,10 @@ static acre_status feed_chunk(struct run *run, struct pass *pass,
     return ACRE_OK;
 }
 
-/* The measured loop with a planner. */
-static acre_status feed_chunk_planned(struct run *run, struct pass *pass,
-                                      const acre_trace_event *events, size_t count)
+/* The measured loop with a planner, or host memory. */
+static acre_status feed_chunk_other(struct run *run, struct pass *pass,
+                                    const acre_trace_event *events, size_t count)
 {
-    acre_planner *planner = run->target.planner;
     void **pointers = run->pointers, **streams = run->target.streams;
     acre_status status = ACRE_OK;
 
@@ -170,7 +165,7 @@ static acre_status feed_chunk_planned(struct run *run, struct pass *pass,
         const acre_trace_event *event = &events[i];
         void **pointer = &pointers[event->slot];
         if (event->kind == ACRE_TRACE_ALLOC) {
-            status = acre_planner_alloc(planner, event->bytes, streams[event->stream], pointer);
+            status = target_alloc(&run->target, event->bytes, streams[event->stream], pointer);
             if (UNLIKELY(status != ACRE_OK)) {
                 *pointer = NULL;
                 pass->failed[pass->failed_count++] = (uint32_t)i;
@@ -179,7 +174,7 @@ static acre_status feed_chunk_planned(struct run *run, struct pass *pass,
             }
             continue;
         }
-        status = event->kind == ACRE_TRACE_FREE ? acre_planner_free(planner, *pointer)
+        status = event->kind == ACRE_TRACE_FREE ? target_free(&run->target, *pointer)
                                                 : feed_other(run, event);
         if (event->kind == ACRE_TRACE_FREE)
             *pointer = NULL;
@@ -249,9 +244,8 @@ static acre_status count_segments(acre_cache *cache, acre_replay_pass *result,
 
 static acre_status take_reading(struct run *run, struct reading *out)
 {
-    out->stats = (acre_cache_stats){.struct_size = sizeof out->stats};
     out->plan = (acre_planner_stats){.struct_size = sizeof out->plan};
-    acre_status status = acre_cache_stats_get(run->target.cache, &out->stats);
+    acre_status status = target_stats(&run->target, &out->stats);
 
     if (status == ACRE_OK && run->target.planner)
         status = acre_planner_stats_get(run->target.planner, &out->plan);
@@ -309,8 +303,9 @@ static acre_status run_events(struct run *run, struct pass *pass)
             return status;
         pass->failed_count = 0;
         uint64_t start = now_ns();
-        status = run->target.planner ? feed_chunk_planned(run, pass, events, count)
-                                     : feed_chunk(run, pass, events, count);
+        status = run->target.planner || run->target.pinned
+                     ? feed_chunk_other(run, pass, events, count)
+                     : feed_chunk(run, pass, events, count);
         pass->ns += now_ns() - start;
         if (status != ACRE_OK && (pass->stops_at_failure || !is_out_of_memory(status)))
             return status;
@@ -325,9 +320,7 @@ static acre_status free_live(struct run *run)
     acre_status status = ACRE_OK;
 
     for (uint64_t i = 0; i < run->slot_capacity && status == ACRE_OK; i++) {
-        status = run->target.planner
-                     ? acre_planner_free(run->target.planner, run->pointers[i])
-                     : acre_cache_free(run->target.cache, run->pointers[i]);
+        status = target_free(&run->target, run->pointers[i]);
         run->pointers[i] = NULL;
     }
     return status;
@@ -343,10 +336,7 @@ static acre_status run_pass(struct run *run, bool stops_at_failure, acre_replay_
     *result = (acre_replay_pass){.first_oom_event = -1};
     pass->result = result;
     pass->stops_at_failure = stops_at_failure;
-    if (run->target.planner)
-        acre_planner_stats_reset_peak(run->target.planner);
-    else
-        acre_cache_stats_reset_peak(run->target.cache);
+    target_reset_peak(&run->target);
     acre_status status = feed_rewind(run->feed);
     if (status == ACRE_OK)
         status = take_reading(run, &before);
@@ -371,9 +361,10 @@ static acre_status open_target(struct run *run, uint64_t device_bytes)
     acre_status status = target_init(&run->target, run->config->policy, run->config->conf,
                                      device_bytes);
 
-    if (status != ACRE_OK || !(run->config->flags & ACRE_REPLAY_PLAN))
-        return status;
-    status = target_plan(&run->target, run->feed);
+    if (status == ACRE_OK && (run->config->flags & ACRE_REPLAY_PLAN))
+        status = target_plan(&run->target, run->feed);
+    else if (status == ACRE_OK && (run->config->flags & ACRE_REPLAY_HOST))
+        status = target_pin(&run->target, run->config->policy, run->config->conf);
     if (status != ACRE_OK)
         target_fini(&run->target);
     return status;
@@ -496,6 +487,10 @@ acre_status acre_replay(const char *path, const acre_replay_config *config,
     if (config->streams > ACRE_TRACE_STREAM_MAX + 1)
         return status_fail(ACRE_ERR_INVALID, "acre_replay: %u streams; at most %d are possible",
                            config->streams, ACRE_TRACE_STREAM_MAX + 1);
+    if ((config->flags & ACRE_REPLAY_HOST) &&
+        (config->flags & (ACRE_REPLAY_PLAN | ACRE_REPLAY_MIN_CAPACITY)))
+        return status_fail(ACRE_ERR_INVALID, "acre_replay: host memory has neither a plan nor a "
+                                             "capacity to search");
     acre_status status = feed_open(path, config->device, config->streams, &feed);
     if (status == ACRE_OK)
         status = replay_feed(feed, config, result);

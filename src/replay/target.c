@@ -34,6 +34,7 @@ acre_status target_init(struct target *target, acre_policy policy, const char *c
 void target_fini(struct target *target)
 {
     acre_planner_destroy(target->planner);
+    acre_pinned_destroy(target->pinned);
     acre_cache_destroy(target->cache);
     for (uint32_t i = 1; i < target->stream_count; i++)
         acre_stream_native_destroy(target->device, target->streams[i]);
@@ -90,6 +91,70 @@ acre_status target_plan(struct target *target, struct feed *feed)
                                     target->stream_count);
     heap_free(events);
     return status == ACRE_ERR_DEVICE_MEMORY ? ACRE_OK : status;
+}
+
+acre_status target_pin(struct target *target, acre_policy policy, const char *conf)
+{
+    acre_pinned_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf,
+                                 .flags = ACRE_PINNED_NO_ENVIRONMENT};
+
+    return acre_pinned_create(target->device, &config, &target->pinned);
+}
+
+acre_status target_alloc(struct target *target, size_t bytes, void *stream, void **out)
+{
+    if (target->planner)
+        return acre_planner_alloc(target->planner, bytes, stream, out);
+    if (target->pinned)
+        return acre_pinned_alloc(target->pinned, bytes, out);
+    return acre_cache_alloc(target->cache, bytes, stream, out);
+}
+
+acre_status target_free(struct target *target, void *pointer)
+{
+    if (target->planner)
+        return acre_planner_free(target->planner, pointer);
+    if (target->pinned)
+        return acre_pinned_free(target->pinned, pointer);
+    return acre_cache_free(target->cache, pointer);
+}
+
+acre_status target_use(struct target *target, void *pointer, void *stream)
+{
+    if (target->planner)
+        return acre_planner_record_stream(target->planner, pointer, stream);
+    if (target->pinned)
+        return acre_pinned_record_stream(target->pinned, pointer, NULL, stream);
+    return acre_cache_record_stream(target->cache, pointer, stream);
+}
+
+acre_status target_stats(struct target *target, acre_cache_stats *out)
+{
+    acre_pinned_stats stats = {.struct_size = sizeof stats};
+
+    *out = (acre_cache_stats){.struct_size = sizeof *out};
+    if (!target->pinned)
+        return acre_cache_stats_get(target->cache, out);
+    acre_status status = acre_pinned_stats_get(target->pinned, &stats);
+    out->allocated_bytes.all = stats.active_bytes;
+    out->reserved_bytes.all = stats.allocated_bytes;
+    out->segment.all = stats.allocations;
+    return status;
+}
+
+void target_reset_peak(struct target *target)
+{
+    if (target->planner)
+        acre_planner_stats_reset_peak(target->planner);
+    else if (target->pinned)
+        acre_pinned_stats_reset_peak(target->pinned);
+    else
+        acre_cache_stats_reset_peak(target->cache);
+}
+
+acre_status target_empty(struct target *target)
+{
+    return target->pinned ? acre_pinned_empty(target->pinned) : acre_cache_empty(target->cache);
 }
 
 acre_status target_need_stream(struct target *target, uint32_t number)

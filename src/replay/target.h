@@ -7,6 +7,7 @@
 
 #include "replay/feed.h"
 
+#include <acre/pinned.h>
 #include <acre/planner.h>
 #include <acre/sim.h>
 #include <acre/trace.h>
@@ -16,6 +17,8 @@ struct target {
     acre_device *device;
     acre_cache *cache;
     acre_planner *planner; /* NULL without a plan                            */
+    acre_pinned *pinned;   /* NULL unless host memory is asked for, then the
+                              cache serves nothing                           */
     void **streams;        /* native ones; number 0 is NULL, the default one */
     uint32_t stream_count; /* streams below it exist                         */
 };
@@ -28,6 +31,21 @@ void target_fini(struct target *target); /* a zeroed one is fine */
 /* Reads all of the feed and makes a plan of it. Without room for the arena the cache
  * serves everything. Errors: those of reading, ACRE_ERR_HOST_MEMORY. */
 acre_status target_plan(struct target *target, struct feed *feed);
+
+/* Lets a cache of page-locked host memory serve instead of the cache. Errors: as
+ * target_init. */
+acre_status target_pin(struct target *target, acre_policy policy, const char *conf);
+
+/* Allocates, frees and records a use, whoever serves. */
+acre_status target_alloc(struct target *target, size_t bytes, void *stream, void **out);
+acre_status target_free(struct target *target, void *pointer);
+acre_status target_use(struct target *target, void *pointer, void *stream);
+
+/* The statistics of the cache; of host memory, blocks live and pieces held stand where
+ * those of the device do. */
+acre_status target_stats(struct target *target, acre_cache_stats *out);
+void target_reset_peak(struct target *target);
+acre_status target_empty(struct target *target);
 
 /* Makes the streams up to this number. Errors: ACRE_ERR_HOST_MEMORY, and those
  * of the device. */
