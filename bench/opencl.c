@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Times allocate + free through a cache on an OpenCL device against clSVMAlloc +
- * clSVMFree of the same context, with none, 100 and 1000 other blocks alive. Both
- * take turns in one run; each figure is the median of the rounds. */
+ * clSVMFree of the same context, with none, 100 and 1000 other blocks alive, of the
+ * same size up to 1 MiB. Both take turns in one run; each figure is the median of
+ * the rounds. */
 #include "bench/bench.h"
 
 #include <acre/acre.h>
@@ -82,8 +83,10 @@ static double median(double *values)
     return values[rounds / 2];
 }
 
-static void show(size_t bytes, int live, double ours, double plain, bool is_first)
+static void show(size_t bytes, int live, double *ours_ns, double *plain_ns, bool is_first)
 {
+    double ours = median(ours_ns), plain = median(plain_ns);
+
     if (as_json)
         printf("%s\n  {\"bytes\": %zu, \"live\": %d, \"cache_ns\": %.1f, \"svm_ns\": %.1f, "
                "\"ratio\": %.1f}", is_first ? "" : ",", bytes, live, ours, plain, plain / ours);
@@ -91,21 +94,23 @@ static void show(size_t bytes, int live, double ours, double plain, bool is_firs
         printf("%10zu %6d %12.1f %12.1f %9.1fx\n", bytes, live, ours, plain, plain / ours);
 }
 
-/* Both with so many blocks of 4 KiB alive on either side. */
+/* Both with so many blocks alive on either side. */
 static void compare_with(size_t bytes, int live, bool is_first)
 {
     static void *plain[LIVE_MAX], *cached[LIVE_MAX];
     double ours_ns[ROUNDS_MAX], plain_ns[ROUNDS_MAX];
+    size_t live_bytes = bytes < 1 << 20 ? bytes : 1 << 20;
 
     for (int i = 0; i < live; i++) {
-        plain[i] = plain_alloc(4096);
-        bench_require(acre_cache_alloc(cache, 4096, stream, &cached[i]), "block");
+        plain[i] = plain_alloc(live_bytes);
+        bench_require(acre_cache_alloc(cache, live_bytes, stream, &cached[i]), "block");
     }
+    time_ours(bytes); /* the cache gets its memory */
     for (uint64_t round = 0; round < rounds; round++) {
         ours_ns[round] = time_ours(bytes);
         plain_ns[round] = time_plain(bytes);
     }
-    show(bytes, live, median(ours_ns), median(plain_ns), is_first);
+    show(bytes, live, ours_ns, plain_ns, is_first);
     for (int i = 0; i < live; i++) {
         svm_free(context, plain[i]);
         bench_require(acre_cache_free(cache, cached[i]), "block");
