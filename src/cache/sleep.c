@@ -229,9 +229,11 @@ static void saved_free(acre_cache *cache, struct sleep *sleep)
 
     if (!sleep->saved)
         return;
-    if (device_has(device, ACRE_CAP_HOST_MEMORY))
-        device->ops->host_free(device->self, sleep->saved); /* at worst it stays allocated */
-    else
+    if (device_has(device, ACRE_CAP_HOST_MEMORY)) {
+        /* A refusal is met with a second try; at worst it stays allocated. */
+        if (device->ops->host_free(device->self, sleep->saved) != ACRE_OK)
+            device->ops->host_free(device->self, sleep->saved);
+    } else
         heap_unmap(sleep->saved, sleep->saved_bytes);
     sleep->saved = NULL;
 }

@@ -101,6 +101,17 @@ static uint32_t capabilities_of(const struct driver *driver, int device)
     return capabilities;
 }
 
+static driver_handle_type handle_types_of(const struct driver *driver, int device)
+{
+    driver_handle_type types = DRIVER_HANDLE_NONE;
+
+    if (driver_attribute_get(driver, device, attribute_posix_handles, 0))
+        types |= DRIVER_HANDLE_POSIX;
+    if (driver_attribute_get(driver, device, attribute_fabric_handles, 0))
+        types |= DRIVER_HANDLE_FABRIC;
+    return types;
+}
+
 static acre_status driver_device_info(void *self, int device, acre_device_info *out_info)
 {
     struct driver *driver = self;
@@ -115,6 +126,7 @@ static acre_status driver_device_info(void *self, int device, acre_device_info *
         return status;
     info.total_bytes = total;
     info.capabilities = capabilities_of(driver, device);
+    driver->units[device].handle_types = handle_types_of(driver, device);
     info.compute_units = driver_attribute_get(driver, device, attribute_units, 0);
     info.priority_least = driver->priority_least;
     info.priority_greatest = driver->priority_greatest;

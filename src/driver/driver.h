@@ -17,6 +17,7 @@
 
 struct driver_unit {
     driver_device native;
+    driver_handle_type handle_types; /* how its memory can be shared; constant           */
     _Atomic(driver_context) context; /* CUDA's, once retained                            */
     _Atomic(driver_pool) pool;       /* where stream-ordered memory comes from, once made */
 };

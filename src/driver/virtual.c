@@ -129,9 +129,12 @@ acre_status drv_virtual_create(void *self, int device, size_t bytes, acre_handle
     if (status != ACRE_OK)
         return status;
     if (type == ACRE_HANDLE_FABRIC &&
-        !driver_attribute_get(driver, device, attribute_fabric_handles, 0))
+        !(driver->units[device].handle_types & DRIVER_HANDLE_FABRIC))
         return status_fail(ACRE_ERR_UNSUPPORTED, "create: device %s:%d has no fabric handles",
                            driver->vendor->name, device);
+    /* What travels by fabric is to travel between processes of one machine as well. */
+    if (type == ACRE_HANDLE_FABRIC)
+        handle_type |= driver->units[device].handle_types;
     prop = prop_of(driver, device, handle_type);
     status = ON_DEVICE_MEMORY(CALL(create, &native, bytes, &prop, 0));
     if (status != ACRE_OK)
@@ -232,7 +235,7 @@ static acre_status shareable_find(struct driver *driver, int device, void *handl
 {
     acre_status status = physical_find(driver, device, handle, out);
 
-    if (status == ACRE_OK && (*out)->type != type)
+    if (status == ACRE_OK && !((*out)->type & type))
         status = status_fail(ACRE_ERR_INVALID, "handle %p was not created to be shared as %s",
                              handle, type == DRIVER_HANDLE_POSIX ? "a descriptor" : "fabric");
     return status;

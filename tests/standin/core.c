@@ -12,7 +12,8 @@
 
 struct settings standin;
 
-static pthread_once_t start_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static int was_asked; /* the environment was read */
 static pthread_mutex_t books = PTHREAD_MUTEX_INITIALIZER;
 static struct ptrmap objects = PTRMAP_INITIALIZER;
 static _Atomic int is_started; /* everything in standin is set and stays */
@@ -122,33 +123,70 @@ static int number_of(const char *name, int otherwise)
     return text && *text ? atoi(text) : otherwise;
 }
 
-static void start(void)
+/* Makes the device behind the library. */
+static CUresult device_start(const char *text)
 {
     acre_sim_config config = {.struct_size = sizeof config, .name = "standin"};
-    const char *text = getenv("STANDIN_SIM");
 
-    standin.version = number_of("STANDIN_VERSION", vendor.version);
-    standin.init_code = number_of("STANDIN_INIT", 0);
-    standin.lacks = lacks_of(getenv("STANDIN_WITHOUT"));
-    control_environment();
-    if (standin.init_code)
-        return;
     if ((text && acre_sim_parse(text, &config) != ACRE_OK) ||
-        acre_sim_create(&config, &standin.backend) != ACRE_OK) {
-        standin.init_code = CUDA_ERROR_UNKNOWN;
-        return;
-    }
+        acre_sim_create(&config, &standin.backend) != ACRE_OK)
+        return CUDA_ERROR_UNKNOWN;
     standin.ops = &standin.backend->ops;
     standin.self = standin.backend->self;
     standin.device_count = standin.backend->device_count;
     standin.page_bytes = standin.backend->devices[0].info.page_bytes;
     atomic_store(&is_started, 1);
+    return CUDA_SUCCESS;
+}
+
+static void environment_read(void)
+{
+    was_asked = 1;
+    standin.version = number_of("STANDIN_VERSION", vendor.version);
+    standin.init_code = number_of("STANDIN_INIT", 0);
+    standin.lacks = lacks_of(getenv("STANDIN_WITHOUT"));
+    control_environment();
 }
 
 CUresult core_start(void)
 {
-    pthread_once(&start_once, start);
-    return standin.init_code;
+    CUresult result = CUDA_SUCCESS;
+
+    pthread_mutex_lock(&start_lock);
+    if (!was_asked)
+        environment_read();
+    if (standin.init_code)
+        result = standin.init_code;
+    else if (!atomic_load(&is_started))
+        result = device_start(getenv("STANDIN_SIM"));
+    pthread_mutex_unlock(&start_lock);
+    return result;
+}
+
+STANDIN_EXPORT uint64_t standin_restart(const char *sim)
+{
+    struct standin_live live;
+    uint64_t held = standin_live(&live);
+
+    if (held)
+        return held;
+    pthread_mutex_lock(&start_lock);
+    if (!was_asked)
+        environment_read();
+    if (atomic_load(&is_started)) {
+        pools_end();
+        atomic_store(&is_started, 0);
+        acre_backend_unregister(standin.backend);
+    }
+    if (sim && device_start(sim) != CUDA_SUCCESS)
+        held = UINT64_MAX;
+    pthread_mutex_unlock(&start_lock);
+    return held;
+}
+
+STANDIN_EXPORT int standin_usage(acre_sim_usage *out)
+{
+    return acre_sim_usage_get(standin.backend, out);
 }
 
 static _Thread_local int depth;

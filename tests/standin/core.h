@@ -184,5 +184,7 @@ CUresult capture_allows(void);
 CUresult waited(acre_status status);
 /* Pools give back what they need not keep; called where streams are waited for. */
 void pools_settle(void);
+/* The device is about to go: default pools give everything back. */
+void pools_end(void);
 
 #endif

@@ -94,6 +94,20 @@ void pools_settle(void)
     books_unlock();
 }
 
+void pools_end(void)
+{
+    books_lock();
+    for (int i = 0; i < 64; i++) {
+        if (!defaults[i])
+            continue;
+        defaults[i]->pool->is_dead = 1;
+        object_destroy(defaults[i]);
+        defaults[i] = NULL;
+    }
+    books_unlock();
+    pools_settle();
+}
+
 /* ---- Life -------------------------------------------------------------------------------- */
 
 static struct pool_object *pool_make_locked(int device)

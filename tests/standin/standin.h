@@ -46,4 +46,12 @@ uint64_t standin_calls(const char *name);
 /* What is held; the sum is in the result. */
 uint64_t standin_live(struct standin_live *out);
 
+/* Ends the device behind the library and, unless sim is NULL, makes another, in the
+ * grammar of ACRE_SIM. Nobody may use the library meanwhile. Not 0: something is
+ * still held, and nothing was done. */
+uint64_t standin_restart(const char *sim);
+/* What the device behind holds; 0 is success. */
+struct acre_sim_usage;
+int standin_usage(struct acre_sim_usage *out);
+
 #endif

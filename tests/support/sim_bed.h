@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A reference device for one test, with its table at hand and its leaks counted.
+ * With ACRE_TEST_DRIVER, a driver whose stand-in has that device behind it.
  *
  *     struct sim_bed bed = bed_open("devices:2,memory:64MiB");
  *     REQUIRE_OK(bed.ops->alloc(bed.sim, 0, 4096, &p));
@@ -11,6 +12,7 @@
 #include "backend/backend.h"
 #include "backend/sim.h"
 #include "base/heap.h"
+#include "tests/support/standin_bed.h"
 #include "tests/support/t.h"
 
 #include <acre/sim.h>
@@ -20,10 +22,15 @@
 struct sim_bed {
     acre_backend *backend;
     const acre_backend_ops *ops;
-    struct sim *sim;
+    struct sim *sim;  /* of the reference device alone */
     uint64_t heap_before;
     int fds_before;
 };
+
+__attribute__((unused)) static bool bed_is_driver(void)
+{
+    return getenv("ACRE_TEST_DRIVER") != NULL;
+}
 
 __attribute__((unused)) static struct sim_bed bed_open(const char *text)
 {
@@ -31,8 +38,12 @@ __attribute__((unused)) static struct sim_bed bed_open(const char *text)
     struct sim_bed bed = {.heap_before = heap_live_count(), .fds_before = t_fd_count()};
     acre_device *device;
 
-    REQUIRE_OK(acre_sim_parse(text, &config));
-    REQUIRE_OK(acre_sim_create(&config, &bed.backend));
+    if (bed_is_driver()) {
+        REQUIRE_OK(standin_backend(standin_vendor(), text, &bed.backend));
+    } else {
+        REQUIRE_OK(acre_sim_parse(text, &config));
+        REQUIRE_OK(acre_sim_create(&config, &bed.backend));
+    }
     REQUIRE_OK(acre_backend_device(bed.backend, 0, &device));
     bed.ops = device->ops;
     bed.sim = device->self;
@@ -43,7 +54,10 @@ __attribute__((unused)) static acre_sim_usage bed_usage(const struct sim_bed *be
 {
     acre_sim_usage usage = {.alloc_count = 0};
 
-    REQUIRE_OK(acre_sim_usage_get(bed->backend, &usage));
+    if (bed_is_driver())
+        REQUIRE_EQ(standin_now.usage(&usage), ACRE_OK);
+    else
+        REQUIRE_OK(acre_sim_usage_get(bed->backend, &usage));
     return usage;
 }
 
@@ -66,6 +80,8 @@ __attribute__((unused)) static void bed_expect_empty(const struct sim_bed *bed)
 __attribute__((unused)) static void bed_drop(struct sim_bed *bed)
 {
     acre_backend_unregister(bed->backend);
+    if (bed_is_driver())
+        standin_end();
     EXPECT_EQ(heap_live_count(), bed->heap_before);
     EXPECT_EQ(t_fd_count(), bed->fds_before);
 }

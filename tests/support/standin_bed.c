@@ -4,6 +4,7 @@
 #include "tests/support/t.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 
 static void *symbol(void *library, const char *name)
 {
@@ -29,13 +30,46 @@ struct standin_control standin_open(const char *path)
     *(void **)&control.failed = symbol(control.library, "standin_failed");
     *(void **)&control.calls = symbol(control.library, "standin_calls");
     *(void **)&control.live = symbol(control.library, "standin_live");
+    *(void **)&control.restart = symbol(control.library, "standin_restart");
+    *(void **)&control.usage = symbol(control.library, "standin_usage");
     return control;
 }
 
-void standin_use(const char *variable, const char *path)
+const char *standin_vendor(void)
 {
-    setenv(variable, path, 1);
-    unsetenv("ACRE_BACKENDS");
+    const char *name = getenv("ACRE_TEST_DRIVER");
+
+    return name && *name ? name : "cuda";
+}
+
+const char *standin_path(const char *vendor)
+{
+    return strcmp(vendor, "hip") == 0 ? STANDIN_HIP : STANDIN_CUDA;
+}
+
+void standin_use_vendor(const char *vendor)
+{
+    bool is_hip = strcmp(vendor, "hip") == 0;
+
+    setenv(is_hip ? "ACRE_HIP_LIBRARY" : "ACRE_CUDA_LIBRARY", standin_path(vendor), 1);
+    setenv("ACRE_BACKENDS", is_hip ? "hip,sim" : "cuda,sim", 1);
+}
+
+struct standin_control standin_now;
+
+acre_status standin_backend(const char *vendor, const char *sim, acre_backend **out)
+{
+    standin_use_vendor(vendor);
+    standin_now = standin_open(standin_path(vendor));
+    standin_now.spare(1);
+    REQUIRE_EQ(standin_now.restart(sim), 0);
+    return acre_backend_find(vendor, out);
+}
+
+void standin_end(void)
+{
+    if (standin_now.restart(NULL))
+        t_fail(__FILE__, __LINE__, "still held:%s", standin_text(&standin_now));
 }
 
 const char *standin_text(const struct standin_control *control)
