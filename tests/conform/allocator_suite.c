@@ -282,6 +282,7 @@ TEST(streams_and_idle_memory_may_be_mentioned)
     REQUIRE_OK(acre_allocator_record_stream(allocator, &foreign, stream));
     acre_data_ptr_clear(&ptr);
     REQUIRE_OK(acre_allocator_record_stream(allocator, &ptr, stream));
+    REQUIRE_OK(acre_device_synchronize(current_device()));
     REQUIRE_OK(acre_allocator_empty_cache(allocator));
     EXPECT_EQ(bytes_now(allocator, 0), 0);
     allocator_end(allocator);
