@@ -80,21 +80,22 @@ static void plug_unhold(struct plug *plug)
         plug_destroy_now(plug);
 }
 
-static void watch_gather(struct plug *plug, int device, bool is_free)
+static void watch_gather(struct plug *plug, int device, bool is_free, struct plug_frames *out)
 {
     struct plug_watch *watch = plug->watch;
 
+    out->count = 0;
     if (watch)
-        watch->gather(watch, device, is_free);
+        watch->gather(watch, device, is_free, out);
 }
 
 static void watch_tell_locked(struct plug *plug, enum plug_event event,
-                              struct plug_record *record)
+                              struct plug_record *record, const struct plug_frames *frames)
 {
     struct plug_watch *watch = plug->watch;
 
     if (watch)
-        watch->tell(watch, event, record);
+        watch->tell(watch, event, record, frames);
 }
 
 /* ---- Allocating ----------------------------------------------------------------- */
@@ -124,7 +125,8 @@ static acre_status charge(struct plug *plug, size_t bytes, int device)
 
 /* Enters what the plug-in gave, or says what is wrong with it; *out_return tells
  * that the plug-in should have it back. */
-static acre_status judge_locked(struct plug *plug, struct plug_record *record, bool *out_return)
+static acre_status judge_locked(struct plug *plug, struct plug_record *record,
+                                const struct plug_frames *frames, bool *out_return)
 {
     const char *where = (const char *)record->base;
     struct plug_record *other;
@@ -158,14 +160,14 @@ static acre_status judge_locked(struct plug *plug, struct plug_record *record, b
     }
     if (record->base) {
         plug_table_put(&plug->table, record);
-        watch_tell_locked(plug, PLUG_ALLOCATED, record);
+        watch_tell_locked(plug, PLUG_ALLOCATED, record, frames);
         plug->hold_count++;
     }
     return ACRE_OK;
 }
 
 static acre_status ask_plugin(struct plug *plug, size_t bytes, int device, void *stream,
-                              void **out)
+                              const struct plug_frames *frames, void **out)
 {
     bool must_return;
     acre_status status = charge(plug, bytes, device);
@@ -182,7 +184,7 @@ static acre_status ask_plugin(struct plug *plug, size_t bytes, int device, void 
     }
     *record = (struct plug_record){.base = (uintptr_t)pointer, .bytes = bytes,
                                    .device = device, .stream = stream};
-    status = judge_locked(plug, record, &must_return);
+    status = judge_locked(plug, record, frames, &must_return);
     lock_drop(&plug->lock);
     if (status != ACRE_OK || !pointer)
         heap_free(record);
@@ -196,14 +198,16 @@ static acre_status ask_plugin(struct plug *plug, size_t bytes, int device, void 
 static acre_status plug_take_memory(struct plug *plug, size_t bytes, int device, void *stream,
                                     void **out)
 {
+    const struct plug_record asked = {.bytes = bytes, .device = device, .stream = stream};
+    struct plug_frames frames;
     struct status_saved saved;
 
-    watch_gather(plug, device, false);
-    acre_status status = ask_plugin(plug, bytes, device, stream, out);
+    watch_gather(plug, device, false, &frames);
+    acre_status status = ask_plugin(plug, bytes, device, stream, &frames, out);
     struct plug_watch *watch = plug->watch;
     if (status == ACRE_ERR_DEVICE_MEMORY && watch) {
         status_save(&saved);
-        watch->fail(watch, bytes, device, stream);
+        watch->fail(watch, &asked, &frames);
         status_restore(&saved);
     }
     return status;
@@ -260,12 +264,14 @@ static acre_status wait_for_streams(struct plug *plug, const struct plug_record 
 
 static acre_status plug_give_back(struct plug *plug, void *pointer)
 {
-    watch_gather(plug, 0, true);
+    struct plug_frames frames;
+
+    watch_gather(plug, 0, true, &frames);
     lock_take(&plug->lock);
     struct plug_record *record = plug_table_find(&plug->table, pointer);
     if (record) {
         record->is_leaving = true;
-        watch_tell_locked(plug, PLUG_FREE_REQUESTED, record);
+        watch_tell_locked(plug, PLUG_FREE_REQUESTED, record, &frames);
     }
     lock_drop(&plug->lock);
     if (!record)
@@ -275,7 +281,7 @@ static acre_status plug_give_back(struct plug *plug, void *pointer)
     lock_take(&plug->lock);
     if (status == ACRE_OK) {
         plug_table_take(&plug->table, record);
-        watch_tell_locked(plug, PLUG_FREED, record);
+        watch_tell_locked(plug, PLUG_FREED, record, &frames);
     } else {
         record->is_leaving = false;
     }

@@ -14,16 +14,24 @@ struct plug_calls {
     acre_pluggable_free_fn free;
 };
 
+/* The stack of an allocation or free, where somebody asks for it. */
+struct plug_frames {
+    size_t count;
+    uint64_t frames[ACRE_STACK_MAX];
+};
+
 enum plug_event { PLUG_ALLOCATED, PLUG_FREE_REQUESTED, PLUG_FREED };
 
 /* Who is told what happens in a plug-in: its history, which is not of this layer. */
 struct plug_watch {
     /* Before an allocation or a free, without any lock. */
-    void (*gather)(struct plug_watch *watch, int device, bool is_free);
+    void (*gather)(struct plug_watch *watch, int device, bool is_free, struct plug_frames *out);
     /* With the lock of the plug-in. */
-    void (*tell)(struct plug_watch *watch, enum plug_event event, struct plug_record *record);
+    void (*tell)(struct plug_watch *watch, enum plug_event event, struct plug_record *record,
+                 const struct plug_frames *frames);
     /* There was no memory for a request; without any lock. */
-    void (*fail)(struct plug_watch *watch, size_t bytes, int device, void *stream);
+    void (*fail)(struct plug_watch *watch, const struct plug_record *asked,
+                 const struct plug_frames *frames);
     void (*end)(struct plug_watch *watch);
 };
 

@@ -14,13 +14,6 @@ struct plug_history {
     struct history histories[];      /* one per device; plug->lock */
 };
 
-/* What gather left for the next event of this thread. */
-static _Thread_local struct {
-    const struct plug_history *history; /* whose it is; NULL: nothing there */
-    size_t count;
-    uint64_t frames[ACRE_STACK_MAX];
-} gathered;
-
 static struct plug_history *history_of(struct plug_watch *watch)
 {
     return CONTAINER_OF(watch, struct plug_history, watch);
@@ -47,13 +40,13 @@ static const struct history *asks_for_stack(const struct plug_history *self, int
     return NULL;
 }
 
-static void watch_gather(struct plug_watch *watch, int device, bool is_free)
+static void watch_gather(struct plug_watch *watch, int device, bool is_free,
+                         struct plug_frames *out)
 {
     struct plug_history *self = history_of(watch);
 
     const struct history *asking = asks_for_stack(self, device, is_free);
 
-    gathered.history = NULL;
     if (!asking)
         return;
     lock_take(&self->plug->lock);
@@ -61,22 +54,21 @@ static void watch_gather(struct plug_watch *watch, int device, bool is_free)
     lock_drop(&self->plug->lock);
     if (!source.gather)
         return;
-    gathered.count = source.gather(source.arg, gathered.frames, ACRE_STACK_MAX);
-    if (gathered.count > ACRE_STACK_MAX)
-        gathered.count = ACRE_STACK_MAX;
-    gathered.history = self;
+    out->count = source.gather(source.arg, out->frames, ACRE_STACK_MAX);
+    if (out->count > ACRE_STACK_MAX)
+        out->count = ACRE_STACK_MAX;
 }
 
-/* The number of the stack that this thread gathered; 0: none, or not wanted. */
-static uint32_t stack_locked(struct plug_history *self, struct history *history,
+/* The number of a stack; 0: none, or not wanted. */
+static uint32_t stack_locked(struct history *history, const struct plug_frames *frames,
                              acre_context_level level)
 {
     struct status_saved saved;
 
-    if (gathered.history != self || !level_is(history, level))
+    if (!frames->count || !level_is(history, level))
         return 0;
     status_save(&saved);
-    uint32_t stack = stacks_intern(&history->stacks, gathered.frames, gathered.count);
+    uint32_t stack = stacks_intern(&history->stacks, frames->frames, frames->count);
     status_restore(&saved);
     return stack;
 }
@@ -93,20 +85,19 @@ static void append(struct history *history, acre_action action, const struct plu
 }
 
 static void watch_tell(struct plug_watch *watch, enum plug_event event,
-                       struct plug_record *record)
+                       struct plug_record *record, const struct plug_frames *frames)
 {
-    struct plug_history *self = history_of(watch);
-    struct history *history = &self->histories[record->device];
+    struct history *history = &history_of(watch)->histories[record->device];
 
     if (!history->is_on || !record->bytes)
         return;
     if (event == PLUG_ALLOCATED) {
-        record->stack = stack_locked(self, history, ACRE_CONTEXT_STATE);
+        record->stack = stack_locked(history, frames, ACRE_CONTEXT_STATE);
         append(history, ACRE_ACTION_SEGMENT_ALLOC, record, record->stack);
         append(history, ACRE_ACTION_ALLOC, record, record->stack);
         return;
     }
-    uint32_t own = stack_locked(self, history, ACRE_CONTEXT_ALL);
+    uint32_t own = stack_locked(history, frames, ACRE_CONTEXT_ALL);
     uint32_t stack = own ? own : record->stack;
     if (event == PLUG_FREE_REQUESTED) {
         append(history, ACRE_ACTION_FREE_REQUESTED, record, stack);
@@ -123,24 +114,26 @@ static void observers_tell(const struct observers *list, int device, uint64_t by
         ((acre_cache_oom_fn)list->items[i].fn)(list->items[i].arg, device, bytes, limit, free);
 }
 
-static void watch_fail(struct plug_watch *watch, size_t bytes, int device, void *stream)
+static void watch_fail(struct plug_watch *watch, const struct plug_record *asked,
+                       const struct plug_frames *frames)
 {
     struct plug_history *self = history_of(watch);
     struct plug *plug = self->plug;
+    struct plug_record event = *asked; /* its address is what the device had free */
     uint64_t free = 0, total = 0;
     acre_device *at;
 
-    if (acre_device_get(plug->type, device, &at) == ACRE_OK &&
+    if (acre_device_get(plug->type, asked->device, &at) == ACRE_OK &&
         acre_device_memory(at, &free, &total) != ACRE_OK)
         free = total = 0;
+    event.base = free;
     lock_take(&plug->lock);
-    const struct plug_record asked = {.base = free, .bytes = bytes, .stream = stream};
-    struct history *history = &self->histories[device];
-    append(history, ACRE_ACTION_OOM, &asked, stack_locked(self, history, ACRE_CONTEXT_ALLOC));
-    uint64_t limit = plug->table.accounts[device].limit;
+    struct history *history = &self->histories[asked->device];
+    append(history, ACRE_ACTION_OOM, &event, stack_locked(history, frames, ACRE_CONTEXT_ALLOC));
+    uint64_t limit = plug->table.accounts[asked->device].limit;
     struct observers *list = observers_hold(self->oom_observers);
     lock_drop(&plug->lock);
-    observers_tell(list, device, bytes, limit < total ? limit : total, free);
+    observers_tell(list, asked->device, asked->bytes, limit < total ? limit : total, free);
     observers_drop(list);
 }
 

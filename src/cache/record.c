@@ -4,15 +4,9 @@
 
 #include "base/status.h"
 #include "cache/front.h"
+#include "cache/gathered.h"
 
 #include <string.h>
-
-/* What record_gather left for the next thing recorded on this thread. */
-static _Thread_local struct {
-    const acre_cache *cache; /* whose it is; NULL: nothing there */
-    size_t count;
-    uint64_t frames[ACRE_STACK_MAX];
-} gathered;
 
 static bool level_is(const acre_cache *cache, acre_context_level level)
 {
@@ -29,17 +23,14 @@ void record_gather_slow(acre_cache *cache)
     quick_lock_drop(&cache->lock);
     if (!is_on)
         return;
-    gathered.count = source.gather(source.arg, gathered.frames, ACRE_STACK_MAX);
-    if (gathered.count > ACRE_STACK_MAX)
-        gathered.count = ACRE_STACK_MAX;
-    gathered.cache = cache;
+    gathered_take(cache, &source);
 }
 
 uint32_t record_stack_locked(acre_cache *cache)
 {
     struct status_saved before;
 
-    if (gathered.cache != cache || !level_is(cache, ACRE_CONTEXT_STATE))
+    if (gathered.owner != cache || !level_is(cache, ACRE_CONTEXT_STATE))
         return 0;
     status_save(&before);
     uint32_t stack = stacks_intern(&cache->history.stacks, gathered.frames, gathered.count);
@@ -82,7 +73,7 @@ void record_alloc_slow(acre_cache *cache, struct block *block)
                                           block->stream, block->pool);
 
     block->stack = record_stack_locked(cache);
-    gathered.cache = NULL;
+    gathered.owner = NULL;
     if (level_is(cache, ACRE_CONTEXT_ALLOC))
         event.stack = block->stack;
     record(cache, &event);
@@ -111,7 +102,7 @@ void record_segment_slow(acre_cache *cache, acre_action action, const void *base
 
     if (level_is(cache, ACRE_CONTEXT_ALLOC))
         event.stack = stack;
-    if (is_end && level_is(cache, ACRE_CONTEXT_ALL) && gathered.cache == cache)
+    if (is_end && level_is(cache, ACRE_CONTEXT_ALL) && gathered.owner == cache)
         event.stack = record_stack_locked(cache);
     record(cache, &event);
 }
@@ -124,7 +115,7 @@ void record_oom_slow(acre_cache *cache, const struct request *request)
 
     if (level_is(cache, ACRE_CONTEXT_ALLOC))
         event.stack = record_stack_locked(cache);
-    gathered.cache = NULL;
+    gathered.owner = NULL;
     record(cache, &event);
 }
 

@@ -27,6 +27,7 @@ enum {
     BLOCK_BYTES = 1 << 20,
     BLOCK_BYTES_MAX = 1 << 30,
     BLOCK_UNIT = 4096,
+    RING_BYTES_MAX = 1 << 19, /* see engine_init() */
     DEPTH = 4,
     ALIGNMENT = 4096, /* where the file system does not tell */
     MODE = 0666,
@@ -52,6 +53,7 @@ struct acre_file {
     pid_t owner;           /* rings do not work in children             */
     bool is_registered;
     struct io io;          /* while is_registered                       */
+    size_t block_bytes;    /* of one request; the same                  */
     struct stage stage;
 };
 
@@ -140,10 +142,30 @@ static acre_status alignment_find(acre_file *file)
     return ACRE_OK;
 }
 
+/* Disks take some 250 pieces in one request. The kernel hands a request of the ring that
+ * has more, which one of scattered pages needs for 1 MiB, to a thread: slower than calls
+ * one after the other. So the ring gets smaller requests, and more of them. The plain
+ * engine has one under way, whatever was asked for. */
+static acre_status engine_init(acre_file *file)
+{
+    uint64_t block_bytes = file->config.block_bytes;
+    uint64_t pieces = (block_bytes + RING_BYTES_MAX - 1) / RING_BYTES_MAX;
+    uint64_t depth = file->config.depth * pieces;
+    acre_status status = io_init(&file->io, file->fd,
+                                 depth < IO_DEPTH_MAX ? (unsigned)depth : IO_DEPTH_MAX,
+                                 (acre_file_engine)file->config.engine);
+
+    if (!file->io.ring)
+        file->io.depth = 1;
+    else if (block_bytes > RING_BYTES_MAX)
+        block_bytes = RING_BYTES_MAX;
+    file->block_bytes = block_bytes;
+    return status;
+}
+
 static acre_status register_locked(acre_file *file)
 {
-    acre_status status = io_init(&file->io, file->fd, file->config.depth,
-                                 (acre_file_engine)file->config.engine);
+    acre_status status = engine_init(file);
 
     if (status != ACRE_OK)
         return status;
@@ -212,7 +234,7 @@ static acre_status stage_prepare(acre_file *file, acre_device *device)
     struct status_saved saved;
 
     if (!stage->base) {
-        stage->bytes = file->config.depth * file->config.block_bytes;
+        stage->bytes = file->io.depth * file->block_bytes;
         stage->base = heap_map(stage->bytes);
         if (!stage->base)
             return ACRE_ERR_HOST_MEMORY;
@@ -386,6 +408,7 @@ static acre_status move_locked(acre_file *file, struct transfer *t)
     if (t->is_device_memory)
         buffer = buffer_use(t->device, t->memory, t->bytes);
     bool is_reached = !t->is_device_memory || buffer;
+    t->block_bytes = file->block_bytes;
     if (!is_reached || (uintptr_t)t->memory % file->memory_alignment) {
         status = stage_prepare(file, t->device);
         t->stage = file->stage.base;
@@ -414,8 +437,7 @@ static acre_status file_move(acre_file *file, acre_device *device, const void *m
     struct transfer transfer = {
         .io = &file->io, .device = device, .path = file->path,
         .memory = (char *)(uintptr_t)memory, .bytes = bytes, .offset = offset,
-        .block_bytes = file->config.block_bytes, .alignment = file->offset_alignment,
-        .is_write = is_write};
+        .alignment = file->offset_alignment, .is_write = is_write};
     lock_take(&file->lock);
     status = move_locked(file, &transfer);
     lock_drop(&file->lock);

@@ -2,13 +2,7 @@
 #include "pinned/record.h"
 
 #include "base/status.h"
-
-/* What host_gather left for the next thing recorded on this thread. */
-static _Thread_local struct {
-    const acre_pinned *pinned; /* whose it is; NULL: nothing there */
-    size_t count;
-    uint64_t frames[ACRE_STACK_MAX];
-} gathered;
+#include "cache/gathered.h"
 
 static bool level_is(const acre_pinned *pinned, acre_context_level level)
 {
@@ -23,10 +17,7 @@ void host_gather_slow(acre_pinned *pinned)
     quick_lock_drop(&pinned->lock);
     if (!is_on)
         return;
-    gathered.count = source.gather(source.arg, gathered.frames, ACRE_STACK_MAX);
-    if (gathered.count > ACRE_STACK_MAX)
-        gathered.count = ACRE_STACK_MAX;
-    gathered.pinned = pinned;
+    gathered_take(pinned, &source);
 }
 
 /* The number of the stack gathered last, which is used up unless it is kept. */
@@ -35,13 +26,13 @@ static uint32_t stack_take(acre_pinned *pinned, bool is_kept)
     struct status_saved before;
     uint32_t stack = 0;
 
-    if (gathered.pinned == pinned && level_is(pinned, ACRE_CONTEXT_STATE)) {
+    if (gathered.owner == pinned && level_is(pinned, ACRE_CONTEXT_STATE)) {
         status_save(&before);
         stack = stacks_intern(&pinned->history.stacks, gathered.frames, gathered.count);
         status_restore(&before);
     }
     if (!is_kept)
-        gathered.pinned = NULL;
+        gathered.owner = NULL;
     return stack;
 }
 

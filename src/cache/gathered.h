@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* The stack that a thread gathered before it took a lock, for what it records next.
+ *
+ * One per thread for all allocators that record: the library is also loaded by dlopen,
+ * where the system has little room for what threads have of their own.
+ */
+#ifndef SRC_CACHE_GATHERED_H
+#define SRC_CACHE_GATHERED_H
+
+#include <acre/history.h>
+
+struct gathered {
+    const void *owner; /* whose it is; NULL: nothing there */
+    size_t count;
+    uint64_t frames[ACRE_STACK_MAX];
+};
+
+extern _Thread_local struct gathered gathered;
+
+/* Gathers for an owner, without any lock held. */
+void gathered_take(const void *owner, const acre_context_source *source);
+
+#endif
