@@ -7,8 +7,11 @@
  *   two shot  meeting, rank r sums part r and stores it everywhere, meeting; into out: stores
  *             it in its own buffer, meeting, everybody collects the parts, meeting
  *   multicast two shot with the arithmetic of the hardware: 16-bit floats are summed in 32
+ *
+ * Where some ranks are on other hosts, what they have is brought here in chunks, and what they
+ * are to have is sent; nothing is staged.
  */
-#include "symm/sync.h"
+#include "symm/reach.h"
 
 #include "base/status.h"
 #include "symm/stage.h"
@@ -28,24 +31,73 @@ struct all_reduce {
     void *out;      /* NULL: in place                                      */
 };
 
-/* One array summed from all ranks' into one or more. */
-static void sum(const struct all_reduce *op, void *const *from, int from_count, void *const *to,
-                int to_count, size_t begin, size_t end)
+/* One array summed from all ranks' into one or more. Far ranks have no array among from,
+ * unless brought says where theirs from begin on is, and none among to. */
+static void sum_near(const struct all_reduce *op, void *const *from, void *const *brought,
+                     int from_count, void *const *to, int to_count, size_t begin, size_t end)
 {
     size_t element = dtype_bytes(op->dtype), at = begin * element;
     void *sources[RANKS_MAX], *targets[RANKS_MAX];
+    int near_count = 0;
 
-    if (begin >= end)
-        return;
     for (int i = 0; i < from_count; i++)
-        sources[i] = (char *)from[i] + at;
+        sources[i] = from[i] ? (char *)from[i] + at : brought[i];
     for (int i = 0; i < to_count; i++)
-        targets[i] = (char *)to[i] + at;
+        if (to[i])
+            targets[near_count++] = (char *)to[i] + at;
     reduce_run(&(struct reduction){.dtype = op->dtype,
                                    .is_wide = op->algorithm == ACRE_ALGORITHM_MULTICAST,
-                                   .to = targets, .to_count = to_count,
+                                   .to = targets, .to_count = near_count,
                                    .from = (const void *const *)sources,
                                    .from_count = from_count, .count = end - begin});
+}
+
+/* Sends a part of the own array to all ranks on other hosts. */
+static acre_status spread_far(struct all_reduce *op, struct pulled *pulled, const void *own,
+                              size_t at, size_t bytes)
+{
+    const struct team *team = op->work.symm->team;
+    size_t count = 0;
+
+    for (int i = 0; i < team->count; i++)
+        if (team_is_far(team, i))
+            pulled->ops[count++] = reach_piece(&op->work, WIRE_PUT, i, op->offset + at,
+                                               (const char *)own + at, bytes);
+    return reach_together(&op->work, pulled->ops, count);
+}
+
+/* The same where some ranks are far, chunk by chunk. */
+static acre_status sum_far(struct all_reduce *op, void *const *from, void *const *to,
+                           int to_count, size_t begin, size_t end)
+{
+    struct team *team = op->work.symm->team;
+    size_t element = dtype_bytes(op->dtype), chunk = REACH_CHUNK / element;
+    void *brought[RANKS_MAX] = {NULL};
+    struct pulled pulled;
+    acre_status status = pulled_init(&op->work, 1, REACH_CHUNK, &pulled);
+
+    for (; begin < end && status == ACRE_OK; begin += chunk) {
+        size_t next = end - begin < chunk ? end : begin + chunk;
+        size_t at = begin * element, bytes = (next - begin) * element;
+        status = pulled_bring(&op->work, &pulled, op->offset + at, 0, bytes, 1, brought);
+        if (status == ACRE_OK)
+            sum_near(op, from, brought, team->count, to, to_count, begin, next);
+        if (status == ACRE_OK && to_count == team->count && to_count > 1)
+            status = spread_far(op, &pulled, to[team->rank], at, bytes);
+    }
+    pulled_fini(&pulled);
+    return status;
+}
+
+static acre_status sum(struct all_reduce *op, void *const *from, int from_count, void *const *to,
+                       int to_count, size_t begin, size_t end)
+{
+    if (begin >= end)
+        return ACRE_OK;
+    if (op->work.symm->team->places)
+        return sum_far(op, from, to, to_count, begin, end);
+    sum_near(op, from, NULL, from_count, to, to_count, begin, end);
+    return ACRE_OK;
 }
 
 static acre_status run_staged(struct all_reduce *op, void *const *at, void *out)
@@ -69,8 +121,7 @@ static acre_status run_staged(struct all_reduce *op, void *const *at, void *out)
     from[team->rank] = own;
     if (!out)
         out = own;
-    sum(op, from, team->count, &out, 1, 0, op->count);
-    return ACRE_OK;
+    return sum(op, from, team->count, &out, 1, 0, op->count);
 }
 
 static acre_status run_one_shot(struct all_reduce *op, void *const *at, void *out)
@@ -79,8 +130,8 @@ static acre_status run_one_shot(struct all_reduce *op, void *const *at, void *ou
 
     if (status != ACRE_OK)
         return status;
-    sum(op, at, op->work.symm->team->count, &out, 1, 0, op->count);
-    return sync_meet(&op->work);
+    status = sum(op, at, op->work.symm->team->count, &out, 1, 0, op->count);
+    return status == ACRE_OK ? sync_meet(&op->work) : status;
 }
 
 /* Elements of each part: whole cache lines, so that no line has two writers. */
@@ -104,8 +155,8 @@ static acre_status run_two_shot(struct all_reduce *op, void *const *at)
 
     if (status != ACRE_OK)
         return status;
-    sum(op, at, team->count, at, team->count, begin, smaller(begin + part, op->count));
-    return sync_meet(&op->work);
+    status = sum(op, at, team->count, at, team->count, begin, smaller(begin + part, op->count));
+    return status == ACRE_OK ? sync_meet(&op->work) : status;
 }
 
 static acre_status run_two_shot_out(struct all_reduce *op, void *const *at, char *out)
@@ -117,17 +168,24 @@ static acre_status run_two_shot_out(struct all_reduce *op, void *const *at, char
 
     if (status != ACRE_OK)
         return status;
-    sum(op, at, team->count, &at[team->rank], 1, begin, smaller(begin + part, op->count));
-    status = sync_meet(&op->work);
-    if (status != ACRE_OK)
-        return status;
-    for (int i = 0; i < team->count; i++) {
+    status = sum(op, at, team->count, &at[team->rank], 1, begin,
+                 smaller(begin + part, op->count));
+    if (status == ACRE_OK)
+        status = sync_meet(&op->work);
+    for (int i = 0; i < team->count && status == ACRE_OK; i++) {
         int rank = (team->rank + i) % team->count;
         begin = smaller((size_t)rank * part, op->count);
-        memcpy(out + begin * element, (char *)at[rank] + begin * element,
-               (smaller(begin + part, op->count) - begin) * element);
+        size_t bytes = (smaller(begin + part, op->count) - begin) * element;
+        begin *= element;
+        if (at[rank]) {
+            memcpy(out + begin, (char *)at[rank] + begin, bytes);
+        } else {
+            far_op piece = reach_piece(&op->work, WIRE_GET, rank, op->offset + begin,
+                                       out + begin, bytes);
+            status = reach_together(&op->work, &piece, bytes != 0);
+        }
     }
-    return sync_meet(&op->work);
+    return status == ACRE_OK ? sync_meet(&op->work) : status;
 }
 
 static acre_status all_reduce_steps(struct all_reduce *op)
@@ -168,7 +226,7 @@ static acre_algorithm choose(const struct all_reduce *op)
     int count = op->work.symm->team->count;
     bool is_power = count == 2 || count == 4 || count == 8;
 
-    if (op->bytes <= STAGE_DATA && count <= STAGED_RANKS)
+    if (op->bytes <= STAGE_DATA && count <= STAGED_RANKS && !op->work.symm->team->places)
         return ACRE_ALGORITHM_STAGED;
     if (!op->out)
         return ACRE_ALGORITHM_TWO_SHOT;
@@ -191,6 +249,9 @@ static acre_status algorithm_check(const struct all_reduce *op)
         return status_fail(ACRE_ERR_INVALID, "%s: the staged form takes up to %u bytes of %d "
                            "ranks, not %zu of %d", call, STAGE_DATA, STAGED_RANKS, op->bytes,
                            count);
+    if (op->algorithm == ACRE_ALGORITHM_STAGED && team->places)
+        return status_fail(ACRE_ERR_UNSUPPORTED, "%s: the staged form is for ranks of one host",
+                           call);
     if (op->algorithm == ACRE_ALGORITHM_ONE_SHOT && !op->out)
         return status_fail(ACRE_ERR_INVALID, "%s: the one-shot form needs out", call);
     if (op->algorithm == ACRE_ALGORITHM_TWO_SHOT && op->out && count != 2 && count != 4 &&
@@ -274,7 +335,7 @@ static acre_status reduce_body(struct work *work)
     if (status == ACRE_OK)
         status = sync_meet(work);
     if (status == ACRE_OK && is_root)
-        sum(&to->op, at, work->symm->team->count, &out, 1, 0, to->op.count);
+        status = sum(&to->op, at, work->symm->team->count, &out, 1, 0, to->op.count);
     if (status == ACRE_OK)
         status = sync_meet(work);
     sync_end(work);

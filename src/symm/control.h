@@ -11,6 +11,7 @@
  *                      << 32 | ranks that came; else in every page, barriers this rank came to
  *     stages           two of STAGE_BYTES for small operations (stage.h)
  *     plans            two of STAGE_BYTES for the numbers of exchanges (splits.c)
+ *     mail             words that ranks on other hosts write (mail.h): rows of one per rank
  */
 #ifndef SRC_SYMM_CONTROL_H
 #define SRC_SYMM_CONTROL_H
@@ -20,6 +21,7 @@
 #include <stdint.h>
 
 #define STAGE_BYTES 8192u
+#define MAIL_ROWS 2u         /* besides one for each channel */
 #define BARRIER_RANKS_MAX 32 /* larger worlds meet pair by pair */
 
 struct control {
@@ -35,9 +37,15 @@ static inline size_t control_stage_offset(uint32_t channels)
     return (4096 + 64 * (size_t)channels + 4095) / 4096 * 4096;
 }
 
-static inline size_t control_bytes(uint32_t channels)
+static inline size_t control_mail_offset(uint32_t channels)
 {
     return control_stage_offset(channels) + 4 * STAGE_BYTES;
+}
+
+static inline size_t control_bytes(uint32_t channels, int ranks)
+{
+    return control_mail_offset(channels) +
+           (4 * (MAIL_ROWS + (size_t)channels) * (size_t)ranks + 4095) / 4096 * 4096;
 }
 
 #endif

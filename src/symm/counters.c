@@ -8,7 +8,7 @@
 #include "symm/counters.h"
 
 #include "symm/deadline.h"
-#include "symm/word.h"
+#include "symm/mail.h"
 
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -16,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOKS 200 /* at a line before the processor is told that this is waiting */
+#define RETREAT_MS 1000 /* that telling far ranks of it may take */
+#define LOOKS 200       /* at a line before the processor is told that this is waiting */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -40,8 +41,9 @@ static void stores_settle(void)
 /* The word in which a rank counts the barriers it has come to on a channel. */
 static struct spot arrivals(const struct team *team, int rank, int channel)
 {
+    if (team_is_far(team, rank))
+        return mail_spot(team, MAIL_BARRIER + (uint32_t)channel, rank);
     struct control *control = team_control(team, rank);
-
     return (struct spot){(_Atomic uint32_t *)(void *)&control->barriers[channel].word, control};
 }
 
@@ -60,25 +62,48 @@ static bool has_come_soon(const struct team *team, struct spot spot, uint32_t ro
     return false;
 }
 
+/* Lets everybody know how many barriers this rank has come to. */
+static acre_status count_tell(struct work *work, int channel, uint32_t round, int64_t deadline)
+{
+    const struct team *team = work->symm->team;
+    struct spot own = arrivals(team, team->rank, channel);
+    int rank;
+
+    atomic_store_explicit(own.word, round, memory_order_release);
+    word_wake(own);
+    if (__builtin_expect(!team->places, 1))
+        return ACRE_OK;
+    acre_status status = mail_send(work, MAIL_BARRIER + (uint32_t)channel, round, deadline,
+                                   &rank);
+    return status == ACRE_OK || rank < 0 ? status
+                                         : work_fail_wait(work, status, rank, "answer");
+}
+
+/* Takes the count back; false: the rank that was waited for came in the last moment. */
+static bool count_take_back(struct work *work, int channel, uint32_t round, struct spot other)
+{
+    int64_t deadline = deadline_in_ms(RETREAT_MS);
+    uint32_t seen;
+
+    count_tell(work, channel, round - 1, deadline);
+    stores_settle();
+    if (!has_come(other, round, &seen))
+        return true;
+    count_tell(work, channel, round, deadline);
+    return false;
+}
+
 /* Waits for one rank; one that is late or dead makes the barrier fail. */
 static acre_status counters_wait(struct work *work, int channel, int rank, uint32_t round)
 {
     const struct team *team = work->symm->team;
-    struct spot other = arrivals(team, rank, channel), own = arrivals(team, team->rank, channel);
+    struct spot other = arrivals(team, rank, channel);
     uint32_t seen;
 
     while (!has_come_soon(team, other, round, &seen)) {
         acre_status status = word_await(work, other, seen, rank, 0);
-        if (status == ACRE_OK)
-            continue;
-        atomic_store(own.word, round - 1);
-        stores_settle();
-        if (has_come(other, round, &seen)) {
-            atomic_store(own.word, round); /* it came in the last moment */
-            word_wake(own);
-            continue;
-        }
-        return work_fail_wait(work, status, rank, "come to the barrier");
+        if (status != ACRE_OK && count_take_back(work, channel, round, other))
+            return work_fail_wait(work, status, rank, "come to the barrier");
     }
     return ACRE_OK;
 }
@@ -88,14 +113,12 @@ acre_status counters_meet(struct work *work, int channel)
     const struct team *team = work->symm->team;
     struct spot own = arrivals(team, team->rank, channel);
     uint32_t round = atomic_load_explicit(own.word, memory_order_relaxed) + 1;
+    acre_status status = count_tell(work, channel, round,
+                                    team->places ? work_deadline(work) : 0);
 
-    atomic_store_explicit(own.word, round, memory_order_release);
-    word_wake(own);
-    for (int step = 1; step < team->count; step++) {
-        acre_status status = counters_wait(work, channel, (team->rank + step) % team->count,
-                                           round);
-        if (status != ACRE_OK)
-            return status;
-    }
-    return ACRE_OK;
+    if (status != ACRE_OK)
+        atomic_store(own.word, round - 1);
+    for (int step = 1; step < team->count && status == ACRE_OK; step++)
+        status = counters_wait(work, channel, (team->rank + step) % team->count, round);
+    return status;
 }

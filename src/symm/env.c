@@ -8,15 +8,26 @@
  *
  * Ranks that mpirun started on a host have one parent. Without another store they meet in a
  * file named after that process and the moment it started, which the last of them removes.
+ * Ranks on several hosts meet in a store that rank 0 serves.
  */
 #include "base/status.h"
 #include "base/text.h"
+#include "symm/deadline.h"
+#include "symm/far.h"
 #include "symm/group.h"
+#include "symm/plug.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
+
+#define GROUP_START_MS 60000 /* for all ranks of a job to begin         */
+#define CONNECT_MS 2000      /* for one address of rank 0 to answer     */
 
 static const char *const rank_names[] = {"ACRE_RANK", "RANK", "OMPI_COMM_WORLD_RANK",
                                          "PMI_RANK", NULL};
@@ -74,6 +85,63 @@ static acre_status store_of_parent(acre_group_config *config)
     return acre_store_open_file(path, (uint32_t)config->world_size, &config->store);
 }
 
+/* Addresses of this host that others may reach, as text with a blank after each. */
+static void addresses_of_host(char *out, size_t bytes)
+{
+    struct ifaddrs *list = NULL;
+    struct text text;
+    char name[INET_ADDRSTRLEN];
+
+    text_init(&text, out, bytes);
+    if (getifaddrs(&list) != 0)
+        return;
+    for (struct ifaddrs *it = list; it; it = it->ifa_next) {
+        const struct sockaddr_in *address = (const void *)it->ifa_addr;
+        if (address && address->sin_family == AF_INET && !(it->ifa_flags & IFF_LOOPBACK) &&
+            inet_ntop(AF_INET, &address->sin_addr, name, sizeof name))
+            text_add(&text, "%s ", name);
+    }
+    freeifaddrs(list);
+}
+
+/* Where the ranks of an mpirun over several hosts meet: rank 0 serves, and tells the others
+ * over the wire at which addresses, of which the first that answers is taken. */
+static acre_status store_of_wire(acre_group_config *config, acre_store_server **out_server)
+{
+    struct call {
+        char secret[33], addresses[479];
+        uint16_t port;
+    } call = {.port = 0};
+    uint8_t random[16] = {0};
+    const char *wire;
+    int rank;
+    int64_t deadline = deadline_in_ms(GROUP_START_MS);
+    acre_status status = far_open(deadline, &wire, &rank);
+
+    if (status == ACRE_OK && rank == 0) {
+        if (getrandom(random, sizeof random, 0) != sizeof random)
+            return status_fail(ACRE_ERR_IO, "acre_group_create_env: no random bytes");
+        for (size_t i = 0; i < sizeof random; i++)
+            snprintf(call.secret + 2 * i, 3, "%02x", random[i]);
+        status = acre_store_server_create("0.0.0.0", 0, call.secret, out_server);
+        if (status == ACRE_OK)
+            call.port = acre_store_server_port(*out_server);
+        addresses_of_host(call.addresses, sizeof call.addresses);
+    }
+    if (status == ACRE_OK)
+        status = far_spread(&call, sizeof call, deadline);
+    if (status != ACRE_OK)
+        return status;
+    if (rank == 0)
+        return acre_store_connect("127.0.0.1", call.port, call.secret, 0, &config->store);
+    status = status_fail(ACRE_ERR_PEER, "acre_group_create_env: rank 0 has no address that "
+                         "another host could reach, or does not serve its store");
+    char *rest = call.addresses;
+    for (char *at; status != ACRE_OK && (at = strtok_r(rest, " ", &rest));)
+        status = acre_store_connect(at, call.port, call.secret, CONNECT_MS, &config->store);
+    return status;
+}
+
 /* The store of MASTER_ADDR and MASTER_PORT; rank 0 serves it. */
 static acre_status store_of_master(acre_group_config *config, acre_store_server **out_server)
 {
@@ -85,7 +153,8 @@ static acre_status store_of_master(acre_group_config *config, acre_store_server 
         return status;
     if (!host || port <= 0) {
         if (getenv("OMPI_COMM_WORLD_RANK") || getenv("PMI_RANK"))
-            return store_of_parent(config);
+            return plug_has_hosts() ? store_of_wire(config, out_server)
+                                    : store_of_parent(config);
         return status_fail(ACRE_ERR_CONFIG, "acre_group_create_env: %d ranks need ACRE_STORE, or "
                            "MASTER_ADDR and MASTER_PORT", config->world_size);
     }

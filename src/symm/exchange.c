@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "symm/deadline.h"
+#include "symm/post.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static acre_status send_all(const acre_group *group, const struct record *record
         count++;
     record_encode(record, bytes);
     for (int i = 0; i < group->count; i++) {
-        if (i == group->rank)
+        if (i == group->rank || group->peers->peers[i].is_far)
             continue;
         acre_status status = channel_send(group->peers->peers[i].fd, bytes, sizeof bytes, fds,
                                           count, deadline);
@@ -57,6 +58,10 @@ static acre_status send_all(const acre_group *group, const struct record *record
             gone = i;
         else if (status != ACRE_OK && status != ACRE_ERR_PEER)
             result = status;
+    }
+    if (group->peers->has_far) {
+        acre_status status = post_send(group, record);
+        result = result == ACRE_OK ? status : result;
     }
     return gone >= 0 ? fail_gone(group, gone) : result;
 }
@@ -117,17 +122,45 @@ static acre_status wait_some(const acre_group *group, struct pollfd *polls,
     return deadline_left_ns(deadline) == 0 ? fail_missing(group, is_missing) : ACRE_OK;
 }
 
+/* Takes what ranks on other hosts sent, one after the other: who waits for one waits for all. */
+static acre_status collect_far(const acre_group *group, enum record_type type,
+                               struct card *cards, bool *is_missing, int64_t deadline)
+{
+    for (int i = 0; i < group->count; i++) {
+        for (int k = 0; k < CHANNEL_FDS && is_missing[i]; k++)
+            cards[i].fds[k] = -1;
+        while (is_missing[i]) {
+            struct record *record = &cards[i].record;
+            acre_status status = post_take(group, i, type, deadline, record);
+            if (status == ACRE_OK && record->type != type)
+                return status_fail(record->status, "rendezvous of group \"%s\": rank %d failed: "
+                                   "%s", group->name, i, record->text);
+            is_missing[i] = status != ACRE_OK;
+            for (int k = 0; k < group->count && status == ACRE_ERR_NOT_READY; k++)
+                if (link_is_dead(group->peers, k))
+                    return fail_gone(group, k);
+            if (status == ACRE_ERR_NOT_READY && deadline_left_ns(deadline) == 0)
+                return fail_missing(group, is_missing);
+            if (status != ACRE_OK && status != ACRE_ERR_NOT_READY)
+                return status;
+        }
+    }
+    return ACRE_OK;
+}
+
 /* Takes a message of a type from every other rank. On failure those that came are closed. */
 static acre_status collect(const acre_group *group, enum record_type type, struct card *cards,
                            int64_t deadline)
 {
     bool *is_missing = heap_array((size_t)group->count, sizeof *is_missing);
     struct pollfd *polls = heap_array((size_t)group->count, sizeof *polls);
-    int missing = group->count - 1;
+    int missing = 0;
     acre_status status = is_missing && polls ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 
-    for (int i = 0; i < group->count && status == ACRE_OK; i++)
-        is_missing[i] = i != group->rank;
+    for (int i = 0; i < group->count && status == ACRE_OK; i++) {
+        is_missing[i] = i != group->rank && !group->peers->peers[i].is_far;
+        missing += is_missing[i];
+    }
     while (missing > 0 && status == ACRE_OK) {
         for (int i = 0; i < group->count && status == ACRE_OK; i++) {
             if (!is_missing[i])
@@ -143,8 +176,12 @@ static acre_status collect(const acre_group *group, enum record_type type, struc
         if (missing > 0 && status == ACRE_OK)
             status = wait_some(group, polls, is_missing, deadline);
     }
+    for (int i = 0; i < group->count && status == ACRE_OK; i++)
+        is_missing[i] = group->peers->peers[i].is_far;
+    if (status == ACRE_OK && group->peers->has_far)
+        status = collect_far(group, type, cards, is_missing, deadline);
     for (int i = 0; i < group->count && status != ACRE_OK && is_missing; i++)
-        if (i != group->rank && !is_missing[i])
+        if (i != group->rank && !is_missing[i] && !group->peers->peers[i].is_far)
             card_close(&cards[i]);
     heap_free(is_missing);
     heap_free(polls);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Collectives that move bytes: all-gather, gather, broadcast, all-to-all. */
-#include "symm/sync.h"
+#include "symm/reach.h"
 
+#include "base/heap.h"
 #include "base/status.h"
 
 #include <string.h>
@@ -19,16 +20,46 @@ struct moving {
     void *out;
 };
 
+/* The same with the ranks on other hosts, all at once. */
+static acre_status move_far(struct moving *op, void *const *at, const void *in, char *out)
+{
+    struct work *work = &op->work;
+    const struct team *team = work->symm->team;
+    size_t bytes = op->bytes, own = (size_t)team->rank, count = 0;
+    far_op *ops = heap_array((size_t)team->count, sizeof *ops);
+
+    if (!ops)
+        return ACRE_ERR_HOST_MEMORY;
+    for (int rank = 0; rank < team->count; rank++) {
+        char *to = out ? out + (size_t)rank * bytes : NULL;
+        if (!team_is_far(team, rank))
+            continue;
+        if (op->motion == MOTION_PUSH)
+            ops[count++] = reach_piece(work, WIRE_PUT, rank, op->offset + own * bytes, in, bytes);
+        else if (op->motion == MOTION_GATHER)
+            ops[count++] = reach_piece(work, WIRE_GET, rank, op->offset, to, bytes);
+        else if (op->motion == MOTION_ALL_TO_ALL)
+            ops[count++] = reach_piece(work, WIRE_GET, rank, op->offset + own * bytes, to, bytes);
+        else if (rank == op->root)
+            ops[count++] = reach_piece(work, WIRE_GET, rank, op->offset, at[own], bytes);
+    }
+    acre_status status = reach_together(work, ops, count);
+    heap_free(ops);
+    return status;
+}
+
 /* Between the two meetings; every rank starts at another place. */
 static void move(const struct moving *op, void *const *at, const void *in, char *out)
 {
     int own = op->work.symm->team->rank, count = op->work.symm->team->count;
     size_t bytes = op->bytes;
 
-    if (op->motion == MOTION_BROADCAST && own != op->root)
+    if (op->motion == MOTION_BROADCAST && own != op->root && at[op->root])
         copy_bytes(at[own], at[op->root], bytes);
     for (int i = 0; op->motion != MOTION_BROADCAST && i < count; i++) {
         int rank = (own + count - i) % count;
+        if (!at[rank])
+            continue;
         if (op->motion == MOTION_PUSH)
             memmove((char *)at[rank] + (size_t)own * bytes, in, bytes);
         else if (op->motion == MOTION_GATHER)
@@ -59,7 +90,9 @@ static acre_status moving_steps(struct moving *op)
     if (status != ACRE_OK)
         return status;
     move(op, at, in, out);
-    return sync_meet(work);
+    if (work->symm->team->places)
+        status = move_far(op, at, in, out);
+    return status == ACRE_OK ? sync_meet(work) : status;
 }
 
 static acre_status moving_body(struct work *work)

@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "symm/channel.h"
 #include "symm/deadline.h"
+#include "symm/far.h"
+#include "symm/member.h"
 #include "symm/record.h"
 #include "symm/store.h"
 
@@ -25,17 +27,6 @@
 #define SLICE_MS 100       /* between looks at who has died              */
 #define HELLO_MS 2000      /* that a connection has to say who it is     */
 #define STALE_MS 400       /* a dead process's line may still be replaced */
-
-/* What the line of a rank says. */
-struct member {
-    int rank, count;
-    pid_t pid;
-    uid_t uid;
-    char host[40];               /* boot id: one per running kernel      */
-    uint64_t network, processes; /* namespaces                           */
-    uint64_t token;
-    char name[CHANNEL_NAME_BYTES];
-};
 
 /* One join under way. */
 struct joining {
@@ -85,6 +76,8 @@ bool link_is_dead(const struct link *link, int rank)
     const struct peer *peer = &link->peers[rank];
     struct pollfd poll_fd = {peer->pidfd, POLLIN, 0};
 
+    if (peer->is_far)
+        return far_is_dead(peer->wire_rank);
     if (peer->pidfd >= 0)
         return poll(&poll_fd, 1, 0) > 0;
     return peer->fd >= 0 && peer->pid != getpid() && kill(peer->pid, 0) != 0 && errno == ESRCH;
@@ -106,103 +99,18 @@ static acre_status fail_dead(const struct joining *join, int rank, pid_t pid)
 
 /* ---- Lines in the store ----------------------------------------------------------- */
 
-static uint64_t namespace_of(const char *path)
-{
-    struct stat stat_buffer;
-
-    return stat(path, &stat_buffer) == 0 ? (uint64_t)stat_buffer.st_ino : 0;
-}
-
-static void host_read(char out[40])
-{
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, out, 36);
-
-    if (fd >= 0)
-        close(fd);
-    out[got == 36 ? 36 : 0] = 0;
-    if (!*out)
-        snprintf(out, 40, "unknown");
-}
-
-static void key_of(const struct joining *join, int rank, char *out, size_t bytes)
-{
-    snprintf(out, bytes, "acre/join/%s/%d", join->group, rank);
-}
-
-static acre_status line_write(struct joining *join)
-{
-    struct member *self = &join->self;
-    char key[600], line[256];
-
-    key_of(join, self->rank, key, sizeof key);
-    int length = snprintf(line, sizeof line, "ACREJOIN1 %d %d %d %u %s %" PRIu64 " %" PRIu64
-                          " %" PRIu64 " %s", self->rank, self->count, (int)self->pid,
-                          (unsigned)self->uid, self->host, self->network, self->processes,
-                          self->token, self->name);
-    return acre_store_set(join->store, key, line, (size_t)length);
-}
-
-static void line_remove(struct joining *join)
-{
-    struct status_saved saved;
-    char key[600];
-
-    status_save(&saved);
-    key_of(join, join->self.rank, key, sizeof key);
-    acre_store_delete(join->store, key, NULL);
-    status_restore(&saved);
-}
-
-static acre_status line_parse(const acre_blob *blob, int rank, struct member *out)
-{
-    int pid;
-    unsigned uid;
-    char rest;
-
-    if (sscanf(blob->data, "ACREJOIN1 %d %d %d %u %39s %" SCNu64 " %" SCNu64 " %" SCNu64
-               " %31s%c", &out->rank, &out->count, &pid, &uid, out->host, &out->network,
-               &out->processes, &out->token, out->name, &rest) != 9 || out->rank != rank)
-        return status_fail(ACRE_ERR_FORMAT, "rendezvous: what the store says about rank %d is "
-                           "damaged", rank);
-    out->pid = pid;
-    out->uid = uid;
-    return ACRE_OK;
-}
-
-/* Whether a rank can be met from here. */
-static acre_status member_check(const struct joining *join, const struct member *member)
-{
-    const struct member *self = &join->self;
-
-    if (member->count != self->count)
-        return status_fail(ACRE_ERR_INVALID, "rendezvous of group \"%s\": rank %d has %d ranks, "
-                           "rank %d has %d", join->group, self->rank, self->count, member->rank,
-                           member->count);
-    if (strcmp(member->host, self->host) != 0 || member->network != self->network ||
-        member->processes != self->processes)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "rendezvous of group \"%s\": ranks %d and %d "
-                           "are on different hosts or in different containers", join->group,
-                           self->rank, member->rank);
-    if (member->uid != self->uid)
-        return status_fail(ACRE_ERR_REJECTED, "rendezvous of group \"%s\": rank %d belongs to "
-                           "user %u, rank %d to user %u", join->group, self->rank,
-                           (unsigned)self->uid, member->rank, (unsigned)member->uid);
-    return ACRE_OK;
-}
-
 /* All ranks that neither joined nor wrote a line. */
 static acre_status fail_missing(const struct joining *join, int from)
 {
     bool *is_missing = heap_array((size_t)join->self.count, sizeof *is_missing);
-    char list[256], key[600];
+    char list[256], key[MEMBER_KEY];
     const char *keys = key;
 
     if (!is_missing)
         return ACRE_ERR_HOST_MEMORY;
     for (int i = 0; i < join->self.count; i++) {
         bool is_there = true;
-        key_of(join, i, key, sizeof key);
+        member_key(join->group, i, key, sizeof key);
         if (i != join->self.rank && join->link->peers[i].fd < 0 &&
             (acre_store_check(join->store, &keys, 1, &is_there) != ACRE_OK || !is_there))
             is_missing[i] = true;
@@ -224,11 +132,11 @@ static acre_status check_alive(const struct joining *join)
 /* Waits for the line of a rank. */
 static acre_status line_read(struct joining *join, int rank, struct member *out)
 {
-    char key[600];
+    char key[MEMBER_KEY];
     acre_blob blob;
     acre_status status;
 
-    key_of(join, rank, key, sizeof key);
+    member_key(join->group, rank, key, sizeof key);
     for (;;) {
         int64_t slice = deadline_sooner(join->deadline, deadline_in_ms(SLICE_MS));
         status = store_get_until(join->store, key, slice, &blob);
@@ -242,9 +150,26 @@ static acre_status line_read(struct joining *join, int rank, struct member *out)
     }
     if (status != ACRE_OK)
         return status;
-    status = line_parse(&blob, rank, out);
+    status = member_parse(&blob, rank, out);
     acre_blob_free(&blob);
-    return status == ACRE_OK ? member_check(join, out) : status;
+    return status == ACRE_OK ? member_check(join->group, &join->self, out) : status;
+}
+
+/* The line of a rank, if it is there and in order. */
+static bool line_peek(struct joining *join, int rank, struct member *out)
+{
+    char key[MEMBER_KEY];
+    const char *keys = key;
+    acre_blob blob;
+    bool is_there = false;
+
+    member_key(join->group, rank, key, sizeof key);
+    if (acre_store_check(join->store, &keys, 1, &is_there) != ACRE_OK || !is_there ||
+        store_get_until(join->store, key, deadline_in_ms(SLICE_MS), &blob) != ACRE_OK)
+        return false;
+    acre_status status = member_parse(&blob, rank, out);
+    acre_blob_free(&blob);
+    return status == ACRE_OK;
 }
 
 /* ---- Greetings -------------------------------------------------------------------- */
@@ -301,7 +226,7 @@ static acre_status peer_accept(struct joining *join, const struct member *member
             close(pidfd);
         return fail_dead(join, member->rank, member->pid);
     }
-    *peer = (struct peer){fd, pidfd, member->pid};
+    *peer = (struct peer){.fd = fd, .pidfd = pidfd, .pid = member->pid, .host = peer->host};
     join->link->token += member->token;
     return ACRE_OK;
 }
@@ -380,7 +305,7 @@ static void accept_one(struct joining *join, int fd, pid_t pid)
 static int first_missing(const struct joining *join)
 {
     for (int i = join->self.rank + 1; i < join->self.count; i++)
-        if (join->link->peers[i].fd < 0)
+        if (join->link->peers[i].fd < 0 && !join->link->peers[i].is_far)
             return i;
     return -1;
 }
@@ -388,23 +313,14 @@ static int first_missing(const struct joining *join)
 /* A rank above that wrote its line and died before it came. */
 static acre_status check_lines(struct joining *join, int64_t *dead_since)
 {
-    char key[600];
-    acre_blob blob;
     struct member member;
     bool is_gone = false;
 
     for (int i = join->self.rank + 1; i < join->self.count && !is_gone; i++) {
-        const char *keys = key;
-        bool is_there = false;
-        key_of(join, i, key, sizeof key);
-        if (join->link->peers[i].fd >= 0 ||
-            acre_store_check(join->store, &keys, 1, &is_there) != ACRE_OK || !is_there ||
-            store_get_until(join->store, key, deadline_in_ms(SLICE_MS), &blob) != ACRE_OK)
+        if (join->link->peers[i].fd >= 0 || join->link->peers[i].is_far ||
+            !line_peek(join, i, &member))
             continue;
-        acre_status status = line_parse(&blob, i, &member);
-        acre_blob_free(&blob);
-        if (status == ACRE_OK)
-            status = member_check(join, &member);
+        acre_status status = member_check(join->group, &join->self, &member);
         if (status != ACRE_OK)
             return status;
         is_gone = process_is_gone(member.pid);
@@ -449,6 +365,110 @@ static acre_status accept_all(struct joining *join)
     return ACRE_OK;
 }
 
+/* ---- Ranks on other hosts ---------------------------------------------------------- */
+
+/* Reads who is where, if there is a wire to other hosts. Hosts are numbered by the lowest of
+ * their ranks, so that all ranks number them alike. */
+static acre_status far_find(struct joining *join)
+{
+    struct member *members;
+    acre_status status = ACRE_OK;
+
+    if (!member_has_wire(&join->self))
+        return ACRE_OK;
+    members = heap_array((size_t)join->self.count, sizeof *members);
+    if (!members)
+        return ACRE_ERR_HOST_MEMORY;
+    for (int i = 0; i < join->self.count && status == ACRE_OK; i++) {
+        struct peer *peer = &join->link->peers[i];
+        members[i] = join->self;
+        if (i != join->self.rank)
+            status = line_read(join, i, &members[i]);
+        if (status != ACRE_OK)
+            break;
+        for (peer->host = 0; !member_is_near(&members[peer->host], &members[i]);)
+            peer->host++;
+        peer->is_far = !member_is_near(&join->self, &members[i]);
+        join->link->has_far = join->link->has_far || peer->is_far;
+    }
+    heap_free(members);
+    return status;
+}
+
+/* A key under which a rank tells another that it has read its line. */
+static void greeting_key(const struct joining *join, int from, int to, uint64_t token,
+                         char out[MEMBER_KEY])
+{
+    snprintf(out, MEMBER_KEY, "acre/greet/%s/%d/%d/%016" PRIx64, join->group, from, to, token);
+}
+
+/* What a greeting says about its sender. */
+struct greeting {
+    uint64_t token;
+    int64_t pid, wire_rank;
+};
+
+static acre_status greeting_write(struct joining *join, int rank, uint64_t token)
+{
+    const struct member *self = &join->self;
+    struct greeting greeting = {self->token, self->pid, self->wire_rank};
+    char key[MEMBER_KEY];
+
+    greeting_key(join, self->rank, rank, token, key);
+    return acre_store_set(join->store, key, &greeting, sizeof greeting);
+}
+
+/* Waits a little for the greeting of a rank. ACRE_ERR_NOT_READY: none yet. */
+static acre_status greeting_take(struct joining *join, int rank, struct greeting *out)
+{
+    char key[MEMBER_KEY];
+    acre_blob blob;
+
+    greeting_key(join, rank, join->self.rank, join->self.token, key);
+    acre_status status = store_get_until(join->store, key, deadline_sooner(join->deadline,
+                                         deadline_in_ms(SLICE_MS)), &blob);
+    if (status != ACRE_OK)
+        return status == ACRE_ERR_TIMEOUT ? ACRE_ERR_NOT_READY : status;
+    if (blob.bytes == sizeof *out)
+        memcpy(out, blob.data, sizeof *out);
+    else
+        status = status_fail(ACRE_ERR_FORMAT, "rendezvous: the greeting of rank %d is damaged",
+                             rank);
+    acre_blob_free(&blob);
+    return status == ACRE_OK ? acre_store_delete(join->store, key, NULL) : status;
+}
+
+/* Exchanges greetings with a far rank. Its line may be of a process before, which never
+ * answers, and be replaced meanwhile; whoever greets has read this rank's own line. */
+static acre_status far_greet(struct joining *join, int rank)
+{
+    struct greeting greeting = {0};
+    struct member member = {0};
+    acre_status status = line_read(join, rank, &member);
+    uint64_t told = 0;
+
+    while (status == ACRE_OK) {
+        if (told != member.token)
+            status = greeting_write(join, rank, told = member.token);
+        if (status == ACRE_OK)
+            status = greeting_take(join, rank, &greeting);
+        if (status != ACRE_ERR_NOT_READY)
+            break;
+        if (deadline_left_ns(join->deadline) == 0)
+            return fail_missing(join, rank);
+        status = ACRE_OK;
+        line_peek(join, rank, &member);
+    }
+    if (status == ACRE_OK && told != greeting.token)
+        status = greeting_write(join, rank, greeting.token);
+    if (status != ACRE_OK)
+        return status;
+    join->link->peers[rank].wire_rank = (int)greeting.wire_rank;
+    join->link->peers[rank].pid = (pid_t)greeting.pid;
+    join->link->token += greeting.token;
+    return ACRE_OK;
+}
+
 /* ---- The whole -------------------------------------------------------------------- */
 
 static acre_status link_create(int rank, int count, struct link **out)
@@ -460,7 +480,7 @@ static acre_status link_create(int rank, int count, struct link **out)
     link->rank = rank;
     link->count = count;
     for (int i = 0; i < count; i++)
-        link->peers[i] = (struct peer){-1, -1, 0};
+        link->peers[i] = (struct peer){.fd = -1, .pidfd = -1};
     *out = link;
     return ACRE_OK;
 }
@@ -481,15 +501,32 @@ void link_destroy(struct link *link)
 static acre_status self_describe(struct joining *join, int rank, int count)
 {
     struct member *self = &join->self;
+    const char *wire = "";
+    int wire_rank = 0;
+    acre_status status = far_open(join->deadline, &wire, &wire_rank);
 
-    *self = (struct member){.rank = rank, .count = count, .pid = getpid(), .uid = geteuid(),
-                            .network = namespace_of("/proc/self/ns/net"),
-                            .processes = namespace_of("/proc/self/ns/pid")};
-    host_read(self->host);
+    if (status != ACRE_OK)
+        return status;
+    member_describe(rank, count, wire, wire_rank, self);
     if (getrandom(&self->token, sizeof self->token, 0) != sizeof self->token)
         return status_fail_native(ACRE_ERR_IO, errno, "rendezvous: no random bytes");
     join->link->token = self->token;
     return channel_listen(self->name, &join->listener);
+}
+
+static acre_status join_all(struct joining *join)
+{
+    acre_status status = far_find(join);
+
+    for (int i = 0; i < join->self.rank && status == ACRE_OK; i++)
+        if (!join->link->peers[i].is_far)
+            status = connect_to(join, i);
+    if (status == ACRE_OK)
+        status = accept_all(join);
+    for (int i = 0; i < join->self.count && status == ACRE_OK; i++)
+        if (join->link->peers[i].is_far)
+            status = far_greet(join, i);
+    return status;
 }
 
 acre_status link_join(acre_store *store, const char *name, int rank, int count,
@@ -505,13 +542,10 @@ acre_status link_join(acre_store *store, const char *name, int rank, int count,
     }
     status = self_describe(&join, rank, count);
     if (status == ACRE_OK)
-        status = line_write(&join);
+        status = member_write(join.store, name, &join.self);
     if (status == ACRE_OK) {
-        for (int i = 0; i < rank && status == ACRE_OK; i++)
-            status = connect_to(&join, i);
-        if (status == ACRE_OK)
-            status = accept_all(&join);
-        line_remove(&join);
+        status = join_all(&join);
+        member_remove(join.store, name, rank);
     }
     if (join.listener >= 0)
         close(join.listener);

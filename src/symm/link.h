@@ -6,7 +6,8 @@
  * connected to by all above; each side checks what the kernel says about the other against
  * that line, and the first message proves that its sender has read the line. A line that
  * leads nowhere (of a process before, or not yet replaced) is read again until the deadline.
- * Afterwards each rank removes its line, so nothing stays in the store.
+ * Afterwards each rank removes its line, so nothing stays in the store. Ranks on other hosts
+ * are not connected to: each puts a greeting for the other into the store.
  *
  * Constant once made, so that any thread may ask it.
  */
@@ -15,16 +16,21 @@
 
 #include <acre/symm.h>
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct peer {
     int fd;    /* connection; -1 for the rank itself                               */
     int pidfd; /* of its process; -1 for threads of this one, or old kernels       */
     pid_t pid;
+    bool is_far;   /* on another host: reached over the wire only                  */
+    int wire_rank; /* there                                                        */
+    int host;      /* equal for ranks of one host, where there is a wire           */
 };
 
 struct link {
     int rank, count;
+    bool has_far;
     uint64_t token;      /* the same on all ranks, differs for every join          */
     struct peer peers[]; /* by rank                                                */
 };

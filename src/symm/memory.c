@@ -3,7 +3,9 @@
 #include "symm/memory.h"
 
 #include "base/heap.h"
+#include "base/lock.h"
 #include "base/status.h"
+#include "symm/far.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -202,6 +204,23 @@ acre_status memory_import(acre_device *device, int fd, size_t bytes, struct memo
     return status;
 }
 
+acre_status memory_attach(struct memory *memory, uint64_t *out_address)
+{
+    static struct lock lock = LOCK_INITIALIZER(RANK_ALLOCATOR, "attaching");
+    acre_status status = ACRE_OK;
+
+    if (memory->device)
+        return status_fail(ACRE_ERR_UNSUPPORTED, "symmetric memory: memory of a device does not "
+                           "travel to ranks on other hosts; allocate host memory");
+    lock_take(&lock);
+    if (!memory->is_attached)
+        status = far_attach(memory->base, memory->bytes, &memory->address);
+    memory->is_attached = status == ACRE_OK;
+    lock_drop(&lock);
+    *out_address = memory->address;
+    return status;
+}
+
 void memory_get(struct memory *memory)
 {
     atomic_fetch_add_explicit(&memory->refs, 1, memory_order_relaxed);
@@ -211,9 +230,10 @@ void memory_put(struct memory *memory)
 {
     if (!memory || atomic_fetch_sub_explicit(&memory->refs, 1, memory_order_acq_rel) > 1)
         return;
+    bool is_free = !memory->is_attached || far_detach(memory->base);
     if (memory->device)
         device_destroy(memory);
-    else if (memory->base)
+    else if (memory->base && is_free)
         munmap(memory->base, memory->bytes);
     if (memory->fd >= 0)
         close(memory->fd);

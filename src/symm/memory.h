@@ -10,6 +10,7 @@
 #include <acre/device.h>
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 struct memory {
     _Atomic unsigned refs;
@@ -18,6 +19,8 @@ struct memory {
     size_t bytes;        /* a multiple of the granularity                       */
     int fd;              /* own host memory; else -1                            */
     void *handle;        /* device memory                                       */
+    bool is_attached;    /* own host memory that the wire reaches (far.h)       */
+    uint64_t address;    /* there                                               */
 };
 
 /* What sizes are rounded up to. device NULL: the system's page. */
@@ -29,6 +32,9 @@ acre_status memory_export(struct memory *memory, int *out_fd);
 /* Maps what another process exported, after checking type, size and seals. The descriptor
  * stays the caller's. Errors: ACRE_ERR_REJECTED (not what it should be). */
 acre_status memory_import(acre_device *device, int fd, size_t bytes, struct memory **out);
+/* Lets ranks on other hosts reach own memory; at which address. The same each time.
+ * Errors: ACRE_ERR_UNSUPPORTED (device memory). */
+acre_status memory_attach(struct memory *memory, uint64_t *out_address);
 void memory_get(struct memory *memory);
 void memory_put(struct memory *memory); /* NULL is fine */
 

@@ -2,7 +2,7 @@
 /* Operations in which only one rank takes part: put, get, values and signals of 64 bits. */
 #include "base/status.h"
 #include "symm/deadline.h"
-#include "symm/sync.h"
+#include "symm/reach.h"
 #include "symm/word.h"
 
 #include <endian.h>
@@ -47,9 +47,31 @@ static void transfer_bytes(char *to, const char *from, size_t bytes)
         memmove(to, from, bytes);
 }
 
+/* With a rank on another host: the data is there before the word is sent. */
+static acre_status transfer_far(struct transfer *op)
+{
+    struct work *work = &op->work;
+    const struct team *team = work->symm->team;
+    far_op data = reach_piece(work, op->out ? WIRE_GET : WIRE_PUT, op->rank, op->offset,
+                              op->out ? op->out : op->in, op->bytes);
+    far_op word = {.kind = WIRE_PUT, .rank = data.rank, .here = &op->value,
+                   .address = team->places[op->rank].block + team->layout.pad_offset +
+                              8 * op->index, .bytes = sizeof op->value};
+    acre_status status = ACRE_OK;
+
+    if (op->bytes)
+        status = reach_run(work, &data, 1, work_deadline(work));
+    if (status == ACRE_OK && op->has_signal)
+        status = reach_run(work, &word, 1, work_deadline(work));
+    return status;
+}
+
 static acre_status transfer_body(struct work *work)
 {
     struct transfer *op = (struct transfer *)work;
+
+    if (team_is_far(work->symm->team, op->rank))
+        return transfer_far(op);
     char *block = work_block(work, op->rank);
     void *user = work_pointer(work, op->out ? op->out : op->in, op->bytes);
 

@@ -11,7 +11,7 @@
 #define RECORD_MAGIC 0x314d5953u /* "SYM1" */
 
 /* The numbers of a record in the order in which they travel, all as 64 bits. */
-enum { FIELD_COUNT = 14 };
+enum { FIELD_COUNT = 16 };
 
 static void fields_get(const struct record *r, uint64_t f[FIELD_COUNT])
 {
@@ -19,7 +19,8 @@ static void fields_get(const struct record *r, uint64_t f[FIELD_COUNT])
         RECORD_MAGIC | (uint64_t)r->type << 32, r->rank, r->epoch, r->token, (uint64_t)r->status,
         r->kind | (uint64_t)r->flags << 32, (uint64_t)(int64_t)r->device_type,
         (uint64_t)(int64_t)r->device_index, (uint64_t)(int64_t)r->clique, r->block_bytes,
-        r->buffer_bytes, r->pad_offset, r->pad_bytes, r->control_bytes};
+        r->buffer_bytes, r->pad_offset, r->pad_bytes, r->control_bytes, r->far_block,
+        r->far_control};
 
     memcpy(f, values, sizeof values);
 }
@@ -63,7 +64,8 @@ acre_status record_decode(const uint8_t *data, size_t bytes, struct record *out)
                        .kind = (enum record_kind)(uint32_t)f[5], .flags = (uint32_t)(f[5] >> 32),
                        .device_type = (int32_t)f[6], .device_index = (int32_t)f[7],
                        .clique = (int32_t)f[8], .block_bytes = f[9], .buffer_bytes = f[10],
-                       .pad_offset = f[11], .pad_bytes = f[12], .control_bytes = f[13]};
+                       .pad_offset = f[11], .pad_bytes = f[12], .control_bytes = f[13],
+                       .far_block = f[14], .far_control = f[15]};
     if ((uint32_t)f[0] != RECORD_MAGIC || f[1] > UINT32_MAX || !is_sensible(&r) ||
         data[RECORD_BYTES - 1] != 0)
         return status_fail(ACRE_ERR_FORMAT, "rendezvous: a message is damaged or forged");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What ranks tell each other at a rendezvous, as a value and as bytes.
  *
- * One message on a private channel; all numbers little endian. A CARD carries the two
- * descriptors of a block, a VERDICT says whether its sender could use everybody's.
+ * One message on a private channel, or for other hosts a value in the store; all numbers
+ * little endian. A CARD carries the two descriptors of a block, a VERDICT says whether its sender could use everybody's.
  */
 #ifndef SRC_SYMM_RECORD_H
 #define SRC_SYMM_RECORD_H
@@ -10,7 +10,7 @@
 #include <acre/symm.h>
 
 #define RECORD_BYTES 400u
-#define RECORD_TEXT 280u
+#define RECORD_TEXT 264u
 
 enum record_type { RECORD_HELLO = 1, RECORD_CARD = 2, RECORD_VERDICT = 3 };
 enum record_kind { KIND_NONE = 0, KIND_HOST = 1, KIND_DEVICE = 2 };
@@ -26,6 +26,7 @@ struct record {
     int32_t device_type, device_index;
     int32_t clique;         /* -1: none                                          */
     uint64_t block_bytes, buffer_bytes, pad_offset, pad_bytes, control_bytes;
+    uint64_t far_block, far_control; /* addresses on the wire, for other hosts   */
     char text[RECORD_TEXT]; /* why it failed; zero-terminated                    */
 };
 

@@ -5,13 +5,14 @@
  * ordinary memory it pushes: meeting, everybody stores slice r into slot "own rank" of rank
  * r's buffer, meeting, everybody sums the slots of its own buffer, meeting.
  */
-#include "symm/sync.h"
+#include "symm/reach.h"
 
 #include "base/status.h"
 
 #include <string.h>
 
 #define RANKS_MAX 1024
+#define ROWS_AT_ONCE 64 /* pieces for a far rank in one go */
 
 struct scatter {
     struct work work;
@@ -35,16 +36,83 @@ static void sum_row(const struct scatter *op, void *const *from, size_t at, void
                                    .count = count});
 }
 
-static acre_status scatter_pull(struct scatter *op, void *const *at, char *out)
+/* Sums rows where some ranks are far: as many at a time as there is room for, or a part of a
+ * long one. */
+static acre_status sum_rows_far(struct scatter *op, void *const *at, size_t offset, size_t rows,
+                                size_t pitch, size_t width, char *out, size_t out_pitch)
+{
+    struct work *work = &op->work;
+    size_t element = dtype_bytes(op->dtype), part = width < REACH_CHUNK ? width : REACH_CHUNK;
+    size_t group = REACH_CHUNK / part < ROWS_AT_ONCE ? REACH_CHUNK / part : ROWS_AT_ONCE;
+    void *brought[RANKS_MAX], *from[RANKS_MAX];
+    struct pulled pulled;
+    acre_status status = pulled_init(work, group, REACH_CHUNK, &pulled);
+
+    for (size_t row = 0; row < rows && status == ACRE_OK; row += group) {
+        size_t some = rows - row < group ? rows - row : group;
+        for (size_t begin = 0; begin < width && status == ACRE_OK; begin += part) {
+            size_t bytes = width - begin < part ? width - begin : part;
+            status = pulled_bring(work, &pulled, offset + row * pitch + begin, pitch, bytes, some,
+                                  brought);
+            for (size_t k = 0; k < some && status == ACRE_OK; k++) {
+                for (int i = 0; i < work->symm->team->count; i++)
+                    from[i] = at[i] ? (char *)at[i] + (row + k) * pitch + begin
+                                    : (char *)brought[i] + k * bytes;
+                sum_row(op, from, 0, out + (row + k) * out_pitch + begin, bytes / element);
+            }
+        }
+    }
+    pulled_fini(&pulled);
+    return status;
+}
+
+/* Sums rows of count elements, pitch bytes apart, from offset on in every rank's buffer. */
+static acre_status sum_rows(struct scatter *op, size_t offset, size_t rows, size_t pitch,
+                            size_t count, char *out, size_t out_pitch)
+{
+    struct work *work = &op->work;
+    size_t element = dtype_bytes(op->dtype), width = count * element;
+    void *at[RANKS_MAX], *from[RANKS_MAX];
+    acre_status status = ranks_at(work, offset, at);
+
+    if (status == ACRE_OK && work->symm->team->places)
+        return sum_rows_far(op, at, offset, rows, pitch, width, out, out_pitch);
+    for (size_t row = 0; row < rows && status == ACRE_OK; row++) {
+        for (int i = 0; i < work->symm->team->count; i++)
+            from[i] = (char *)at[i] + row * pitch;
+        sum_row(op, from, 0, out + row * out_pitch, count);
+    }
+    return status;
+}
+
+static acre_status scatter_pull(struct scatter *op, char *out)
 {
     const struct team *team = op->work.symm->team;
     size_t element = dtype_bytes(op->dtype), width = op->columns / (size_t)team->count;
     acre_status status = sync_meet(&op->work);
 
-    for (size_t row = 0; row < op->rows && status == ACRE_OK; row++)
-        sum_row(op, at, (row * op->columns + (size_t)team->rank * width) * element,
-                out + row * width * element, width);
+    if (status == ACRE_OK)
+        status = sum_rows(op, op->offset + (size_t)team->rank * width * element, op->rows,
+                          op->columns * element, width, out, width * element);
     return status == ACRE_OK ? sync_meet(&op->work) : status;
+}
+
+/* Puts the slice of a far rank into its buffer. */
+static acre_status push_far(struct scatter *op, int rank, const char *in, size_t pitch,
+                            size_t width)
+{
+    far_op ops[ROWS_AT_ONCE];
+    size_t slot = op->offset + (size_t)op->work.symm->team->rank * op->rows * width;
+    acre_status status = ACRE_OK;
+
+    for (size_t row = 0; row < op->rows && status == ACRE_OK;) {
+        size_t count = 0;
+        for (; count < ROWS_AT_ONCE && row < op->rows; count++, row++)
+            ops[count] = reach_piece(&op->work, WIRE_PUT, rank, slot + row * width,
+                                     in + row * pitch + (size_t)rank * width, width);
+        status = reach_together(&op->work, ops, count);
+    }
+    return status;
 }
 
 static acre_status scatter_push(struct scatter *op, void *const *at, const char *in, char *out)
@@ -55,16 +123,17 @@ static acre_status scatter_push(struct scatter *op, void *const *at, const char 
     void *slots[RANKS_MAX];
     acre_status status = sync_meet(&op->work);
 
-    if (status != ACRE_OK)
-        return status;
-    for (int i = 0; i < team->count; i++) {
+    for (int i = 0; i < team->count && status == ACRE_OK; i++) {
         int rank = (team->rank + i) % team->count;
-        for (size_t row = 0; row < op->rows; row++)
+        if (team_is_far(team, rank))
+            status = push_far(op, rank, in, pitch, width);
+        for (size_t row = 0; row < op->rows && at[rank]; row++)
             memcpy((char *)at[rank] + (size_t)team->rank * slot + row * width,
                    in + row * pitch + (size_t)rank * width, width);
         slots[i] = (char *)at[team->rank] + (size_t)i * slot;
     }
-    status = sync_meet(&op->work);
+    if (status == ACRE_OK)
+        status = sync_meet(&op->work);
     if (status != ACRE_OK)
         return status;
     sum_row(op, slots, 0, out, slot / dtype_bytes(op->dtype));
@@ -86,7 +155,7 @@ static acre_status scatter_body(struct work *work)
                               (op->in && !(in = work_pointer(work, op->in, op->bytes)))))
         status = ACRE_ERR_INVALID;
     if (status == ACRE_OK)
-        status = in ? scatter_push(op, at, in, out) : scatter_pull(op, at, out);
+        status = in ? scatter_push(op, at, in, out) : scatter_pull(op, out);
     if (status == ACRE_OK && op->reduce == ACRE_REDUCE_AVG)
         reduce_scale(op->dtype, out, op->rows * op->columns / ranks, 1.0f / (float)ranks);
     sync_end(work);
@@ -170,19 +239,17 @@ static acre_status tiles_steps(struct tiles *op)
     size_t element = dtype_bytes(op->dtype), pitch = op->tile.stride * element;
     size_t bytes = op->tile.rows ? (op->tile.rows - 1) * pitch + op->tile.columns * element : 0;
     struct scatter row = {.work = *work, .dtype = op->dtype};
-    void *at[RANKS_MAX];
     char *out = NULL;
-    acre_status status = ranks_at(work, op->tile.offset, at);
+    acre_status status = ACRE_OK;
 
-    if (status == ACRE_OK && op->is_root && !(out = work_pointer(work, op->out, bytes)))
+    if (op->is_root && !(out = work_pointer(work, op->out, bytes)))
         status = ACRE_ERR_INVALID;
     if (status == ACRE_OK)
         status = sync_meet(work);
-    if (status != ACRE_OK)
-        return status;
-    for (size_t i = 0; op->is_root && i < op->tile.rows; i++)
-        sum_row(&row, at, i * pitch, out + i * pitch, op->tile.columns);
-    return sync_meet(work);
+    if (status == ACRE_OK && op->is_root && bytes)
+        status = sum_rows(&row, op->tile.offset, op->tile.rows, pitch, op->tile.columns, out,
+                          pitch);
+    return status == ACRE_OK ? sync_meet(work) : status;
 }
 
 static acre_status tiles_body(struct work *work)

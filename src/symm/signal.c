@@ -4,13 +4,22 @@
  * The word for (channel c, from rank s) in rank d's pad has the index c * N + s; 0 is empty,
  * 1 is signalled. Put exchanges 0 for 1 in the other's pad, wait 1 for 0 in the own one.
  *
+ * On another host the word is exchanged over the wire; only its sender makes it 1 and only its
+ * owner makes it 0, so the two never meet in it.
+ *
  * A barrier of 3 to 32 ranks is one word of rank 0's control page (barrier.c), of two or more
- * it is a counter per rank in the control pages (counters.c).
+ * it is a counter per rank in the control pages (counters.c); so it is where ranks are far.
  */
 #include "base/status.h"
 #include "symm/barrier.h"
 #include "symm/counters.h"
+#include "symm/deadline.h"
+#include "symm/reach.h"
 #include "symm/word.h"
+
+#include <time.h>
+
+#define FAR_AGAIN_NS 200000 /* between looks at a word on another host */
 
 struct signal {
     struct work work;
@@ -31,12 +40,38 @@ static bool spot_find(struct work *work, int owner, int channel, int from, struc
     return true;
 }
 
+/* Exchanges 0 for 1 in the pad of a rank on another host, asking again while it is 1. */
+static acre_status put_far(struct work *work)
+{
+    struct signal *signal = (struct signal *)work;
+    const struct team *team = work->symm->team;
+    const struct place_far *place = &team->places[signal->rank];
+    size_t index = (size_t)signal->channel * (size_t)team->count + (size_t)team->rank;
+    int64_t deadline = work_deadline(work);
+
+    for (;;) {
+        uint32_t seen = 1;
+        far_op op = {.kind = WIRE_SWAP, .rank = place->wire_rank, .here = &seen,
+                     .address = place->block + team->layout.pad_offset + 4 * index,
+                     .bytes = sizeof seen, .compare = 0, .value = 1};
+        acre_status status = reach_run(work, &op, 1, deadline);
+        if (status != ACRE_OK || seen == 0)
+            return status;
+        if (deadline_left_ns(deadline) == 0)
+            return work_fail_wait(work, ACRE_ERR_TIMEOUT, signal->rank,
+                                  "take the signal before this one");
+        nanosleep(&(struct timespec){0, FAR_AGAIN_NS}, NULL);
+    }
+}
+
 static acre_status put_body(struct work *work)
 {
     struct signal *signal = (struct signal *)work;
     const struct team *team = work->symm->team;
     struct spot spot;
 
+    if (team_is_far(team, signal->rank))
+        return put_far(work);
     if (!spot_find(work, signal->rank, signal->channel, team->rank, &spot))
         return ACRE_ERR_INVALID;
     acre_status status = word_exchange(work, spot, 0, 1, signal->rank);
@@ -67,7 +102,7 @@ static acre_status barrier_body(struct work *work)
 
     if (team->count == 1)
         return ACRE_OK;
-    if (team->count == 2 || team->count > BARRIER_RANKS_MAX)
+    if (team->count == 2 || team->count > BARRIER_RANKS_MAX || team->places)
         return counters_meet(work, signal->channel);
     return barrier_meet(work, signal->channel);
 }

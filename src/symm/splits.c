@@ -10,8 +10,9 @@
  *   2-D          d * experts + e                           e * N + s, groups aligned
  *   the way back e * N + d, with offsets                   s * experts + e
  */
-#include "symm/sync.h"
+#include "symm/reach.h"
 
+#include "base/heap.h"
 #include "base/status.h"
 
 #include <string.h>
@@ -94,26 +95,63 @@ static int64_t layout_out(const struct exchange_v *op, struct plan *const *plans
     return last;
 }
 
-static void pull_rows(const struct exchange_v *op, struct plan *const *plans, void *const *at,
-                      char *out)
+/* The plans of ranks on other hosts, brought into room for as many as there are ranks. */
+static acre_status plans_bring(struct work *work, unsigned which, struct plan *room,
+                               struct plan **plans)
+{
+    const struct team *team = work->symm->team;
+    size_t stage = control_stage_offset(team->channels) + which * STAGE_BYTES;
+    acre_status status = ACRE_OK;
+
+    for (int i = 0; i < team->count && status == ACRE_OK; i++) {
+        if (!team_is_far(team, i))
+            continue;
+        plans[i] = &room[i];
+        far_op piece = {.kind = WIRE_GET, .rank = team->places[i].wire_rank,
+                        .address = team->places[i].control + stage, .here = plans[i],
+                        .bytes = sizeof *room};
+        status = reach_together(work, &piece, 1);
+    }
+    return status;
+}
+
+/* Copies rows of a rank, which may be far: at is NULL then. */
+static acre_status rows_copy(struct exchange_v *op, int source, const char *at, int64_t from,
+                             char *to, int64_t count)
+{
+    size_t offset = (size_t)from * op->splits.row_bytes;
+    size_t bytes = (size_t)count * op->splits.row_bytes;
+
+    if (at) {
+        copy_bytes(to, at + offset, bytes);
+        return ACRE_OK;
+    }
+    far_op piece = reach_piece(&op->work, WIRE_GET, source, op->offset + offset, to, bytes);
+    return reach_together(&op->work, &piece, bytes != 0);
+}
+
+static acre_status pull_rows(struct exchange_v *op, struct plan *const *plans, void *const *at,
+                             char *out)
 {
     size_t ranks = (size_t)op->work.symm->team->count, own = (size_t)op->work.symm->team->rank;
-    size_t experts = op->splits.experts ? op->splits.experts : 1, bytes = op->splits.row_bytes;
+    size_t experts = op->splits.experts ? op->splits.experts : 1;
     bool is_back = op->splits.in_offsets && op->splits.experts;
+    acre_status status = ACRE_OK;
 
     for (size_t step = 0; step < ranks; step++) {
         size_t source = (own + step) % ranks;
-        for (size_t expert = 0; expert < experts; expert++) {
+        for (size_t expert = 0; expert < experts && status == ACRE_OK; expert++) {
             size_t to = is_back ? source * experts + expert : expert * ranks + source;
             size_t cell = cell_in(op, own, expert);
-            copy_bytes(out + (size_t)op->splits.out_offsets[to] * bytes,
-                       (char *)at[source] + (size_t)plans[source]->offsets[cell] * bytes,
-                       (size_t)plans[source]->splits[cell] * bytes);
+            status = rows_copy(op, (int)source, at[source], plans[source]->offsets[cell],
+                               out + (size_t)op->splits.out_offsets[to] * op->splits.row_bytes,
+                               plans[source]->splits[cell]);
         }
     }
+    return status;
 }
 
-static acre_status exchange_steps(struct exchange_v *op)
+static acre_status exchange_steps(struct exchange_v *op, struct plan *room_far)
 {
     struct work *work = &op->work;
     struct team *team = work->symm->team;
@@ -127,16 +165,20 @@ static acre_status exchange_steps(struct exchange_v *op)
         return status;
     char *out = room ? work_pointer(work, op->out, room) : op->out;
     for (int i = 0; i < team->count; i++)
-        plans[i] = (struct plan *)(void *)team_stage(team, i, which);
+        if (!team_is_far(team, i))
+            plans[i] = (struct plan *)(void *)team_stage(team, i, which);
     plan_write(op, plans[team->rank]);
     status = sync_meet(work);
+    if (status == ACRE_OK && room_far)
+        status = plans_bring(work, which, room_far, plans);
     if (status != ACRE_OK)
         return status;
     int64_t rows = layout_out(op, plans);
     bool fits = (room == 0 || out) && rows >= 0 && (uint64_t)rows <= op->splits.out_rows;
     if (fits)
-        pull_rows(op, plans, at, out);
-    status = sync_meet(work);
+        status = pull_rows(op, plans, at, out);
+    if (status == ACRE_OK)
+        status = sync_meet(work);
     if (status == ACRE_OK && !fits)
         status = status_fail(ACRE_ERR_INVALID, "%s: %lld rows come, out has room for %zu",
                              work->call, (long long)rows, op->splits.out_rows);
@@ -145,12 +187,17 @@ static acre_status exchange_steps(struct exchange_v *op)
 
 static acre_status exchange_body(struct work *work)
 {
-    acre_status status = sync_begin(work);
+    const struct team *team = work->symm->team;
+    struct plan *room = NULL;
 
-    if (status != ACRE_OK)
-        return status;
-    status = exchange_steps((struct exchange_v *)work);
-    sync_end(work);
+    if (team->places && !(room = heap_array((size_t)team->count, sizeof *room)))
+        return ACRE_ERR_HOST_MEMORY;
+    acre_status status = sync_begin(work);
+    if (status == ACRE_OK) {
+        status = exchange_steps((struct exchange_v *)work, room);
+        sync_end(work);
+    }
+    heap_free(room);
     return status;
 }
 

@@ -99,7 +99,7 @@ ACRE_API acre_status acre_symm_info_get(const acre_symm *symm, acre_symm_info *o
                             .pad_offset = team->layout.pad_offset,
                             .block_bytes = team->layout.block_bytes, .offset = symm->offset,
                             .channels = team->channels, .has_multicast = team->has_multicast,
-                            .is_direct = true};
+                            .is_direct = !team->places};
     return ACRE_OK;
 }
 
@@ -109,6 +109,14 @@ acre_status rank_check(const struct team *team, const char *call, int rank)
         return ACRE_OK;
     return status_fail(ACRE_ERR_RANGE, "%s: rank %d is outside 0 to %d", call, rank,
                        team->count - 1);
+}
+
+static acre_status direct_check(const struct team *team, const char *call, int rank)
+{
+    if (!team_is_far(team, rank))
+        return ACRE_OK;
+    return status_fail(ACRE_ERR_UNSUPPORTED, "%s: rank %d is on another host and has no address "
+                       "here; use acre_symm_put and acre_symm_get", call, rank);
 }
 
 ACRE_API acre_status acre_symm_buffer(const acre_symm *symm, int rank, size_t offset,
@@ -121,6 +129,8 @@ ACRE_API acre_status acre_symm_buffer(const acre_symm *symm, int rank, size_t of
     if (status == ACRE_OK && (offset > size || bytes > size - offset))
         status = status_fail(ACRE_ERR_INVALID, "acre_symm_buffer: %zu bytes from %zu on exceed "
                              "the buffer of %zu bytes", bytes, offset, size);
+    if (status == ACRE_OK)
+        status = direct_check(symm->team, "acre_symm_buffer", rank);
     if (status == ACRE_OK)
         *out = symm->team->memories[rank]->base + offset;
     return status;
@@ -145,6 +155,8 @@ ACRE_API acre_status acre_symm_pad(const acre_symm *symm, int rank, size_t eleme
     if (status == ACRE_OK && (first > all || count > all - first))
         status = status_fail(ACRE_ERR_INVALID, "acre_symm_pad: %zu elements from %zu on exceed "
                              "the pad of %zu bytes", count, first, layout->pad_bytes);
+    if (status == ACRE_OK)
+        status = direct_check(symm->team, "acre_symm_pad", rank);
     if (status != ACRE_OK)
         return status;
     *out = symm->team->memories[rank]->base + layout->pad_offset + first * element_bytes;

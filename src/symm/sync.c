@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "symm/deadline.h"
-#include "symm/word.h"
+#include "symm/mail.h"
 
 #include <stddef.h>
 
@@ -25,16 +25,25 @@ void sync_end(struct work *work)
     lock_drop(&work->symm->team->lock);
 }
 
+/* Where it can be read here how many steps a rank has finished. */
+static struct spot sequence_spot(const struct team *team, int rank)
+{
+    if (team_is_far(team, rank))
+        return mail_spot(team, MAIL_SEQUENCE, rank);
+    struct control *control = team_control(team, rank);
+    return (struct spot){&control->sequence, control};
+}
+
 /* A rank that has not finished a step and never will, or -1. Not only the one that is waited
  * for: that one may have failed because of another. */
 static int missing_dead(const struct team *team, uint32_t step)
 {
     for (int i = 0; i < team->count; i++) {
-        uint32_t seen = atomic_load_explicit(&team_control(team, i)->sequence,
-                                             memory_order_acquire);
+        _Atomic uint32_t *sequence = sequence_spot(team, i).word;
+        uint32_t seen = atomic_load_explicit(sequence, memory_order_acquire);
         if (i != team->rank && (int32_t)(seen - step) < 0 &&
             link_is_dead(team->group->peers, i) &&
-            atomic_load(&team_control(team, i)->sequence) == seen)
+            atomic_load(sequence) == seen)
             return i;
     }
     return -1;
@@ -44,12 +53,11 @@ static int missing_dead(const struct team *team, uint32_t step)
 static acre_status wait_for(struct work *work, int rank, uint32_t step)
 {
     struct team *team = work->symm->team;
-    struct control *control = team_control(team, rank);
-    struct spot spot = {&control->sequence, control};
+    struct spot spot = sequence_spot(team, rank);
     uint32_t seen;
 
-    while ((int32_t)((seen = atomic_load_explicit(&control->sequence, memory_order_acquire)) -
-                     step) < 0) {
+    while ((int32_t)((seen = atomic_load_explicit(spot.word, memory_order_acquire)) - step) <
+           0) {
         acre_status status = word_await(work, spot, seen, -1, 50 * NS_PER_MS);
         if (status == ACRE_OK)
             continue;
@@ -63,6 +71,18 @@ static acre_status wait_for(struct work *work, int rank, uint32_t step)
     return ACRE_OK;
 }
 
+/* Tells far ranks that this one has finished a step. */
+static acre_status tell_far(struct work *work, uint32_t step)
+{
+    int rank;
+    acre_status status = mail_send(work, MAIL_SEQUENCE, step, work_deadline(work), &rank);
+
+    if (status == ACRE_OK)
+        return ACRE_OK;
+    atomic_store_explicit(&work->symm->team->is_broken, true, memory_order_relaxed);
+    return rank < 0 ? status : work_fail_wait(work, status, rank, "take part");
+}
+
 acre_status sync_meet(struct work *work)
 {
     struct team *team = work->symm->team;
@@ -73,6 +93,11 @@ acre_status sync_meet(struct work *work)
         return ACRE_OK;
     atomic_store_explicit(&own->sequence, step, memory_order_release);
     word_wake((struct spot){&own->sequence, own});
+    if (team->places) {
+        acre_status status = tell_far(work, step);
+        if (status != ACRE_OK)
+            return status;
+    }
     for (int i = 1; i < team->count; i++) {
         acre_status status = wait_for(work, (team->rank + i) % team->count, step);
         if (status != ACRE_OK)
@@ -137,10 +162,10 @@ acre_status elements_check(const struct work *work, size_t offset, size_t count,
 acre_status ranks_at(struct work *work, size_t offset, void **out)
 {
     for (int i = 0; i < work->symm->team->count; i++) {
-        char *block = work_block(work, i);
-        if (!block)
+        char *block = team_is_far(work->symm->team, i) ? NULL : work_block(work, i);
+        if (!block && !team_is_far(work->symm->team, i))
             return ACRE_ERR_INVALID;
-        out[i] = block + work->symm->offset + offset;
+        out[i] = block ? block + work->symm->offset + offset : NULL;
     }
     return ACRE_OK;
 }

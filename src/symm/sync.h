@@ -38,7 +38,7 @@ acre_status work_range_check(const struct work *work, size_t offset, size_t coun
 /* The same, and that the range is made of whole words. Gives the bytes. */
 acre_status elements_check(const struct work *work, size_t offset, size_t count,
                            acre_dtype dtype, size_t *out_bytes);
-/* Addresses of a range in every rank's block; NULL entries never remain on ACRE_OK. */
+/* Addresses of a range in every rank's block; NULL for far ranks only, on ACRE_OK. */
 acre_status ranks_at(struct work *work, size_t offset, void **out);
 
 #endif

@@ -7,6 +7,7 @@
 #include "symm/counters.h"
 #include "symm/deadline.h"
 #include "symm/exchange.h"
+#include "symm/mail.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,14 @@ void team_put(struct team *team)
 {
     if (!team || atomic_fetch_sub_explicit(&team->refs, 1, memory_order_acq_rel) > 1)
         return;
+    if (team->places)
+        mail_bury(team);
+    else
+        team_free(team);
+}
+
+void team_free(struct team *team)
+{
     for (int i = 0; i < team->count; i++) {
         if (team->memories)
             memory_put(team->memories[i]);
@@ -31,6 +40,7 @@ void team_put(struct team *team)
     }
     heap_free(team->memories);
     heap_free(team->controls);
+    heap_free(team->places);
     lock_fini(&team->lock);
     group_put(team->group);
     heap_free(team);
@@ -71,7 +81,7 @@ static acre_status team_new(acre_group *group, struct memory *memory,
 static acre_status card_fill(struct team *team, struct card *mine)
 {
     struct memory *memory = team->memories[team->rank];
-    acre_status status = memory_create(NULL, control_bytes(team->channels),
+    acre_status status = memory_create(NULL, control_bytes(team->channels, team->count),
                                        &team->controls[team->rank]);
 
     if (status == ACRE_OK)
@@ -79,12 +89,16 @@ static acre_status card_fill(struct team *team, struct card *mine)
     if (status == ACRE_OK)
         status = memory_export(team->controls[team->rank], &mine->fds[1]);
     struct record *record = &mine->record;
+    if (status == ACRE_OK && team->group->peers->has_far)
+        status = memory_attach(memory, &record->far_block);
+    if (status == ACRE_OK && team->group->peers->has_far)
+        status = memory_attach(team->controls[team->rank], &record->far_control);
     record->kind = memory->device ? KIND_DEVICE : KIND_HOST;
     record->block_bytes = memory->bytes;
     record->buffer_bytes = team->layout.buffer_bytes;
     record->pad_offset = team->layout.pad_offset;
     record->pad_bytes = team->layout.pad_bytes;
-    record->control_bytes = control_bytes(team->channels);
+    record->control_bytes = control_bytes(team->channels, team->count);
     if (memory->device) {
         acre_device_id id = acre_device_id_of(memory->device);
         record->device_type = (int32_t)id.type;
@@ -96,18 +110,37 @@ static acre_status card_fill(struct team *team, struct card *mine)
     return status;
 }
 
-/* Maps the memory of every other rank. */
+/* Notes where ranks on other hosts are. */
+static acre_status team_place(struct team *team, const struct card *cards)
+{
+    const struct link *peers = team->group->peers;
+
+    if (!peers->has_far)
+        return ACRE_OK;
+    team->places = heap_array((size_t)team->count, sizeof *team->places);
+    if (!team->places)
+        return ACRE_ERR_HOST_MEMORY;
+    for (int i = 0; i < team->count; i++)
+        team->places[i] = (struct place_far){peers->peers[i].is_far, peers->peers[i].wire_rank,
+                                             cards[i].record.far_block,
+                                             cards[i].record.far_control};
+    team->spin_count = 0; /* the wire needs the processor as well */
+    return ACRE_OK;
+}
+
+/* Maps the memory of every other rank of this host. */
 static acre_status team_map(struct team *team, struct card *cards)
 {
-    acre_status status = ACRE_OK;
+    acre_status status = team_place(team, cards);
 
     for (int i = 0; i < team->count && status == ACRE_OK; i++) {
-        if (i == team->rank)
+        if (i == team->rank || team_is_far(team, i))
             continue;
         status = memory_import(team->device, cards[i].fds[0], team->memories[team->rank]->bytes,
                                &team->memories[i]);
         if (status == ACRE_OK)
-            status = memory_import(NULL, cards[i].fds[1], control_bytes(team->channels),
+            status = memory_import(NULL, cards[i].fds[1],
+                                   control_bytes(team->channels, team->count),
                                    &team->controls[i]);
     }
     return status;
@@ -130,11 +163,15 @@ static acre_status team_meet(struct team *team, struct card *cards, int64_t dead
 {
     acre_group *group = team->group;
     struct card mine = {.fds = {-1, -1}};
-    acre_status own = card_fill(team, &mine);
     struct status_saved saved;
+    acre_status status = group_join_locked(group, deadline);
 
+    if (status != ACRE_OK)
+        return status;
+    mail_sweep();
+    acre_status own = card_fill(team, &mine);
     status_save(&saved);
-    acre_status status = exchange_cards_locked(group, &mine, cards, deadline);
+    status = exchange_cards_locked(group, &mine, cards, deadline);
     card_close(&mine);
     if (status != ACRE_OK)
         return status;
@@ -162,9 +199,12 @@ acre_status team_create_locked(acre_group *group, struct memory *memory,
     if (status == ACRE_OK)
         status = team_meet(team, cards, deadline_in_ms(group->timeout_ms));
     heap_free(cards);
-    if (status != ACRE_OK)
+    if (status != ACRE_OK && team) {
+        heap_free(team->places); /* nobody uses a team that did not come about */
+        team->places = NULL;
         team_put(team);
-    else
+    }
+    if (status == ACRE_OK)
         *out = team;
     return status;
 }

@@ -15,6 +15,13 @@ struct layout {
     size_t buffer_bytes, pad_offset, pad_bytes, block_bytes;
 };
 
+/* Where a rank on another host is found; memories and controls have none of it. */
+struct place_far {
+    bool is_far;
+    int wire_rank;
+    uint64_t block, control; /* addresses on the wire */
+};
+
 struct team {
     struct list link;          /* in block->teams; under the lock of blocks           */
     _Atomic unsigned refs;
@@ -25,8 +32,9 @@ struct team {
     bool has_multicast;
     uint32_t channels;
     unsigned spin_count;       /* looks at a word before the processor is given away  */
-    struct memory **memories;  /* by rank                                             */
+    struct memory **memories;  /* by rank; NULL for far ones                          */
     struct memory **controls;  /* by rank; host memory                                */
+    struct place_far *places;  /* by rank; NULL: all are near                         */
     _Atomic bool is_broken;    /* a collective failed half way                        */
     uint32_t sequence;         /* steps of collectives begun; the users' order        */
     struct lock lock;          /* RANK_THREADS: one collective at a time              */
@@ -37,10 +45,17 @@ acre_status team_create_locked(acre_group *group, struct memory *memory,
                                const struct layout *layout, struct team **out);
 void team_get(struct team *team);
 void team_put(struct team *team); /* NULL is fine */
+/* Really ends a team that team_put has given away. */
+void team_free(struct team *team);
 
 static inline struct control *team_control(const struct team *team, int rank)
 {
     return (struct control *)(void *)team->controls[rank]->base;
+}
+
+static inline bool team_is_far(const struct team *team, int rank)
+{
+    return team->places && team->places[rank].is_far;
 }
 
 /* The stages are numbers 0 and 1, the plans 2 and 3. */

@@ -3,6 +3,7 @@
 #include "symm/word.h"
 
 #include "symm/deadline.h"
+#include "symm/far.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -12,6 +13,7 @@
 
 #define YIELD_COUNT 60              /* times the processor is given away before sleeping */
 #define SLEEP_FIRST_NS 200000       /* grows to                                          */
+#define SLEEP_FAR_NS 400000         /* where a far rank may write, which wakes nobody   */
 #define SLEEP_MOST_NS (50 * NS_PER_MS) /* between looks at who has died                  */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t ns)
@@ -35,7 +37,9 @@ static bool has_changed(struct spot spot, uint32_t seen)
 static acre_status sleep_on(const struct team *team, struct spot spot, uint32_t seen, int peer,
                             int64_t deadline)
 {
-    for (int64_t ns = SLEEP_FIRST_NS;; ns = ns < SLEEP_MOST_NS / 2 ? ns * 2 : SLEEP_MOST_NS) {
+    int64_t most = team->places ? SLEEP_FAR_NS : SLEEP_MOST_NS, looked = clock_ns();
+
+    for (int64_t ns = SLEEP_FIRST_NS;; ns = ns < most / 2 ? ns * 2 : most) {
         int64_t left = deadline_left_ns(deadline);
         atomic_fetch_add(&spot.owner->sleepers, 1);
         if (atomic_load(spot.word) == seen && left > 0)
@@ -43,8 +47,10 @@ static acre_status sleep_on(const struct team *team, struct spot spot, uint32_t 
         atomic_fetch_sub(&spot.owner->sleepers, 1);
         if (has_changed(spot, seen))
             return ACRE_OK;
-        bool is_dead = peer >= 0 && ns == SLEEP_MOST_NS &&
-                       link_is_dead(team->group->peers, peer);
+        bool is_due = ns == SLEEP_MOST_NS || clock_ns() - looked > SLEEP_MOST_NS;
+        bool is_dead = peer >= 0 && is_due && link_is_dead(team->group->peers, peer);
+        if (is_due)
+            looked = clock_ns();
         if (has_changed(spot, seen))
             return ACRE_OK; /* the last thing it did */
         if (is_dead)
@@ -54,8 +60,8 @@ static acre_status sleep_on(const struct team *team, struct spot spot, uint32_t 
     }
 }
 
-acre_status word_await(struct work *work, struct spot spot, uint32_t seen, int peer,
-                       int64_t slice_ns)
+static acre_status await(struct work *work, struct spot spot, uint32_t seen, int peer,
+                         int64_t slice_ns)
 {
     const struct team *team = work->symm->team;
 
@@ -73,6 +79,17 @@ acre_status word_await(struct work *work, struct spot spot, uint32_t seen, int p
     if (slice_ns)
         deadline = deadline_sooner(deadline, clock_ns() + slice_ns);
     return sleep_on(team, spot, seen, peer, deadline);
+}
+
+acre_status word_await(struct work *work, struct spot spot, uint32_t seen, int peer,
+                       int64_t slice_ns)
+{
+    if (__builtin_expect(!work->symm->team->places, 1))
+        return await(work, spot, seen, peer, slice_ns);
+    far_attend_begin();
+    acre_status status = await(work, spot, seen, peer, slice_ns);
+    far_attend_end();
+    return status;
 }
 
 bool word_try(struct spot spot, uint32_t from, uint32_t to)

@@ -93,6 +93,10 @@ char *work_block(struct work *work, int rank)
 {
     const struct team *team = work->symm->team;
 
+    if (team_is_far(team, rank)) {
+        status_fail(ACRE_ERR_UNSUPPORTED, "%s: rank %d is on another host", work->call, rank);
+        return NULL;
+    }
     if (!work->context)
         return team->memories[rank]->base;
     return work_pointer(work, team->memories[rank]->base, team->memories[rank]->bytes);
