@@ -93,7 +93,20 @@ static bool count_take_back(struct work *work, int channel, uint32_t round, stru
     return false;
 }
 
-/* Waits for one rank; one that is late or dead makes the barrier fail. */
+/* A rank that has not come and never will, or -1. */
+static int missing_dead(const struct team *team, int channel, uint32_t round)
+{
+    uint32_t seen;
+
+    for (int i = 0; i < team->count; i++)
+        if (i != team->rank && !has_come(arrivals(team, i, channel), round, &seen) &&
+            link_is_dead(team->group->peers, i) &&
+            !has_come(arrivals(team, i, channel), round, &seen))
+            return i;
+    return -1;
+}
+
+/* Waits for one rank; one that is late, or any that is dead, makes the barrier fail. */
 static acre_status counters_wait(struct work *work, int channel, int rank, uint32_t round)
 {
     const struct team *team = work->symm->team;
@@ -101,9 +114,16 @@ static acre_status counters_wait(struct work *work, int channel, int rank, uint3
     uint32_t seen;
 
     while (!has_come_soon(team, other, round, &seen)) {
-        acre_status status = word_await(work, other, seen, rank, 0);
-        if (status != ACRE_OK && count_take_back(work, channel, round, other))
-            return work_fail_wait(work, status, rank, "come to the barrier");
+        /* Short waits, so that all who have not come can be looked after. */
+        if (word_await(work, other, seen, -1, 50 * NS_PER_MS) == ACRE_OK)
+            continue;
+        int dead = missing_dead(team, channel, round);
+        if (dead < 0 && deadline_left_ns(work_deadline(work)) > 0)
+            continue;
+        if (count_take_back(work, channel, round, other))
+            return dead >= 0 ? work_fail_wait(work, ACRE_ERR_PEER, dead, "")
+                             : work_fail_wait(work, ACRE_ERR_TIMEOUT, rank,
+                                              "come to the barrier");
     }
     return ACRE_OK;
 }

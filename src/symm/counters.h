@@ -5,7 +5,8 @@
  * has one writer, and crosses once. Who runs out of time takes its count back, then looks at
  * the others again: whoever counted before that is seen, and whoever counts after it finds the
  * count taken back. Of two ranks, therefore, both pass or none; of more, and of ranks on other
- * hosts, which are told by mail, some may pass who saw the count before it was taken back. The picture has a model in tests/model/counters.pml.
+ * hosts, which are told by mail, some may pass who saw the count before it was taken back. The
+ * picture has a model in tests/model/counters.pml.
  */
 #ifndef SRC_SYMM_COUNTERS_H
 #define SRC_SYMM_COUNTERS_H

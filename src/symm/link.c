@@ -545,7 +545,8 @@ acre_status link_join(acre_store *store, const char *name, int rank, int count,
         status = member_write(join.store, name, &join.self);
     if (status == ACRE_OK) {
         status = join_all(&join);
-        member_remove(join.store, name, rank);
+        if (status != ACRE_ERR_UNSUPPORTED) /* the others are to find out as well */
+            member_remove(join.store, name, rank);
     }
     if (join.listener >= 0)
         close(join.listener);

@@ -2,7 +2,8 @@
 /* What ranks tell each other at a rendezvous, as a value and as bytes.
  *
  * One message on a private channel, or for other hosts a value in the store; all numbers
- * little endian. A CARD carries the two descriptors of a block, a VERDICT says whether its sender could use everybody's.
+ * little endian. A CARD carries the two descriptors of a block, a VERDICT says whether
+ * its sender could use everybody's.
  */
 #ifndef SRC_SYMM_RECORD_H
 #define SRC_SYMM_RECORD_H
