@@ -80,7 +80,7 @@ acre_status pinned_leave(acre_pinned *pinned)
     return first;
 }
 
-/* ---- Finding ---------------------------------------------------------------------------- */
+/* ---- Finding -------------------------------------------------------------------------- */
 
 static void collect_for(acre_pinned *pinned, struct host_pool *pool)
 {
@@ -119,7 +119,7 @@ static acre_status find_acre(acre_pinned *pinned, struct host_request *request, 
     return hoard_take(pool, request->rounded, &request->piece, need);
 }
 
-/* ---- Growing ------------------------------------------------------------------------------ */
+/* ---- Growing -------------------------------------------------------------------------- */
 
 /* How large an extent to take for a piece that needs so much; idle ones are doomed as
  * far as the bound asks for it. */
@@ -238,7 +238,7 @@ static acre_status grow(acre_pinned *pinned, struct host_request *request, size_
     return status;
 }
 
-/* ---- The ladder ----------------------------------------------------------------------------- */
+/* ---- The ladder ----------------------------------------------------------------------- */
 
 static bool is_shortage(acre_status status)
 {
@@ -275,7 +275,8 @@ static acre_status refuse(acre_pinned *pinned, const struct host_request *reques
         "no page-locked memory for %zu bytes (a block of %zu): %.300s. Held are %lld bytes, of "
         "these %lld in use, %llu waiting for streams and %llu kept by captures; free some, raise "
         "the limit on locked memory (ulimit -l), or set pinned_max_cached_size_mb",
-        request->bytes, request->rounded, why.text, (long long)level_current(&pinned->allocated_bytes),
+        request->bytes, request->rounded, why.text,
+        (long long)level_current(&pinned->allocated_bytes),
         (long long)pinned_active_bytes(pinned), (unsigned long long)pinned->waiting_bytes,
         (unsigned long long)pinned->captured_bytes);
 }

@@ -46,7 +46,7 @@ void events_init(struct events *events, bool in_one_order)
     events->in_one_order = in_one_order;
 }
 
-/* ---- Uses ---------------------------------------------------------------------------- */
+/* ---- Uses ----------------------------------------------------------------------------- */
 
 acre_status use_add(struct piece *piece, struct acre_device *device, void *stream,
                     bool is_captured)
@@ -214,7 +214,7 @@ acre_status events_add(struct event_store *store, struct events *events, struct 
     return status;
 }
 
-/* ---- Collecting ------------------------------------------------------------------------- */
+/* ---- Collecting ----------------------------------------------------------------------- */
 
 static acre_status entry_ask(struct event_store *store, const struct entry *entry,
                              bool is_waiting)

@@ -38,7 +38,7 @@ void hoard_init(struct host_pool *pool, struct map *map, bool in_one_order)
     events_init(&pool->events, in_one_order);
 }
 
-/* ---- The map ----------------------------------------------------------------------- */
+/* ---- The map -------------------------------------------------------------------------- */
 
 /* Enters a piece, or NULL, where an address is. */
 static void map_enter_at(struct map *map, const char *address, struct piece *value)
@@ -67,7 +67,7 @@ static void map_enter_slab(struct slab *slab, bool is_there)
     }
 }
 
-/* ---- Extents ------------------------------------------------------------------------- */
+/* ---- Extents -------------------------------------------------------------------------- */
 
 static struct piece *piece_create(void)
 {
@@ -130,7 +130,7 @@ void hoard_remove(struct extent *extent)
     list_remove(&extent->idle_link);
 }
 
-/* ---- Free pieces of whole pages -------------------------------------------------------- */
+/* ---- Free pieces of whole pages ------------------------------------------------------- */
 
 /* Indexes a FREE piece; its extent is idle when there is no other. */
 static void free_insert(struct piece *piece)
@@ -213,7 +213,7 @@ static acre_status pages_take(struct host_pool *pool, size_t bytes, struct piece
     return ACRE_OK;
 }
 
-/* ---- Slots ----------------------------------------------------------------------------- */
+/* ---- Slots ---------------------------------------------------------------------------- */
 
 /* Makes a slab of a class from free pages. */
 static acre_status slab_make(struct host_pool *pool, size_t rounded, struct slab **out)
@@ -276,7 +276,7 @@ static void slot_put(struct piece *slot)
     join(body);
 }
 
-/* ---- Policy acre ------------------------------------------------------------------------- */
+/* ---- Policy acre ---------------------------------------------------------------------- */
 
 acre_status hoard_take(struct host_pool *pool, size_t rounded, struct piece **out,
                        size_t *out_need)
@@ -330,7 +330,7 @@ void hoard_withdraw(struct extent *extent)
     hoard_remove(extent);
 }
 
-/* ---- Policy torch --------------------------------------------------------------------------- */
+/* ---- Policy torch --------------------------------------------------------------------- */
 
 struct piece *bucket_take(struct host_pool *pool, size_t rounded)
 {
@@ -357,7 +357,7 @@ void bucket_put(struct piece *piece)
     list_push_back(&piece->pool->idle, &piece->extent->idle_link);
 }
 
-/* ---- Checking ------------------------------------------------------------------------------ */
+/* ---- Checking ------------------------------------------------------------------------- */
 
 static bool slab_check(const struct slab *slab, const char **fact)
 {

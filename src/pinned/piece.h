@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A piece of page-locked memory, and the extent it lies in.
  *
- *                 hoard_take, bucket_take            free, no stream uses it
- *        FREE ────────────────────────────► LIVE ────────────────────────► AT_HAND
- *         ▲ ▲                              ▲ │ │                             │ │
- *         │ │                              └─┼─┼───── the next of its size ──┘ │
- *         │ └── all events have passed ──────┘ │ free, streams use it          │
- *         │           WAITING ◄────────────────┤                               │
- *         │           CAPTURED ◄───────────────┘ free, a graph uses it         │
- *         └─────────────── hoard_drain ────────────────────────────────────────┘
+ *         hoard_take, bucket_take           free, nobody uses it
+ *   FREE ─────────────────────────► LIVE ────────────────────────► AT_HAND
+ *    ▲                              │  ▲                              │ │
+ *    │                              │  └──── the next of its size ────┘ │
+ *    │ all events have passed       │ record_stream                     │
+ *    ├───────────── WAITING ◄────── USED                                │
+ *    │ the graph is gone            │ free, a graph uses it             │
+ *    ├───────────── CAPTURED ◄──────┘                                   │
+ *    └───────────────────────────── hoard_drain ────────────────────────┘
  *
  *   BODY   holds the slots of a slab (slab.h), which are pieces of their own.
  *
@@ -16,7 +17,8 @@
  *         next by address; two neighbours are never both FREE; LIVE, AT_HAND,
  *         WAITING, CAPTURED and BODY pieces are in the address map, FREE ones are
  *         not; USED is LIVE with uses, and besides only CAPTURED ones, and those
- *         that wait for a capture to end, have any. Policy torch has one piece in each extent, never AT_HAND.
+ *         that wait for a capture to end, have any. Policy torch has one piece in
+ *         each extent, never AT_HAND.
  *
  * Not thread-safe: the owner's lock is held around every access.
  */

@@ -157,7 +157,7 @@ acre_device *acre_pinned_device(const acre_pinned *pinned)
     return pinned ? pinned->device : NULL;
 }
 
-/* ---- Levels ----------------------------------------------------------------------------- */
+/* ---- Levels --------------------------------------------------------------------------- */
 
 int64_t pinned_active_bytes(const acre_pinned *pinned)
 {
@@ -182,7 +182,7 @@ void pinned_update_plain_locked(acre_pinned *pinned)
                        pinned->conf.pinned_max_cached_bytes == UINT64_MAX;
 }
 
-/* ---- Options ------------------------------------------------------------------------------ */
+/* ---- Options -------------------------------------------------------------------------- */
 
 acre_status acre_pinned_conf_set(acre_pinned *pinned, const char *text)
 {
@@ -222,7 +222,7 @@ int acre_pinned_conf_get(acre_pinned *pinned, char *buffer, size_t bytes)
     return length;
 }
 
-/* ---- Giving back ---------------------------------------------------------------------------- */
+/* ---- Giving back ---------------------------------------------------------------------- */
 
 acre_status acre_pinned_process(acre_pinned *pinned)
 {

@@ -99,7 +99,7 @@ void host_sweep_locked(acre_pinned *pinned)
     }
 }
 
-/* ---- The calls ---------------------------------------------------------------------------- */
+/* ---- The calls ------------------------------------------------------------------------ */
 
 static acre_status filter_check(const acre_pool_filter *filter)
 {

@@ -82,7 +82,7 @@ void host_record_snapshot(acre_pinned *pinned, uint64_t active_bytes, const uint
         append(pinned, ACRE_ACTION_SNAPSHOT, 0, active_bytes, (acre_pool_id){pool[0], pool[1]}, 0);
 }
 
-/* ---- Switching -------------------------------------------------------------------------- */
+/* ---- Switching ------------------------------------------------------------------------ */
 
 /* No stack is known any more. */
 static void forget_stacks_locked(const struct host_pool *pool)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Statistics ------------------------------------------------------------------------ */
+/* ---- Statistics ----------------------------------------------------------------------- */
 
 static acre_stat sum_of(const struct level *buckets)
 {
@@ -105,7 +105,7 @@ void acre_pinned_stats_reset_accumulated(acre_pinned *pinned)
     quick_lock_drop(&pinned->lock);
 }
 
-/* ---- Layout ------------------------------------------------------------------------------ */
+/* ---- Layout --------------------------------------------------------------------------- */
 
 static int by_address(const void *a, const void *b)
 {
@@ -230,7 +230,7 @@ acre_status acre_pinned_layout_create(acre_pinned *pinned, acre_cache_layout **o
     return ACRE_OK;
 }
 
-/* ---- Snapshot ------------------------------------------------------------------------------ */
+/* ---- Snapshot ------------------------------------------------------------------------- */
 
 acre_status acre_pinned_snapshot(acre_pinned *pinned, const acre_snapshot_choice *choice,
                                  acre_snapshot **out)
@@ -257,7 +257,7 @@ acre_status acre_pinned_snapshot(acre_pinned *pinned, const acre_snapshot_choice
     return status;
 }
 
-/* ---- Checking -------------------------------------------------------------------------------- */
+/* ---- Checking ------------------------------------------------------------------------- */
 
 /* Adds what pieces of a pool are doing. */
 struct tally {

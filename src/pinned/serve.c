@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "pinned/record.h"
 
-/* ---- Slow paths ------------------------------------------------------------------------ */
+/* ---- Slow paths ----------------------------------------------------------------------- */
 
 /* Accounts for a piece that is handed out. */
 static inline __attribute__((always_inline)) void commit_locked(acre_pinned *pinned,
@@ -138,7 +138,7 @@ static __attribute__((noinline)) acre_status wake(acre_pinned *pinned)
     return ACRE_OK;
 }
 
-/* ---- The hot path ----------------------------------------------------------------------- */
+/* ---- The hot path --------------------------------------------------------------------- */
 
 acre_status acre_pinned_alloc(acre_pinned *pinned, size_t bytes, void **out)
 {
@@ -181,7 +181,7 @@ acre_status acre_pinned_free(acre_pinned *pinned, void *pointer)
     return ACRE_OK;
 }
 
-/* ---- Uses --------------------------------------------------------------------------------- */
+/* ---- Uses ----------------------------------------------------------------------------- */
 
 acre_status acre_pinned_record_stream(acre_pinned *pinned, void *pointer, acre_device *device,
                                       void *stream)

@@ -35,11 +35,18 @@ BED_HELPER acre_device *pinned_bed_device(const struct pinned_bed *bed, int stre
     return bed->devices[stream == 2];
 }
 
+/* Makes a cache on the device that is there. */
+BED_HELPER void pinned_bed_begin(struct pinned_bed *bed, acre_policy policy, const char *conf)
+{
+    acre_pinned_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf,
+                                 .flags = ACRE_PINNED_NO_ENVIRONMENT};
+
+    REQUIRE_OK(acre_pinned_create(bed->devices[0], &config, &bed->pinned));
+}
+
 BED_HELPER void pinned_bed_open(struct pinned_bed *bed, acre_policy policy, const char *conf)
 {
     acre_sim_config sim = {.struct_size = sizeof sim, .devices = 2, .memory_bytes = 64 * MIB};
-    acre_pinned_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf,
-                                 .flags = ACRE_PINNED_NO_ENVIRONMENT};
 
     memset(bed, 0, sizeof *bed);
     bed->heap_before = heap_live_count();
@@ -48,20 +55,26 @@ BED_HELPER void pinned_bed_open(struct pinned_bed *bed, acre_policy policy, cons
         REQUIRE_OK(acre_backend_device(bed->sim, i, &bed->devices[i]));
     for (int i = 0; i < BED_STREAMS; i++)
         REQUIRE_OK(acre_stream_native_create(pinned_bed_device(bed, i), 0, 0, &bed->streams[i]));
-    REQUIRE_OK(acre_pinned_create(bed->devices[0], &config, &bed->pinned));
+    pinned_bed_begin(bed, policy, conf);
 }
 
-BED_HELPER void pinned_bed_close(struct pinned_bed *bed)
+/* Ends the cache, which leaves nothing behind. */
+BED_HELPER void pinned_bed_end(struct pinned_bed *bed)
 {
     acre_sim_usage usage;
 
     EXPECT_EQ(acre_pinned_check(bed->pinned), ACRE_OK);
     acre_pinned_destroy(bed->pinned);
-    for (int i = 0; i < BED_STREAMS; i++)
-        REQUIRE_OK(acre_stream_native_destroy(pinned_bed_device(bed, i), bed->streams[i]));
     REQUIRE_OK(acre_sim_usage_get(bed->sim, &usage));
     EXPECT_EQ(usage.host_count, 0);
     EXPECT_EQ(usage.event_count, 0);
+}
+
+BED_HELPER void pinned_bed_close(struct pinned_bed *bed)
+{
+    pinned_bed_end(bed);
+    for (int i = 0; i < BED_STREAMS; i++)
+        REQUIRE_OK(acre_stream_native_destroy(pinned_bed_device(bed, i), bed->streams[i]));
     acre_backend_unregister(bed->sim);
     EXPECT_EQ(heap_live_count(), bed->heap_before);
 }
