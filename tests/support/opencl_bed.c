@@ -11,6 +11,7 @@ static struct ocl_api real; /* what the library gave */
 static _Atomic uint64_t held;
 static _Atomic uint64_t calls_left; /* until the one that fails; 0: none does */
 static const char *_Atomic failed;
+static unsigned pretended; /* enum bed_pretence */
 
 /* Whether this call is the one. */
 static bool fails(const char *name)
@@ -108,6 +109,27 @@ static ocl_int free_enqueue(ocl_queue queue, ocl_uint count, void *pointers[],
     return code;
 }
 
+static ocl_int platforms_get(ocl_uint count, ocl_platform *out, ocl_uint *out_count)
+{
+    ocl_int code = wrap_GetPlatformIDs(count, out, out_count);
+
+    if (code == OCL_SUCCESS && (pretended & BED_TWO_PLATFORMS) && *out_count == 1 && count > 1) {
+        out[1] = out[0];
+        *out_count = 2;
+    }
+    return code;
+}
+
+static ocl_int device_info_get(ocl_device device, ocl_uint what, size_t bytes, void *out,
+                               size_t *out_bytes)
+{
+    ocl_int code = wrap_GetDeviceInfo(device, what, bytes, out, out_bytes);
+
+    if (what == OCL_DEVICE_EXECUTION_CAPABILITIES && (pretended & BED_NO_FUNCTIONS))
+        *(ocl_bits *)out &= ~(ocl_bits)OCL_EXEC_NATIVE_KERNEL;
+    return code;
+}
+
 static void wrappers_put(void)
 {
     if (real.GetPlatformIDs)
@@ -117,6 +139,13 @@ static void wrappers_put(void)
     OCL_ENTRY_MAP(PUT)
 #undef PUT
     ocl.EnqueueSVMFree = free_enqueue;
+    ocl.GetPlatformIDs = platforms_get;
+    ocl.GetDeviceInfo = device_info_get;
+}
+
+void bed_pretend(unsigned pretences)
+{
+    pretended = pretences;
 }
 
 acre_status bed_open(acre_backend **out)

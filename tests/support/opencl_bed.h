@@ -20,6 +20,13 @@ acre_status bed_open(acre_backend **out);
 /* The same; skips the test where there is no OpenCL. */
 acre_backend *bed_begin(void);
 
+/* What the driver seems to be like for backends opened from now on. */
+enum bed_pretence {
+    BED_TWO_PLATFORMS = 1, /* its platform twice, so that there are two contexts */
+    BED_NO_FUNCTIONS = 2,  /* without native kernels                             */
+};
+void bed_pretend(unsigned pretences);
+
 /* Objects of OpenCL and pieces of SVM that are alive. */
 uint64_t bed_held(acre_backend *backend);
 

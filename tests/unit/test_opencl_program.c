@@ -408,6 +408,74 @@ TEST(devices_of_a_platform_reach_each_other)
     scene_end(&s);
 }
 
+/* Devices of two platforms: what needs a common context is unsupported, the rest
+ * works on either. */
+TEST(platforms_share_nothing)
+{
+    struct scene s;
+    acre_device *far;
+    void *stream, *event, *near_memory, *far_memory, *pinned;
+    char host[512];
+    bool can = true;
+    int index;
+
+    bed_pretend(BED_TWO_PLATFORMS);
+    scene_begin(&s, false);
+    bed_pretend(0);
+    index = acre_backend_device_count(s.backend) / 2;
+    REQUIRE_OK(acre_backend_device(s.backend, index, &far));
+    REQUIRE_OK(acre_stream_native_create(far, 0, 0, &stream));
+    REQUIRE_OK(acre_event_native_create(far, 0, &event));
+    REQUIRE_OK(acre_device_alloc(s.device, 512, &near_memory));
+    REQUIRE_OK(acre_device_alloc(far, 512, &far_memory));
+    REQUIRE_OK(acre_host_alloc(far, 512, &pinned));
+    REQUIRE_OK(acre_fill_async(far, far_memory, 9, 512, stream));
+    REQUIRE_OK(acre_copy_async(far, pinned, far_memory, 512, ACRE_COPY_DEVICE_TO_HOST, stream));
+    REQUIRE_OK(acre_event_native_record(far, event, stream));
+    REQUIRE_OK(acre_event_native_synchronize(far, event));
+    REQUIRE_OK(acre_copy(s.device, near_memory, pinned, 512, ACRE_COPY_HOST_TO_DEVICE));
+    REQUIRE_OK(acre_copy(s.device, host, near_memory, 512, ACRE_COPY_DEVICE_TO_HOST));
+    EXPECT_EQ(host[511], 9);
+    EXPECT_EQ(acre_copy(far, far_memory, near_memory, 512, ACRE_COPY_DEVICE_TO_DEVICE),
+              ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "of another platform; copy through host memory");
+    EXPECT_EQ(acre_copy_peer_async(far, far_memory, far, near_memory, s.device, 512, stream),
+              ACRE_ERR_UNSUPPORTED);
+    EXPECT_EQ(acre_fill_async(far, near_memory, 1, 512, stream), ACRE_ERR_UNSUPPORTED);
+    EXPECT_EQ(acre_stream_native_wait(s.device, s.stream, event), ACRE_ERR_UNSUPPORTED);
+    REQUIRE_OK(far->ops->peer_query(far->self, index, 0, &can));
+    EXPECT(!can);
+    EXPECT_EQ(far->ops->peer_enable(far->self, index, 0), ACRE_ERR_UNSUPPORTED);
+    REQUIRE_OK(acre_host_free(s.device, pinned));
+    REQUIRE_OK(acre_device_free(s.device, near_memory));
+    REQUIRE_OK(acre_device_free(far, far_memory));
+    REQUIRE_OK(acre_event_native_destroy(far, event));
+    REQUIRE_OK(acre_stream_native_destroy(far, stream));
+    scene_end(&s);
+}
+
+static void no_kernel(acre_kernel_context *context, void *args)
+{
+    (void)context;
+    (void)args;
+}
+
+TEST(functions_of_c_need_a_device_that_runs_them)
+{
+    struct gate gate = {.is_open = 1};
+    struct scene s;
+
+    bed_pretend(BED_NO_FUNCTIONS);
+    scene_begin(&s, false);
+    bed_pretend(0);
+    EXPECT_EQ(acre_launch_kernel(s.device, s.stream, no_kernel, NULL, 0), ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "acre_opencl_program_build");
+    REQUIRE_OK(acre_launch_host(s.device, s.stream, gate_task, &gate));
+    REQUIRE_OK(acre_stream_native_synchronize(s.device, s.stream));
+    EXPECT_EQ(gate.is_reached, 1);
+    scene_end(&s);
+}
+
 /* The size of the device is kept to, whatever the driver does. */
 TEST(memory_runs_out_where_the_settings_say)
 {
