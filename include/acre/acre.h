@@ -16,6 +16,7 @@
 #include <acre/explain.h>
 #include <acre/file.h>
 #include <acre/generator.h>
+#include <acre/green.h>
 #include <acre/history.h>
 #include <acre/opencl.h>
 #include <acre/pinned.h>

@@ -49,6 +49,9 @@ typedef enum acre_capability {
     ACRE_CAP_IPC_USERS = 1u << 14,   /**< Knows who has plain allocations open.       */
     ACRE_CAP_KERNELS = 1u << 15,     /**< Runs kernels that are C functions.          */
     ACRE_CAP_GREEN = 1u << 16,       /**< Green contexts: parts of a device.          */
+    ACRE_CAP_ASYNC = 1u << 17,       /**< Memory in the order of streams.             */
+    ACRE_CAP_FABRIC = 1u << 18,      /**< Physical memory travels over a fabric.      */
+    ACRE_CAP_IPC_EVENTS = 1u << 19,  /**< Events can be opened by other processes.    */
 } acre_capability;
 
 /** Facts about one device. */
@@ -91,6 +94,9 @@ typedef struct acre_pointer_info {
 
 /** Bits for event_create. */
 #define ACRE_EVENT_TIMING 0x1u
+/** The event can be opened by other processes; not together with timing, and only
+ *  where there is ACRE_CAP_IPC_EVENTS. */
+#define ACRE_EVENT_SHARED 0x2u
 
 /** How physical memory is to be shareable. */
 typedef enum acre_handle_type {
@@ -136,6 +142,14 @@ typedef struct acre_kernel_context {
     void *(*pointer)(struct acre_kernel_context *context, const void *device_pointer,
                      size_t bytes);
 } acre_kernel_context;
+
+/** What stream-ordered memory of a device takes, in bytes. */
+typedef struct acre_async_usage {
+    uint64_t used;          /**< Allocated and not freed.     */
+    uint64_t used_peak;     /**< Highest since the reset.     */
+    uint64_t reserved;      /**< Held from the device.        */
+    uint64_t reserved_peak; /**< Highest since the reset.     */
+} acre_async_usage;
 
 /** How the work queues of a green context are shared. */
 typedef enum acre_green_scope {
@@ -388,6 +402,36 @@ typedef struct acre_backend_ops {
     acre_status (*green_pop)(void *self, int device, void *green);
     /** How many work queues a part gets unless it asks for a limit. */
     acre_status (*green_queues)(void *self, int device, uint32_t *out_count);
+
+    /* Optional group "stream-ordered memory": ACRE_CAP_ASYNC, beside "streams and
+     * events". The backend keeps freed memory and hands it out again in the order
+     * of streams; <acre/async.h> is what users see. */
+    /** Obtains memory that work queued on the stream from now on may use. */
+    acre_status (*async_alloc)(void *self, int device, size_t bytes, void *stream,
+                               void **out_base);
+    /** Returns memory of async_alloc when the stream gets there; exact base only. */
+    acre_status (*async_free)(void *self, int device, void *base, void *stream);
+    /** Gives idle memory back to the device until at most so much is held. */
+    acre_status (*async_trim)(void *self, int device, uint64_t bytes);
+    /** How much memory is in use and held. */
+    acre_status (*async_usage)(void *self, int device, acre_async_usage *out_usage);
+    /** Sets the peaks to the present levels. */
+    acre_status (*async_reset_peak)(void *self, int device);
+
+    /* Optional group "fabric": ACRE_CAP_FABRIC, beside "virtual memory". */
+    /** Describes a handle that was created as ACRE_HANDLE_FABRIC. */
+    acre_status (*export_fabric)(void *self, int device, void *handle, uint8_t out_fabric[64]);
+    /** Makes a handle of such a description; the exporter tells how large it is. */
+    acre_status (*import_fabric)(void *self, int device, const uint8_t fabric[64],
+                                 size_t bytes, void **out_handle);
+
+    /* Optional group "shared events": ACRE_CAP_IPC_EVENTS. */
+    /** Describes an event that was created as ACRE_EVENT_SHARED. */
+    acre_status (*ipc_event_export)(void *self, int device, void *event,
+                                    uint8_t out_handle[64]);
+    /** Opens what another process exported; event_destroy ends it. */
+    acre_status (*ipc_event_open)(void *self, int device, const uint8_t handle[64],
+                                  void **out_event);
 } acre_backend_ops;
 
 /** How the backend numbers the streams of its pools (docs/BACKENDS.md). */

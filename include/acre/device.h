@@ -224,6 +224,19 @@ ACRE_API acre_status acre_handle_export_fd(acre_device *device, void *handle, in
 ACRE_API acre_status acre_handle_import_fd(acre_device *device, int fd, void **out_handle,
                                            uint64_t *out_bytes);
 
+/** See acre_backend_ops.export_fabric. */
+ACRE_API acre_status acre_handle_export_fabric(acre_device *device, void *handle,
+                                               uint8_t out_fabric[64]);
+/** See acre_backend_ops.import_fabric. */
+ACRE_API acre_status acre_handle_import_fabric(acre_device *device, const uint8_t fabric[64],
+                                               size_t bytes, void **out_handle);
+/** See acre_backend_ops.ipc_event_export. */
+ACRE_API acre_status acre_ipc_event_export(acre_device *device, void *event,
+                                           uint8_t out_handle[64]);
+/** See acre_backend_ops.ipc_event_open. */
+ACRE_API acre_status acre_ipc_event_open(acre_device *device, const uint8_t handle[64],
+                                         void **out_event);
+
 /** See acre_backend_ops.ipc_export. */
 ACRE_API acre_status acre_ipc_export(acre_device *device, void *base, uint8_t out_handle[64]);
 /** See acre_backend_ops.ipc_open. */

@@ -193,6 +193,33 @@
     E(GREEN, green_queues, (void *self, int device, uint32_t *out_count),      \
       (self, device, out_count))
 
+#define OPS_ASYNC_MAP(E)                                                       \
+    E(ASYNC, async_alloc,                                                      \
+      (void *self, int device, size_t bytes, void *stream, void **out_base),   \
+      (self, device, bytes, stream, out_base))                                 \
+    E(ASYNC, async_free, (void *self, int device, void *base, void *stream),   \
+      (self, device, base, stream))                                            \
+    E(ASYNC, async_trim, (void *self, int device, uint64_t bytes), (self, device, bytes)) \
+    E(ASYNC, async_usage, (void *self, int device, acre_async_usage *out_usage), \
+      (self, device, out_usage))                                               \
+    E(ASYNC, async_reset_peak, (void *self, int device), (self, device))
+
+#define OPS_FABRIC_MAP(E)                                                      \
+    E(FABRIC, export_fabric,                                                   \
+      (void *self, int device, void *handle, uint8_t out_fabric[64]),          \
+      (self, device, handle, out_fabric))                                      \
+    E(FABRIC, import_fabric,                                                   \
+      (void *self, int device, const uint8_t fabric[64], size_t bytes, void **out_handle), \
+      (self, device, fabric, bytes, out_handle))
+
+#define OPS_IPC_EVENTS_MAP(E)                                                  \
+    E(IPC_EVENTS, ipc_event_export,                                            \
+      (void *self, int device, void *event, uint8_t out_handle[64]),           \
+      (self, device, event, out_handle))                                       \
+    E(IPC_EVENTS, ipc_event_open,                                              \
+      (void *self, int device, const uint8_t handle[64], void **out_event),    \
+      (self, device, handle, out_event))
+
 /* The optional groups and the words users read for them. */
 #define OPS_GROUP_MAP(G)                                                       \
     G(STREAMS, "streams and events")                                           \
@@ -211,7 +238,10 @@
     G(CURRENT, "current device")                                               \
     G(IPC_USERS, "ipc users")                                                  \
     G(KERNELS, "kernels")                                                      \
-    G(GREEN, "green contexts")
+    G(GREEN, "green contexts")                                                 \
+    G(ASYNC, "stream-ordered memory")                                          \
+    G(FABRIC, "fabric")                                                        \
+    G(IPC_EVENTS, "shared events")
 
 #define OPS_MAP(E)                                                             \
     OPS_REQUIRED_MAP(E)                                                        \
@@ -231,6 +261,9 @@
     OPS_IPC_MAP(E)                                                             \
     OPS_CURRENT_MAP(E)                                                         \
     OPS_IPC_USERS_MAP(E)                                                       \
-    OPS_GREEN_MAP(E)
+    OPS_GREEN_MAP(E)                                                           \
+    OPS_ASYNC_MAP(E)                                                           \
+    OPS_FABRIC_MAP(E)                                                          \
+    OPS_IPC_EVENTS_MAP(E)
 
 #endif

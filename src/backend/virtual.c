@@ -140,6 +140,43 @@ acre_status acre_handle_import_fd(acre_device *device, int fd, void **out_handle
     return device->ops->import_fd(SELF, fd, out_handle, out_bytes);
 }
 
+acre_status acre_handle_export_fabric(acre_device *device, void *handle,
+                                      uint8_t out_fabric[64])
+{
+    ENTER(ACRE_CAP_FABRIC);
+    NEED(handle);
+    NEED(out_fabric);
+    return device->ops->export_fabric(SELF, handle, out_fabric);
+}
+
+acre_status acre_handle_import_fabric(acre_device *device, const uint8_t fabric[64],
+                                      size_t bytes, void **out_handle)
+{
+    ENTER(ACRE_CAP_FABRIC);
+    NEED(fabric);
+    NEED(out_handle);
+    if (bytes == 0 || bytes % device->info.page_bytes)
+        return status_fail(ACRE_ERR_INVALID, "acre_handle_import_fabric: %zu bytes are no whole "
+                           "pages of %llu", bytes, (unsigned long long)device->info.page_bytes);
+    return device->ops->import_fabric(SELF, fabric, bytes, out_handle);
+}
+
+acre_status acre_ipc_event_export(acre_device *device, void *event, uint8_t out_handle[64])
+{
+    ENTER(ACRE_CAP_IPC_EVENTS);
+    NEED(event);
+    NEED(out_handle);
+    return device->ops->ipc_event_export(SELF, event, out_handle);
+}
+
+acre_status acre_ipc_event_open(acre_device *device, const uint8_t handle[64], void **out_event)
+{
+    ENTER(ACRE_CAP_IPC_EVENTS);
+    NEED(handle);
+    NEED(out_event);
+    return device->ops->ipc_event_open(SELF, handle, out_event);
+}
+
 acre_status acre_ipc_export(acre_device *device, void *base, uint8_t out_handle[64])
 {
     ENTER(ACRE_CAP_IPC);

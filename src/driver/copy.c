@@ -135,9 +135,9 @@ acre_status drv_copy_queue(void *self, int device, void *dst, const void *src, s
 
     if (status != ACRE_OK)
         return status;
-    return ON_DEVICE(is_overlapping(dst, src, bytes)
-                         ? queue_overlapping(driver, dst, src, bytes, stream)
-                         : driver->vendor->copy_async(driver, dst, src, bytes, stream));
+    return ON_STREAM(stream, is_overlapping(dst, src, bytes)
+                                 ? queue_overlapping(driver, dst, src, bytes, stream)
+                                 : driver->vendor->copy_async(driver, dst, src, bytes, stream));
 }
 
 acre_status drv_copy_queue_peer(void *self, void *dst, int dst_device, const void *src,
@@ -151,7 +151,8 @@ acre_status drv_copy_queue_peer(void *self, void *dst, int dst_device, const voi
 
     if (status != ACRE_OK)
         return status;
-    return ON_DEVICE(driver->vendor->copy_peer_async(driver, dst, dst_device, src, src_device,
+    return ON_STREAM(stream,
+                     driver->vendor->copy_peer_async(driver, dst, dst_device, src, src_device,
                                                      bytes, stream));
 }
 
@@ -168,5 +169,5 @@ acre_status drv_copy_queue_fill(void *self, int device, void *dst, int value, si
     status = side_check(driver, "destination", dst, bytes, true, &dst_device);
     if (status != ACRE_OK)
         return status;
-    return ON_DEVICE(CALL(fill_async, dst, (unsigned char)value, bytes, stream));
+    return ON_STREAM(stream, CALL(fill_async, dst, (unsigned char)value, bytes, stream));
 }

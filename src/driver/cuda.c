@@ -44,8 +44,8 @@ static void cuda_fini(struct driver *driver)
 
 static driver_result cuda_enter(struct driver *driver, int device, struct driver_scope *scope)
 {
-    driver_context mine, current = NULL;
-    driver_result result = context_of(driver, device, &mine);
+    driver_context mine = scope->context, current = NULL;
+    driver_result result = mine ? DRIVER_SUCCESS : context_of(driver, device, &mine);
 
     if (result != DRIVER_SUCCESS)
         return result;

@@ -23,12 +23,14 @@
 
 /* ---- Entering a device ----------------------------------------------------------------- */
 
-acre_status driver_enter(struct driver *driver, int device, struct driver_scope *scope)
+/* Enters the context that scope names, or the device's own. Giving things back
+ * depends on it, so one failure is not the end. */
+static acre_status enter_context(struct driver *driver, int device, struct driver_scope *scope)
 {
-    driver_result result;
+    driver_result result = driver->vendor->enter(driver, device, scope);
 
-    memset(scope, 0, sizeof *scope);
-    result = driver->vendor->enter(driver, device, scope);
+    if (result != DRIVER_SUCCESS)
+        result = driver->vendor->enter(driver, device, scope);
     if (result != DRIVER_SUCCESS)
         scope->status = status_fail_native(
             library_status(result) == ACRE_ERR_DEVICE_MEMORY ? ACRE_ERR_DEVICE_MEMORY
@@ -37,6 +39,20 @@ acre_status driver_enter(struct driver *driver, int device, struct driver_scope 
             library_error_text(&driver->library, result),
             library_error_name(&driver->library, result));
     return scope->status;
+}
+
+acre_status driver_enter(struct driver *driver, int device, struct driver_scope *scope)
+{
+    memset(scope, 0, sizeof *scope);
+    return enter_context(driver, device, scope);
+}
+
+acre_status driver_enter_stream(struct driver *driver, int device, const void *stream,
+                                struct driver_scope *scope)
+{
+    memset(scope, 0, sizeof *scope);
+    scope->context = drv_green_context_of(driver, stream);
+    return enter_context(driver, device, scope);
 }
 
 acre_status driver_enter_memory(struct driver *driver, int device, struct driver_scope *scope)
@@ -90,10 +106,15 @@ static acre_status driver_device_count(void *self, int *out_count)
 /* The groups of the library less what this device cannot do. */
 static uint32_t capabilities_of(const struct driver *driver, int device)
 {
-    uint32_t capabilities = driver->library.groups & ~LIBRARY_POOLS;
+    uint32_t capabilities = driver->library.groups;
 
     if (!driver_attribute_get(driver, device, attribute_virtual_memory, 0))
-        capabilities &= ~(uint32_t)(ACRE_CAP_VIRTUAL | ACRE_CAP_SHARE_FD | ACRE_CAP_MULTICAST);
+        capabilities &= ~(uint32_t)(ACRE_CAP_VIRTUAL | ACRE_CAP_SHARE_FD | ACRE_CAP_MULTICAST |
+                                    ACRE_CAP_FABRIC);
+    if (!driver_attribute_get(driver, device, attribute_fabric_handles, 0))
+        capabilities &= ~(uint32_t)ACRE_CAP_FABRIC;
+    if (!driver_attribute_get(driver, device, attribute_pools, 0))
+        capabilities &= ~(uint32_t)ACRE_CAP_ASYNC;
     if (!driver_attribute_get(driver, device, attribute_posix_handles, 1))
         capabilities &= ~(uint32_t)ACRE_CAP_SHARE_FD;
     if (!driver_attribute_get(driver, device, attribute_multicast, 0))
@@ -245,6 +266,15 @@ static const acre_backend_ops whole_table = {
     .green_push = drv_green_push,
     .green_pop = drv_green_pop,
     .green_queues = drv_green_queues,
+    .async_alloc = drv_pool_alloc,
+    .async_free = drv_pool_free,
+    .async_trim = drv_pool_trim,
+    .async_usage = drv_pool_usage,
+    .async_reset_peak = drv_pool_reset_peak,
+    .export_fabric = drv_virtual_export_fabric,
+    .import_fabric = drv_virtual_import_fabric,
+    .ipc_event_export = drv_event_export,
+    .ipc_event_open = drv_event_open,
 };
 
 /* Only the entries of these groups have bits; the others are required. */
@@ -314,6 +344,7 @@ acre_status driver_create(const struct vendor *vendor, struct driver **out)
     driver->vendor = vendor;
     driver->pid = getpid();
     books_init(&driver->books);
+    ptrmap_init(&driver->green_streams);
     status = library_open(vendor->vendor, &driver->library);
     if (status == ACRE_OK)
         status = units_find(driver);
@@ -367,6 +398,7 @@ void driver_destroy(void *self)
         drv_pool_fini(driver);
         driver->vendor->fini(driver);
     }
+    ptrmap_fini(&driver->green_streams);
     books_fini(&driver->books);
     heap_free(driver->units);
     heap_free(driver);

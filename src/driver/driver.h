@@ -26,7 +26,8 @@ struct driver {
     struct driver_library library;
     const struct vendor *vendor;
     struct books books;
-    _Atomic uint32_t green_count;    /* green contexts that are alive      */
+    _Atomic uint32_t green_count;    /* green contexts that are alive              */
+    struct ptrmap green_streams;     /* stream to struct green; the lock of the books */
     int priority_least, priority_greatest;
     int unit_count;
     pid_t pid;                       /* the process that opened the library */
@@ -36,7 +37,7 @@ struct driver {
 /* Where a thread was before a call of ours. */
 struct driver_scope {
     acre_status status;        /* why it could not be entered              */
-    driver_context context;    /* CUDA: not ours, put aside                */
+    driver_context context;    /* CUDA: wanted instead of the device's, or NULL */
     int index;                 /* HIP: the device that was current         */
     driver_capture_mode mode;  /* what the thread allowed during a capture */
     bool is_switched, is_relaxed;
@@ -73,6 +74,9 @@ struct vendor {
  * driver be asked for memory while a stream is captured. leave returns status. */
 acre_status driver_enter(struct driver *driver, int device, struct driver_scope *scope);
 acre_status driver_enter_memory(struct driver *driver, int device, struct driver_scope *scope);
+/* The same for work on a stream: where that is one of a green context, its context. */
+acre_status driver_enter_stream(struct driver *driver, int device, const void *stream,
+                                struct driver_scope *scope);
 acre_status driver_leave(struct driver *driver, struct driver_scope *scope, acre_status status);
 
 /* A device for calls that are about none, such as page-locked memory: one that is
@@ -87,6 +91,10 @@ int driver_any_device(const struct driver *driver);
  * by these names. */
 #define ON_DEVICE(call)                                                        \
     (driver_enter(driver, device, &scope) == ACRE_OK                           \
+         ? driver_leave(driver, &scope, (call))                                \
+         : scope.status)
+#define ON_STREAM(stream, call)                                                \
+    (driver_enter_stream(driver, device, stream, &scope) == ACRE_OK            \
          ? driver_leave(driver, &scope, (call))                                \
          : scope.status)
 #define ON_DEVICE_MEMORY(call)                                                 \

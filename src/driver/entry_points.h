@@ -9,8 +9,7 @@
  *   DRIVER_MAP(X)         all of them, in the order of struct driver_entries
  *
  *   need    what is lost without it: REQUIRED everything, OPTIONAL nothing by
- *           itself, else the capability of that name (POOLS and FABRIC are no
- *           bits of the table but parts of <acre/driver.h>)
+ *           itself, else the capability of that name
  *   cuda    the exported name with its suffix; hip likewise
  *   older   tried when cuda is not exported, or NULL; the same shape
  *
@@ -127,22 +126,22 @@
     X(IPC, ipc_close, cuIpcCloseMemHandle, NULL, hipIpcCloseMemHandle, (driver_ptr base))       \
     X(IPC, address_range, cuMemGetAddressRange_v2, NULL, hipMemGetAddressRange,                 \
       (driver_ptr *out_base, size_t *out_bytes, driver_ptr pointer))                            \
-    X(OPTIONAL, ipc_event_export, cuIpcGetEventHandle, NULL, hipIpcGetEventHandle,              \
+    X(IPC_EVENTS, ipc_event_export, cuIpcGetEventHandle, NULL, hipIpcGetEventHandle,              \
       (driver_ipc_event *out_handle, driver_event event))                                       \
-    X(OPTIONAL, ipc_event_open, cuIpcOpenEventHandle, NULL, hipIpcOpenEventHandle,              \
+    X(IPC_EVENTS, ipc_event_open, cuIpcOpenEventHandle, NULL, hipIpcOpenEventHandle,              \
       (driver_event *out_event, driver_ipc_event handle))                                       \
-    X(POOLS, pool_alloc_async, cuMemAllocFromPoolAsync, NULL, hipMallocFromPoolAsync,           \
+    X(ASYNC, pool_alloc_async, cuMemAllocFromPoolAsync, NULL, hipMallocFromPoolAsync,           \
       (driver_ptr *out_base, size_t bytes, driver_pool pool, driver_stream stream))             \
-    X(POOLS, pool_free_async, cuMemFreeAsync, NULL, hipFreeAsync,                               \
+    X(ASYNC, pool_free_async, cuMemFreeAsync, NULL, hipFreeAsync,                               \
       (driver_ptr base, driver_stream stream))                                                  \
-    X(POOLS, pool_create, cuMemPoolCreate, NULL, hipMemPoolCreate,                              \
+    X(ASYNC, pool_create, cuMemPoolCreate, NULL, hipMemPoolCreate,                              \
       (driver_pool *out_pool, const driver_pool_prop *prop))                                    \
-    X(POOLS, pool_destroy, cuMemPoolDestroy, NULL, hipMemPoolDestroy, (driver_pool pool))       \
-    X(POOLS, pool_set, cuMemPoolSetAttribute, NULL, hipMemPoolSetAttribute,                     \
+    X(ASYNC, pool_destroy, cuMemPoolDestroy, NULL, hipMemPoolDestroy, (driver_pool pool))       \
+    X(ASYNC, pool_set, cuMemPoolSetAttribute, NULL, hipMemPoolSetAttribute,                     \
       (driver_pool pool, driver_pool_attribute attribute, void *value))                         \
-    X(POOLS, pool_get, cuMemPoolGetAttribute, NULL, hipMemPoolGetAttribute,                     \
+    X(ASYNC, pool_get, cuMemPoolGetAttribute, NULL, hipMemPoolGetAttribute,                     \
       (driver_pool pool, driver_pool_attribute attribute, void *out_value))                     \
-    X(POOLS, pool_trim, cuMemPoolTrimTo, NULL, hipMemPoolTrimTo,                                \
+    X(ASYNC, pool_trim, cuMemPoolTrimTo, NULL, hipMemPoolTrimTo,                                \
       (driver_pool pool, size_t bytes_kept))                                                    \
     X(OPTIONAL, pool_set_access, cuMemPoolSetAccess, NULL, hipMemPoolSetAccess,                 \
       (driver_pool pool, const driver_access_desc *desc, size_t count))

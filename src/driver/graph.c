@@ -10,7 +10,7 @@ acre_status drv_graph_capture_begin(void *self, int device, void *stream)
     struct driver *driver = self;
     struct driver_scope scope;
 
-    return ON_DEVICE(CALL(capture_begin, stream, DRIVER_CAPTURE_RELAXED));
+    return ON_STREAM(stream, CALL(capture_begin, stream, DRIVER_CAPTURE_RELAXED));
 }
 
 /* Ends the capture and makes the graph launchable; nothing is left on failure. */
@@ -42,7 +42,7 @@ acre_status drv_graph_capture_end(void *self, int device, void *stream, void **o
     if (!graph)
         return ACRE_ERR_HOST_MEMORY;
     graph->object.kind = OBJECT_GRAPH;
-    status = ON_DEVICE(graph_finish(driver, stream, graph));
+    status = ON_STREAM(stream, graph_finish(driver, stream, graph));
     if (status != ACRE_OK) {
         heap_free(graph);
         return status;
@@ -61,8 +61,8 @@ acre_status drv_graph_capture_info(void *self, int device, void *stream,
     driver_capture_id id = 0;
     const driver_node *nodes = NULL;
     size_t count = 0;
-    acre_status status = ON_DEVICE(
-        driver->vendor->capture_info(driver, stream, &capture, &id, &nodes, &count));
+    acre_status status = ON_STREAM(
+        stream, driver->vendor->capture_info(driver, stream, &capture, &id, &nodes, &count));
 
     if (status != ACRE_OK)
         return status;
@@ -118,7 +118,7 @@ acre_status drv_graph_launch(void *self, int device, void *graph, void *stream)
 
     if (status != ACRE_OK)
         return status;
-    return ON_DEVICE(CALL(graph_launch, ((struct graph *)graph)->exec, stream));
+    return ON_STREAM(stream, CALL(graph_launch, ((struct graph *)graph)->exec, stream));
 }
 
 acre_status drv_graph_destroy(void *self, int device, void *handle)

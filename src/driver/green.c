@@ -110,9 +110,37 @@ acre_status drv_green_stream(void *self, int device, void *handle, uint32_t flag
     if (status == ACRE_OK)
         status = ON_DEVICE(CALL(green_stream_create, &stream, green->native,
                                 DRIVER_STREAM_NON_BLOCKING, priority));
-    if (status == ACRE_OK)
+    if (status != ACRE_OK)
+        return status;
+    lock_take(&driver->books.lock);
+    status = ptrmap_put(&driver->green_streams, stream, green);
+    lock_drop(&driver->books.lock);
+    if (status != ACRE_OK)
+        driver->library.call.stream_destroy(stream);
+    else
         *out_stream = stream;
     return status;
+}
+
+driver_context drv_green_context_of(struct driver *driver, const void *stream)
+{
+    const struct green *green;
+
+    if (!stream || atomic_load_explicit(&driver->green_count, memory_order_relaxed) == 0)
+        return NULL;
+    lock_take(&driver->books.lock);
+    green = ptrmap_get(&driver->green_streams, stream);
+    lock_drop(&driver->books.lock);
+    return green ? green->context : NULL;
+}
+
+void drv_green_stream_forget(struct driver *driver, const void *stream)
+{
+    if (atomic_load_explicit(&driver->green_count, memory_order_relaxed) == 0)
+        return;
+    lock_take(&driver->books.lock);
+    ptrmap_take(&driver->green_streams, stream);
+    lock_drop(&driver->books.lock);
 }
 
 acre_status drv_green_push(void *self, int device, void *handle)

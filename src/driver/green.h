@@ -22,6 +22,10 @@ acre_status drv_green_push(void *self, int device, void *green);
 acre_status drv_green_pop(void *self, int device, void *green);
 acre_status drv_green_queues(void *self, int device, uint32_t *out_count);
 
+/* The context of a stream that a green context made, or NULL; and that it is gone. */
+driver_context drv_green_context_of(struct driver *driver, const void *stream);
+void drv_green_stream_forget(struct driver *driver, const void *stream);
+
 /* Whether a green context of a device is what this thread has pushed last. */
 bool drv_green_is_current(struct driver *driver, int device);
 

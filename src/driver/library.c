@@ -32,7 +32,8 @@ enum need {
     NEED_PEERS,
     NEED_IPC,
     NEED_GREEN,
-    NEED_POOLS,
+    NEED_ASYNC,
+    NEED_IPC_EVENTS,
 };
 
 static const uint32_t need_groups[] = {
@@ -51,7 +52,8 @@ static const uint32_t need_groups[] = {
     [NEED_PEERS] = ACRE_CAP_PEERS,
     [NEED_IPC] = ACRE_CAP_IPC,
     [NEED_GREEN] = ACRE_CAP_GREEN,
-    [NEED_POOLS] = LIBRARY_POOLS,
+    [NEED_ASYNC] = ACRE_CAP_ASYNC,
+    [NEED_IPC_EVENTS] = ACRE_CAP_IPC_EVENTS,
 };
 
 struct row {
@@ -114,7 +116,8 @@ static bool entry_is_there(const struct driver_library *library, enum driver_ent
 /* The groups whose entries are all there. */
 static uint32_t groups_of(const struct driver_library *library)
 {
-    uint32_t groups = ACRE_CAP_CURRENT;
+    /* Fabric handles are a kind of shareable ones; devices tell whether they have any. */
+    uint32_t groups = ACRE_CAP_CURRENT | ACRE_CAP_FABRIC;
 
     for (size_t i = 0; i < sizeof need_groups / sizeof need_groups[0]; i++)
         groups |= need_groups[i];
@@ -125,7 +128,7 @@ static uint32_t groups_of(const struct driver_library *library)
             groups &= ~need_groups[rows[i].need];
     }
     if (library->vendor == VENDOR_HIP)
-        groups &= ~(uint32_t)(ACRE_CAP_MULTICAST | ACRE_CAP_GREEN);
+        groups &= ~(uint32_t)(ACRE_CAP_MULTICAST | ACRE_CAP_GREEN | ACRE_CAP_FABRIC);
     if (library->vendor == VENDOR_HIP && library->version < HIP_VERSION_VIRTUAL)
         groups &= ~(uint32_t)ACRE_CAP_VIRTUAL;
     if (!library->call.capture_info && !library->call.cuda_capture_info_v3)
@@ -134,9 +137,11 @@ static uint32_t groups_of(const struct driver_library *library)
         groups &= ~(uint32_t)ACRE_CAP_CAPTURE;
     if (!(groups & ACRE_CAP_STREAMS))
         groups &= ~(uint32_t)(ACRE_CAP_LAUNCH | ACRE_CAP_VALUES | ACRE_CAP_CAPTURE |
-                              ACRE_CAP_GREEN | LIBRARY_POOLS);
+                              ACRE_CAP_GREEN | ACRE_CAP_ASYNC | ACRE_CAP_IPC_EVENTS);
     if (!(groups & ACRE_CAP_VIRTUAL))
         groups &= ~(uint32_t)(ACRE_CAP_SHARE_FD | ACRE_CAP_MULTICAST);
+    if (!(groups & ACRE_CAP_SHARE_FD))
+        groups &= ~(uint32_t)ACRE_CAP_FABRIC;
     if (!(groups & ACRE_CAP_COPY))
         groups &= ~(uint32_t)ACRE_CAP_MULTICAST;
     return groups;

@@ -34,14 +34,11 @@ enum driver_entry {
     ENTRY_COUNT
 };
 
-/* Beside the bits of acre_capability: what <acre/driver.h> needs. */
-#define LIBRARY_POOLS (1u << 30)
-
 struct driver_library {
     struct driver_entries call;
     enum library_vendor vendor;
-    uint32_t groups;  /* bits of acre_capability, and LIBRARY_POOLS, whose entries are all there */
-    int version;      /* as the vendor counts: 12040 is CUDA 12.4, 60032830 is HIP 6.0           */
+    uint32_t groups;  /* bits of acre_capability whose entries are all there            */
+    int version;      /* as the vendor counts: 12040 is CUDA 12.4, 60032830 is HIP 6.0  */
     void *handle;
 };
 

@@ -295,5 +295,5 @@ acre_status drv_multicast_write(void *self, int device, void *handle, size_t off
 
     if (status != ACRE_OK)
         return status;
-    return ON_DEVICE(write_all(driver, device, handle, offset, src, bytes, stream));
+    return ON_STREAM(stream, write_all(driver, device, handle, offset, src, bytes, stream));
 }

@@ -4,6 +4,8 @@
 #include "base/status.h"
 #include "driver/green.h"
 
+#include <string.h>
+
 /* ---- Streams ---------------------------------------------------------------------------- */
 
 acre_status drv_stream_create(void *self, int device, uint32_t flags, int priority,
@@ -25,12 +27,15 @@ acre_status drv_stream_destroy(void *self, int device, void *stream)
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    acre_status status = ON_DEVICE(CALL(stream_synchronize, stream));
+    acre_status status = ON_STREAM(stream, CALL(stream_synchronize, stream));
 
     if (status == ACRE_ERR_INVALID || status == ACRE_ERR_STATE)
         return status;
     /* Work that failed must not keep the stream alive. */
-    return ON_DEVICE(CALL(stream_destroy, stream));
+    status = ON_STREAM(stream, CALL(stream_destroy, stream));
+    if (status == ACRE_OK)
+        drv_green_stream_forget(driver, stream);
+    return status;
 }
 
 acre_status drv_stream_query(void *self, int device, void *stream)
@@ -38,7 +43,7 @@ acre_status drv_stream_query(void *self, int device, void *stream)
     struct driver *driver = self;
     struct driver_scope scope;
 
-    return ON_DEVICE(CALL(stream_query, stream));
+    return ON_STREAM(stream, CALL(stream_query, stream));
 }
 
 acre_status drv_stream_synchronize(void *self, int device, void *stream)
@@ -46,7 +51,7 @@ acre_status drv_stream_synchronize(void *self, int device, void *stream)
     struct driver *driver = self;
     struct driver_scope scope;
 
-    return ON_DEVICE(CALL(stream_synchronize, stream));
+    return ON_STREAM(stream, CALL(stream_synchronize, stream));
 }
 
 acre_status drv_stream_wait_event(void *self, int device, void *stream, void *event)
@@ -54,7 +59,7 @@ acre_status drv_stream_wait_event(void *self, int device, void *stream, void *ev
     struct driver *driver = self;
     struct driver_scope scope;
 
-    return ON_DEVICE(CALL(stream_wait_event, stream, event, 0));
+    return ON_STREAM(stream, CALL(stream_wait_event, stream, event, 0));
 }
 
 acre_status drv_stream_priority(void *self, int device, void *stream, int *out_priority)
@@ -62,7 +67,7 @@ acre_status drv_stream_priority(void *self, int device, void *stream, int *out_p
     struct driver *driver = self;
     struct driver_scope scope;
     int priority = 0;
-    acre_status status = ON_DEVICE(CALL(stream_priority, stream, &priority));
+    acre_status status = ON_STREAM(stream, CALL(stream_priority, stream, &priority));
 
     if (status == ACRE_OK)
         *out_priority = priority;
@@ -86,7 +91,8 @@ acre_status drv_event_create(void *self, int device, uint32_t flags, void **out_
     struct driver *driver = self;
     struct driver_scope scope;
     driver_event event = NULL;
-    unsigned native = flags & ACRE_EVENT_TIMING ? 0 : DRIVER_EVENT_NO_TIMING;
+    unsigned native = (flags & ACRE_EVENT_TIMING ? 0 : DRIVER_EVENT_NO_TIMING) |
+                      (flags & ACRE_EVENT_SHARED ? DRIVER_EVENT_SHARED : 0);
     acre_status status = drv_green_is_current(driver, device)
                              ? CALL(event_create, &event, native)
                              : ON_DEVICE(CALL(event_create, &event, native));
@@ -109,7 +115,7 @@ acre_status drv_event_record(void *self, int device, void *event, void *stream)
     struct driver *driver = self;
     struct driver_scope scope;
 
-    return ON_DEVICE(CALL(event_record, event, stream));
+    return ON_STREAM(stream, CALL(event_record, event, stream));
 }
 
 acre_status drv_event_query(void *self, int device, void *event)
@@ -140,6 +146,33 @@ acre_status drv_event_elapsed(void *self, int device, void *start, void *end, do
     return status;
 }
 
+acre_status drv_event_export(void *self, int device, void *event, uint8_t out_handle[64])
+{
+    struct driver *driver = self;
+    struct driver_scope scope;
+    driver_ipc_event handle;
+    acre_status status = ON_DEVICE(CALL(ipc_event_export, &handle, event));
+
+    if (status == ACRE_OK)
+        memcpy(out_handle, &handle, sizeof handle);
+    return status;
+}
+
+acre_status drv_event_open(void *self, int device, const uint8_t handle[64], void **out_event)
+{
+    struct driver *driver = self;
+    struct driver_scope scope;
+    driver_ipc_event native;
+    driver_event event = NULL;
+    acre_status status;
+
+    memcpy(&native, handle, sizeof native);
+    status = ON_DEVICE(CALL(ipc_event_open, &event, native));
+    if (status == ACRE_OK)
+        *out_event = event;
+    return status;
+}
+
 /* ---- Host functions and values ------------------------------------------------------------- */
 
 acre_status drv_stream_launch_host(void *self, int device, void *stream, void (*fn)(void *),
@@ -148,7 +181,7 @@ acre_status drv_stream_launch_host(void *self, int device, void *stream, void (*
     struct driver *driver = self;
     struct driver_scope scope;
 
-    return ON_DEVICE(CALL(launch_host, stream, fn, arg));
+    return ON_STREAM(stream, CALL(launch_host, stream, fn, arg));
 }
 
 acre_status drv_stream_write_value32(void *self, int device, void *stream, void *address,
@@ -159,7 +192,7 @@ acre_status drv_stream_write_value32(void *self, int device, void *stream, void 
 
     if (!address || (uintptr_t)address % sizeof value)
         return status_fail(ACRE_ERR_INVALID, "write_value32: %p is not aligned to 4", address);
-    return ON_DEVICE(CALL(write_value32, stream, address, value, 0));
+    return ON_STREAM(stream, CALL(write_value32, stream, address, value, 0));
 }
 
 acre_status drv_stream_wait_value32(void *self, int device, void *stream, void *address,
@@ -177,6 +210,6 @@ acre_status drv_stream_wait_value32(void *self, int device, void *stream, void *
     if (!address || (uintptr_t)address % sizeof value || (unsigned)condition > ACRE_WAIT_NOR)
         return status_fail(ACRE_ERR_INVALID, "wait_value32: %p, condition %d", address,
                            (int)condition);
-    return ON_DEVICE(driver->vendor->wait_value32(driver, stream, address, value,
-                                                  conditions[condition]));
+    return ON_STREAM(stream, driver->vendor->wait_value32(driver, stream, address, value,
+                                                          conditions[condition]));
 }

@@ -23,6 +23,10 @@ acre_status drv_event_query(void *self, int device, void *event);
 acre_status drv_event_synchronize(void *self, int device, void *event);
 acre_status drv_event_elapsed(void *self, int device, void *start, void *end, double *out_ms);
 
+/* Events of other processes. */
+acre_status drv_event_export(void *self, int device, void *event, uint8_t out_handle[64]);
+acre_status drv_event_open(void *self, int device, const uint8_t handle[64], void **out_event);
+
 acre_status drv_stream_launch_host(void *self, int device, void *stream, void (*fn)(void *),
                                    void *arg);
 acre_status drv_stream_write_value32(void *self, int device, void *stream, void *address,

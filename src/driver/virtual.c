@@ -296,9 +296,10 @@ acre_status drv_virtual_import_fd(void *self, int device, int fd, void **out_han
     return status;
 }
 
-acre_status drv_virtual_export_fabric(struct driver *driver, int device, void *handle,
-                                      uint8_t out[64])
+acre_status drv_virtual_export_fabric(void *self, int device, void *handle,
+                                      uint8_t out_fabric[64])
 {
+    struct driver *driver = self;
     struct driver_scope scope;
     struct physical *physical = NULL;
     uint8_t fabric[64] = {0};
@@ -308,13 +309,14 @@ acre_status drv_virtual_export_fabric(struct driver *driver, int device, void *h
         status = ON_DEVICE(CALL(export_handle, fabric, physical->native, DRIVER_HANDLE_FABRIC,
                                 0));
     if (status == ACRE_OK)
-        memcpy(out, fabric, sizeof fabric);
+        memcpy(out_fabric, fabric, sizeof fabric);
     return status;
 }
 
-acre_status drv_virtual_import_fabric(struct driver *driver, int device, const uint8_t fabric[64],
+acre_status drv_virtual_import_fabric(void *self, int device, const uint8_t fabric[64],
                                       size_t bytes, void **out_handle)
 {
+    struct driver *driver = self;
     struct driver_scope scope;
     driver_handle native = NULL;
     uint8_t copy[64];

@@ -35,9 +35,9 @@ acre_status drv_virtual_import_fd(void *self, int device, int fd, void **out_han
                                   uint64_t *out_bytes);
 
 /* A handle made as ACRE_HANDLE_FABRIC, as 64 bytes and back. */
-acre_status drv_virtual_export_fabric(struct driver *driver, int device, void *handle,
-                                      uint8_t out[64]);
-acre_status drv_virtual_import_fabric(struct driver *driver, int device, const uint8_t fabric[64],
+acre_status drv_virtual_export_fabric(void *self, int device, void *handle,
+                                      uint8_t out_fabric[64]);
+acre_status drv_virtual_import_fabric(void *self, int device, const uint8_t fabric[64],
                                       size_t bytes, void **out_handle);
 /* Whether a device shares memory over a fabric: the attribute is set, and making,
  * exporting and importing a page succeeds. */

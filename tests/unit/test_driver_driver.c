@@ -131,6 +131,7 @@ TEST_IN_CHILD(failures_carry_the_words_of_the_driver)
 {
     void (*fail)(const char *, uint64_t, int) =
         (void (*)(const char *, uint64_t, int))bed_symbol(&vendor_cuda, "standin_fail");
+    uint64_t (*fail_end)(void) = (uint64_t(*)(void))bed_symbol(&vendor_cuda, "standin_fail_end");
     acre_backend *backend;
     acre_device *device;
     void *base = NULL;
@@ -144,11 +145,15 @@ TEST_IN_CHILD(failures_carry_the_words_of_the_driver)
     EXPECT_EQ(acre_last_native(), 2);
     fail("cuMemHostAlloc", 1, 2);
     EXPECT_EQ(acre_host_alloc(device, 512, &base), ACRE_ERR_HOST_MEMORY);
-    fail("cuCtxPushCurrent_v2", 1, 201);
+    fail("cuCtxPushCurrent_v2", 1, 201); /* once is not the end */
+    fail("cuMemAlloc_v2", 1, 2);
+    EXPECT_EQ(acre_device_alloc(device, 512, &base), ACRE_ERR_DEVICE_MEMORY);
+    fail("cuCtxPushCurrent_v2", 0, 201);
     EXPECT_EQ(acre_device_alloc(device, 512, &base), ACRE_ERR_DEVICE);
     EXPECT_HAS(acre_last_error(), "device cuda:0 cannot be used: ");
     EXPECT(base == NULL);
     EXPECT_EQ(bed_held(&vendor_cuda), 0);
+    fail_end();
     /* A base whose free failed is still known, and freed at the next try. */
     REQUIRE_OK(acre_device_alloc(device, 512, &base));
     fail("cuMemFree_v2", 1, 700);

@@ -154,7 +154,8 @@ static void meet_whole(void *unused)
                                   ACRE_CAP_VALUES | ACRE_CAP_VIRTUAL | ACRE_CAP_SHARE_FD |
                                   ACRE_CAP_MULTICAST | ACRE_CAP_CAPTURE | ACRE_CAP_HOST_MEMORY |
                                   ACRE_CAP_POINTERS | ACRE_CAP_PEERS | ACRE_CAP_IPC |
-                                  ACRE_CAP_CURRENT | ACRE_CAP_GREEN | LIBRARY_POOLS);
+                                  ACRE_CAP_CURRENT | ACRE_CAP_GREEN | ACRE_CAP_ASYNC |
+                                  ACRE_CAP_FABRIC | ACRE_CAP_IPC_EVENTS);
     EXPECT_EQ(library_check(&library, ENTRY_alloc, DRIVER_OUT_OF_MEMORY),
               ACRE_ERR_DEVICE_MEMORY);
     EXPECT_HAS(acre_last_error(), "cuMemAlloc_v2: ");
@@ -170,7 +171,7 @@ static void meet_bare(void *unused)
 
     (void)unused;
     EXPECT_EQ(library.groups & (ACRE_CAP_VIRTUAL | ACRE_CAP_MULTICAST | ACRE_CAP_GREEN |
-                                ACRE_CAP_SHARE_FD | LIBRARY_POOLS), 0);
+                                ACRE_CAP_SHARE_FD | ACRE_CAP_FABRIC | ACRE_CAP_ASYNC), 0);
 }
 
 static void meet_old(void *unused)
