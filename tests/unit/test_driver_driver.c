@@ -264,7 +264,7 @@ TEST_IN_CHILD(fabric_handles_carry_memory)
     REQUIRE_OK(drv_virtual_create(driver, 0, page, ACRE_HANDLE_NONE, &plain));
     REQUIRE_OK(drv_virtual_export_fabric(driver, 0, made, fabric));
     EXPECT_EQ(drv_virtual_export_fabric(driver, 0, plain, fabric), ACRE_ERR_INVALID);
-    EXPECT_EQ(drv_virtual_export_fd(driver, 0, made, &(int){0}), ACRE_ERR_INVALID);
+    EXPECT_EQ(drv_virtual_export_fd(driver, 0, plain, &(int){0}), ACRE_ERR_INVALID);
     REQUIRE_OK(drv_virtual_import_fabric(driver, 0, fabric, page, &back));
     REQUIRE_OK(drv_virtual_release(driver, 0, back));
     REQUIRE_OK(drv_virtual_release(driver, 0, made));
