@@ -262,7 +262,7 @@ static acre_status fail_overlaps(void)
     return status_fail(ACRE_ERR_LIMIT, "plan: too many overlaps to search");
 }
 
-/* Lists the buffers of every section. */
+/* Lists the buffers of every section, in the canonical order. */
 static acre_status list_members(struct board *board)
 {
     const struct sections *sections = board->sections;
@@ -281,10 +281,12 @@ static acre_status list_members(struct board *board)
     board->members = heap_array(total + 1, sizeof *board->members);
     if (!board->members)
         return ACRE_ERR_HOST_MEMORY;
-    for (uint32_t i = 0; i < board->count; i++)
+    for (uint32_t n = 0; n < board->count; n++) {
+        uint32_t i = sections->order[n];
         FOR_SECTIONS(board, i, s) {
             board->members[start[s]++] = i;
         }
+    }
     for (uint32_t s = board->section_count; s > 0; s--)
         start[s] = start[s - 1];
     start[0] = 0;

@@ -13,13 +13,13 @@
  * When nothing works any more, the search goes back to the last decision that had a part
  * in it (conflict.h), over all that were made later elsewhere in time.
  *
- * Which buffer is picked makes the difference: as a rule the one with the lowest floor;
- * where few sections are full, one from the section with the fewest candidates on the
- * lowest floors, divided by a weight that grows each time the section fails. Ranks tell
- * which of several is better: mostly the longer life, so that the rest falls apart into
- * spans of time that do not depend on one another; at times anything. A search runs the
- * two ways of its style in turn, restarting with new ranks and growing limits, and
- * several searches of other styles run at the same time.
+ * Which buffer is picked makes the difference, and so there are two styles: the one with
+ * the lowest floor of all; or the lowest of the section with the fewest candidates on the
+ * lowest floors, divided by a weight that grows each time the section fails, which is
+ * better where few sections are full. Of equal ones the longer life is preferred, so
+ * that the rest falls apart into spans of time that do not depend on one another. A
+ * search restarts with other ranks and growing limits, and searches of both styles run
+ * at the same time.
  */
 #include "plan/search.h"
 
@@ -29,26 +29,20 @@
 #include "plan/clock.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CLOCK_STEPS 1024u     /* decisions between looks at the clock */
-#define WAYS 2
 #define RANK_NOISE 0.5
+#define ROUND_TURNS 15u       /* descents after which weights and limits begin anew */
+#define ROUNDS_GROWTH 8u      /* rounds after which limits double             */
+#define WEIGHT_KEPT 0.8f      /* of what was learned, at a restart            */
 
-/* Where the next buffer is taken from. */
-enum picking { PICK_SECTION, PICK_LOWEST };
-
-/* A way to search. */
-struct way {
-    enum picking picking;
-    bool has_drawn_powers;    /* ranks by drawn powers of load, life and size    */
-    uint64_t restart_nodes;   /* decisions of the shortest descent               */
-};
-
-static const struct way styles[SEARCH_STYLES][WAYS] = {
-    {{PICK_SECTION, false, 300}, {PICK_SECTION, true, 300}},
-    {{PICK_LOWEST, false, 1000}, {PICK_LOWEST, true, 300}},
-};
+/* How a search goes. */
+static const struct style {
+    bool is_by_section;       /* else by the lowest floor                        */
+    double restart;           /* decisions of the shortest descent, per buffer   */
+} styles[SEARCH_STYLES] = {{true, 2.5}, {false, 8}};
 
 /* A decision that is in force. */
 struct open_node {
@@ -56,14 +50,21 @@ struct open_node {
     uint32_t buffer;
 };
 
+/* A buffer while ranks are made. */
+struct ranked {
+    double value;             /* the largest is best                             */
+    uint32_t place;           /* in the canonical order                          */
+};
+
 struct search {
     struct board *board;
-    float *rank;              /* by buffer: smaller is tried first               */
-    float *weights[WAYS];     /* by section: what the board counts on that way   */
+    uint32_t *rank;           /* by buffer: smaller is tried first               */
+    uint32_t *by_rank;        /* buffers, the best first                         */
+    struct ranked *ranked;    /* room for ranking                                */
     uint32_t *candidates;     /* by section: how many may be its lowest          */
     int64_t *lowest;          /* by section: the lowest floor in it              */
     struct open_node *stack;  /* by depth                                        */
-    const struct way *way;    /* under way                                       */
+    const struct style *style;
     uint64_t nodes;           /* decisions made                                  */
     uint64_t node_limit;      /* of one descent                                  */
     uint64_t random;
@@ -92,7 +93,6 @@ acre_status search_create(const struct sections *sections, struct search **out)
     size_t count = sections->buffer_count + (size_t)1;
     size_t section_count = sections->section_count + (size_t)1;
     acre_status status = ACRE_ERR_HOST_MEMORY;
-    bool has_weights = true;
 
     if (!search)
         return status;
@@ -100,11 +100,10 @@ acre_status search_create(const struct sections *sections, struct search **out)
     search->stack = heap_array(count, sizeof *search->stack);
     search->candidates = heap_array(section_count, sizeof *search->candidates);
     search->lowest = heap_array(section_count, sizeof *search->lowest);
-    for (int k = 0; k < WAYS; k++) {
-        search->weights[k] = heap_array(section_count, sizeof(float));
-        has_weights &= search->weights[k] != NULL;
-    }
-    if (search->rank && search->stack && search->candidates && search->lowest && has_weights)
+    search->by_rank = heap_array(count, sizeof *search->by_rank);
+    search->ranked = heap_array(count, sizeof *search->ranked);
+    if (search->rank && search->stack && search->candidates && search->lowest &&
+        search->by_rank && search->ranked)
         status = board_create(sections, &search->board);
     if (status != ACRE_OK) {
         search_destroy(search);
@@ -119,9 +118,9 @@ void search_destroy(struct search *search)
     if (!search)
         return;
     board_destroy(search->board);
-    for (int k = 0; k < WAYS; k++)
-        heap_free(search->weights[k]);
     heap_free(search->rank);
+    heap_free(search->by_rank);
+    heap_free(search->ranked);
     heap_free(search->stack);
     heap_free(search->candidates);
     heap_free(search->lowest);
@@ -186,17 +185,7 @@ static uint32_t pick_section(struct search *search)
     return found;
 }
 
-/* Of two buffers the one with the lower floor, the better-ranked of equal ones. */
-static uint32_t lower_of(const struct search *search, uint32_t a, uint32_t b)
-{
-    const int64_t *floor = search->board->floor;
-
-    if (floor[a] != floor[b])
-        return floor[a] < floor[b] ? a : b;
-    return search->rank[b] < search->rank[a] ? b : a;
-}
-
-/* The lowest buffer of a section. */
+/* The lowest buffer of a section, the best-ranked of several. */
 static uint32_t pick_member(const struct search *search, uint32_t section)
 {
     const struct board *board = search->board;
@@ -205,17 +194,26 @@ static uint32_t pick_member(const struct search *search, uint32_t section)
     uint32_t best = *member;
 
     while (++member < end)
-        best = lower_of(search, best, *member);
+        if (board->floor[*member] < board->floor[best] ||
+            (board->floor[*member] == board->floor[best] &&
+             search->rank[*member] < search->rank[best]))
+            best = *member;
     return best;
 }
 
-/* The lowest buffer of all. */
+/* The lowest buffer of all, the best-ranked of several. */
 static uint32_t pick_lowest(const struct search *search)
 {
-    uint32_t best = 0;
+    const int64_t *floor = search->board->floor;
+    const uint32_t *buffer = search->by_rank, *end = buffer + search->board->count;
+    uint32_t best = *buffer;
+    int64_t lowest = floor[best];
 
-    for (uint32_t i = 1; i < search->board->count; i++)
-        best = lower_of(search, best, i);
+    while (++buffer < end)
+        if (floor[*buffer] < lowest) {
+            best = *buffer;
+            lowest = floor[best];
+        }
     return best;
 }
 
@@ -226,9 +224,9 @@ static bool pick(struct search *search, uint32_t *out_buffer)
 
     for (;;) {
         uint32_t below = 0;
-        uint32_t buffer = search->way->picking == PICK_LOWEST
-                              ? pick_lowest(search)
-                              : pick_member(search, pick_section(search));
+        uint32_t buffer = search->style->is_by_section
+                              ? pick_member(search, pick_section(search))
+                              : pick_lowest(search);
         int64_t lowest;
         while ((lowest = board_lowest_top(board, buffer, &below)) <= board->floor[buffer])
             buffer = below; /* down to one that nothing has to go below */
@@ -274,33 +272,39 @@ static enum search_result descend(struct search *search, const _Atomic uint64_t 
     return SEARCH_FOUND;
 }
 
-/* Draws ranks: products of powers of load, life and size. */
+static int compare_values(const void *left, const void *right)
+{
+    const struct ranked *a = left, *b = right;
+
+    if (a->value != b->value)
+        return a->value > b->value ? -1 : 1;
+    return a->place < b->place ? -1 : 1;
+}
+
+/* Ranks buffers by powers of life and size. The first turns do not depend on the seed; the
+ * others are drawn, with noise. */
 static void draw_ranks(struct search *search, unsigned turn)
 {
+    static const double first[][2] = {{1.5, 0.3}, {0.78, 0.3}, {0.4, 0.3}};
     const struct sections *sections = search->board->sections;
-    static const double first[][3] = {{1, 1, 1}, {0, 1, 1}, {1, 0, 1}, {1, 1, 0}};
-    double power[3] = {0, 1 + next_unit(search), 0.3};
-    bool has_noise = turn > 0;
+    bool has_noise = turn >= sizeof first / sizeof *first;
+    double life = has_noise ? 1 + next_unit(search) : first[turn][0];
+    double size = has_noise ? 0.9 * next_unit(search) - 0.3 : first[turn][1];
 
-    if (search->way->has_drawn_powers) {
-        has_noise = turn >= sizeof first / sizeof *first;
-        for (int k = 0; k < 3; k++)
-            power[k] = has_noise ? 2 * next_unit(search) : first[turn][k];
-    }
     for (uint32_t n = 0; n < search->board->count; n++) {
         uint32_t i = sections->order[n];
-        int64_t load = 1, width = 0;
+        int64_t width = 1;
         for (uint32_t p = sections->piece_start[i]; p < sections->piece_start[i + 1]; p++)
-            for (uint32_t s = sections->pieces[p].first; s < sections->pieces[p].last; s++) {
-                width++;
-                if (sections->load[s] > load)
-                    load = sections->load[s];
-            }
-        double value = power[0] * log((double)load) + power[1] * log((double)width + 1) +
-                       power[2] * log((double)sections->size[i] + 1);
+            width += sections->pieces[p].last - sections->pieces[p].first;
+        double value = life * log((double)width) + size * log((double)sections->size[i] + 1);
         if (has_noise)
             value += RANK_NOISE * (next_unit(search) - 0.5);
-        search->rank[i] = (float)-value;
+        search->ranked[n] = (struct ranked){value, n};
+    }
+    qsort(search->ranked, search->board->count, sizeof *search->ranked, compare_values);
+    for (uint32_t n = 0; n < search->board->count; n++) {
+        search->by_rank[n] = sections->order[search->ranked[n].place];
+        search->rank[search->by_rank[n]] = n;
     }
 }
 
@@ -315,30 +319,36 @@ static uint64_t luby(uint64_t i)
     }
 }
 
+/* Prepares a descent: ranks, its limit, and weights, of which a part is forgotten. */
+static void begin_turn(struct search *search, unsigned turn)
+{
+    struct board *board = search->board;
+    double limit = search->style->restart * board->count * (double)luby(turn % ROUND_TURNS + 1);
+    float kept = turn % ROUND_TURNS ? WEIGHT_KEPT : 0;
+
+    for (uint32_t s = 0; s < board->section_count; s++)
+        board->weight[s] = 1 + (board->weight[s] - 1) * kept;
+    search->node_limit = (uint64_t)ldexp(limit, (int)(turn / ROUND_TURNS / ROUNDS_GROWTH));
+    draw_ranks(search, turn);
+}
+
 enum search_result search_run(struct search *search, uint32_t style, int64_t capacity,
                               uint64_t seed, const _Atomic uint64_t *limit, int64_t *offsets,
                               uint64_t *out_nodes)
 {
     struct board *board = search->board;
-    float *own = board->weight;
     enum search_result result = SEARCH_LIMIT;
 
     search->random = seed;
     search->nodes = 0;
-    for (uint32_t s = 0; s < board->section_count; s++)
-        for (int k = 0; k < WAYS; k++)
-            search->weights[k][s] = 1;
+    search->style = &styles[style % SEARCH_STYLES];
     for (unsigned turn = 0; result == SEARCH_LIMIT && !board->is_lost; turn++) {
         if (search->nodes > atomic_load_explicit(limit, memory_order_relaxed) ||
             (turn && clock_is_past(search->deadline)))
             break;
-        search->way = &styles[style % SEARCH_STYLES][turn % WAYS];
-        board->weight = search->weights[turn % WAYS];
-        draw_ranks(search, turn / WAYS);
-        search->node_limit = search->way->restart_nodes * luby(turn / WAYS + 1);
+        begin_turn(search, turn);
         result = board_reset(board, capacity) ? descend(search, limit) : SEARCH_NONE;
     }
-    board->weight = own;
     if (result == SEARCH_FOUND)
         memcpy(offsets, board->offset, board->count * sizeof *offsets);
     *out_nodes = search->nodes;
