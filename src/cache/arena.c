@@ -125,65 +125,103 @@ struct block *arena_next(const struct pool *pool, const struct block *block)
     return next ? next : first_from(pool->index, block->arena->link.next);
 }
 
+/* Cuts the last bytes off a FREE block that stays in the bins. */
+static struct block *cut_tail(struct arena *arena, struct block_store *store, struct block *from,
+                              size_t bytes)
+{
+    struct block *block = block_spare_take(store), *next = from->next;
+
+    block->base = from->base + (from->bytes - bytes);
+    block->bytes = bytes;
+    block->origin = from->origin;
+    block->arena = arena;
+    block->prev = from;
+    block->next = next;
+    if (next)
+        next->prev = block;
+    from->next = block;
+    bins_resize(&arena->bins, from, from->bytes - bytes);
+    return block;
+}
+
 struct block *arena_carve(struct arena *arena, struct block_store *store, struct block *from,
                           size_t offset, size_t bytes)
 {
     CHECK(offset + bytes <= from->bytes);
+    if (from->bytes == bytes) {
+        bins_remove(&arena->bins, from);
+        return from;
+    }
+    if (offset + bytes == from->bytes)
+        return cut_tail(arena, store, from, bytes);
     if (offset) {
         struct block *head = arena_cut(arena, store, from, offset);
         head->state = BLOCK_FREE;
         arena_index(arena, head);
     }
-    if (from->bytes > bytes)
-        return arena_cut(arena, store, from, bytes);
-    bins_remove(&arena->bins, from);
-    return from;
+    return arena_cut(arena, store, from, bytes);
 }
 
+/* A FREE block in which a place is sought. */
+struct space {
+    uintptr_t begin, end;
+    size_t page; /* a power of two */
+    unsigned shift;
+};
+
 /* Whole pages inside [begin, end). */
-static size_t pages_in(uintptr_t begin, uintptr_t end, size_t page)
+static inline size_t pages_in(const struct space *space, uintptr_t begin, uintptr_t end)
 {
-    uintptr_t first = (begin + page - 1) / page, last = end / page;
+    uintptr_t first = (begin + space->page - 1) >> space->shift, last = end >> space->shift;
 
     return last > first ? last - first : 0;
 }
 
-/* A place for a block in [begin, end): how bad it is, in tenths of a page. */
-static size_t badness(uintptr_t begin, uintptr_t end, uintptr_t at, size_t bytes, size_t page,
-                      bool is_about_pages)
+/* How good it is to have a block that is about a number of pages at that place, in
+ * tenths of a page: pages that stay free, less for each page that it shares. */
+static inline intptr_t value(const struct space *space, uintptr_t at, size_t bytes)
 {
-    size_t lost = pages_in(begin, end, page) - pages_in(begin, at, page) -
-                  pages_in(at + bytes, end, page);
-    size_t shared = (at % page != 0) + ((at + bytes) % page != 0);
+    size_t left = pages_in(space, space->begin, at) + pages_in(space, at + bytes, space->end);
+    size_t inside = space->page - 1;
 
-    return lost * 10 + (is_about_pages ? shared * 3 : 0);
+    return (intptr_t)left * 10 - ((at & inside) != 0) * 3 - (((at + bytes) & inside) != 0) * 3;
 }
 
-/* Whether a size is a number of pages, or so little less that the rest of the last
- * one is worth less than pages that no other block shares. */
-static bool is_about_pages(size_t bytes, size_t page)
+/* The best of both ends and of the first and last page border. */
+static uintptr_t place_about(const struct space *space, size_t bytes)
 {
-    return bytes % page == 0 || page - bytes % page <= page / 8;
+    size_t inside = space->page - 1;
+    uintptr_t places[] = {space->end - bytes, (space->begin + inside) & ~inside,
+                          (space->end & ~inside) - bytes};
+    uintptr_t best = space->begin;
+    intptr_t most = value(space, best, bytes);
+
+    for (int i = 0; i < 3; i++) {
+        if (places[i] < space->begin || places[i] > space->end - bytes)
+            continue;
+        intptr_t found = value(space, places[i], bytes);
+        if (found > most) {
+            most = found;
+            best = places[i];
+        }
+    }
+    return best;
 }
 
 struct block *arena_carve_pages(struct arena *arena, struct block_store *store,
                                 struct block *from, size_t bytes)
 {
-    size_t page = arena->page_bytes;
-    uintptr_t begin = (uintptr_t)from->base, end = begin + from->bytes;
-    uintptr_t places[] = {begin, end - bytes, (begin + page - 1) / page * page,
-                          end / page * page - bytes};
-    bool is_about = is_about_pages(bytes, page);
-    uintptr_t best = begin;
+    uintptr_t begin = (uintptr_t)from->base;
+    struct space space = {begin, begin + from->bytes, arena->page_bytes,
+                          bit_high(arena->page_bytes)};
+    size_t missing = -bytes & (space.page - 1); /* of the last page */
 
-    if (!block_store_reserve(store, 2))
-        return arena_cut(arena, store, from, bytes);
-    for (int i = 1; i < (is_about ? 4 : 2); i++)
-        if (places[i] >= begin && places[i] <= end - bytes &&
-            badness(begin, end, places[i], bytes, page, is_about) <
-                badness(begin, end, best, bytes, page, is_about))
-            best = places[i];
-    return arena_carve(arena, store, from, best - begin, bytes);
+    /* So little that it is worth less than pages which no other block shares. */
+    if (missing <= space.page / 8 && block_store_reserve(store, 2))
+        return arena_carve(arena, store, from, place_about(&space, bytes) - begin, bytes);
+    if (pages_in(&space, begin, space.end - bytes) > pages_in(&space, begin + bytes, space.end))
+        return cut_tail(arena, store, from, bytes);
+    return arena_cut(arena, store, from, bytes);
 }
 
 void arena_move(struct block_store *store, struct block *block, struct arena *to)

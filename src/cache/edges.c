@@ -5,8 +5,6 @@
 #include "cache/arena.h"
 #include "cache/expand.h"
 
-#include <string.h>
-
 enum {
     EDGES_LOOK_COUNT = 256, /* suffixes, and prefixes, that a choice looks at */
 };
@@ -21,8 +19,8 @@ static bool reset(struct edges *edges, size_t count)
         edges->pages = grown;
         edges->capacity = 2 * count;
     }
-    if (count)
-        memset(edges->pages, 0, count * sizeof *edges->pages);
+    for (size_t i = 0; i < count; i++)
+        edges->pages[i].prefix = edges->pages[i].suffix = 0;
     edges->count = count;
     edges->full_count = 0;
     edges->free_bytes = 0;

@@ -23,7 +23,7 @@ struct expand;
 
 struct edge {
     size_t prefix, suffix; /* free bytes from the start, and up to the end          */
-    struct block *near;    /* a block of the home that was at one of them           */
+    struct block *near;    /* a block of the home that was at one of them, if any   */
 };
 
 struct edges {

@@ -3,7 +3,8 @@
  *
  * A chunk of events is prepared (streams, slots), fed with the clock running,
  * and accounted for afterwards, so that the measured loop holds the calls and
- * next to nothing else.
+ * next to nothing else. A further pass of a trace that is kept needs neither, as
+ * long as everything is served as in a pass before.
  */
 #include <acre/trace.h>
 
@@ -28,6 +29,9 @@ struct run {
     void **pointers;        /* by slot; NULL: not served or not live  */
     uint64_t *sizes;        /* requested bytes by slot, as accounted  */
     uint64_t slot_capacity;
+    bool is_prepared;       /* the target has what all events need    */
+    acre_replay_pass whole; /* counts of a pass without any failure;  */
+    bool has_whole;         /* there was one                          */
     double work_total;      /* passes expected                        */
     double work_done;       /* passes finished                        */
     double work_told;       /* largest share told                     */
@@ -38,6 +42,7 @@ struct pass {
     acre_replay_pass *result;
     bool stops_at_failure;
     uint64_t bytes_requested;      /* live                            */
+    size_t left_out;               /* events that are in run.whole    */
     uint64_t ns;
     size_t failed_count;           /* of the chunk                    */
     uint32_t failed[FEED_CHUNK];   /* indices of failed allocations   */
@@ -212,6 +217,39 @@ static void account_chunk(struct run *run, struct pass *pass, const acre_trace_e
     result->events += count;
 }
 
+/* The same, but leaves out what is known from a pass before until a failure is met. */
+static void account(struct run *run, struct pass *pass, const acre_trace_event *events,
+                    size_t count)
+{
+    size_t failed_count = pass->failed_count, left_out = pass->left_out;
+
+    if (run->has_whole && run->feed->is_whole && !failed_count && !pass->result->events) {
+        pass->left_out += count;
+        return;
+    }
+    pass->failed_count = pass->left_out = 0;
+    if (left_out)
+        account_chunk(run, pass, run->feed->kept, left_out);
+    pass->failed_count = failed_count;
+    account_chunk(run, pass, events, count);
+}
+
+/* Ends the accounts of a pass. */
+static void account_end(struct run *run, struct pass *pass)
+{
+    acre_replay_pass *result = pass->result;
+
+    if (pass->left_out) {
+        result->allocs = run->whole.allocs;
+        result->frees = run->whole.frees;
+        result->events = run->whole.events;
+        result->bytes_requested_peak = run->whole.bytes_requested_peak;
+    } else if (!result->ooms) {
+        run->whole = *result;
+        run->has_whole = true;
+    }
+}
+
 /* ---- One pass --------------------------------------------------------------------- */
 
 /* Levels and totals of the cache and its device. */
@@ -293,14 +331,15 @@ static void fill_result(acre_replay_pass *result, const struct reading *before,
 static acre_status run_events(struct run *run, struct pass *pass)
 {
     const acre_trace_event *events;
+    acre_status status;
     size_t count;
 
     for (;;) {
-        acre_status status = feed_next(run->feed, &events, &count);
-        if (status == ACRE_OK && count > 0)
+        status = feed_next(run->feed, &events, &count);
+        if (status == ACRE_OK && !run->is_prepared)
             status = prepare_chunk(run, events, count);
         if (status != ACRE_OK || count == 0)
-            return status;
+            break;
         pass->failed_count = 0;
         uint64_t start = now_ns();
         status = run->target.planner || run->target.pinned
@@ -309,9 +348,14 @@ static acre_status run_events(struct run *run, struct pass *pass)
         pass->ns += now_ns() - start;
         if (status != ACRE_OK && (pass->stops_at_failure || !is_out_of_memory(status)))
             return status;
-        account_chunk(run, pass, events, count);
+        account(run, pass, events, count);
         tell_progress(run, feed_progress(run->feed));
     }
+    if (status != ACRE_OK)
+        return status;
+    run->is_prepared = run->feed->is_whole;
+    account_end(run, pass);
+    return ACRE_OK;
 }
 
 /* Frees what the trace left live. */
@@ -361,6 +405,7 @@ static acre_status open_target(struct run *run, uint64_t device_bytes)
     acre_status status = target_init(&run->target, run->config->policy, run->config->conf,
                                      device_bytes);
 
+    run->is_prepared = false;
     if (status == ACRE_OK && (run->config->flags & ACRE_REPLAY_PLAN))
         status = target_plan(&run->target, run->feed);
     else if (status == ACRE_OK && (run->config->flags & ACRE_REPLAY_HOST))
