@@ -23,6 +23,21 @@ static acre_device *device;
 static void *streams[STREAMS];
 static _Atomic uint64_t wrong_bytes, allocs, frees, refusals;
 
+/* A device of one's own. test_opencl_cache_lanes.c has another. */
+#ifndef GROUND
+#define STEPS t_count(1500, 60000)
+
+static acre_backend *ground_open(const char *memory)
+{
+    acre_sim_config sim = {.struct_size = sizeof sim, .devices = 1};
+    acre_backend *backend;
+
+    REQUIRE_OK(acre_sim_parse(memory, &sim));
+    REQUIRE_OK(acre_sim_create(&sim, &backend));
+    return backend;
+}
+#endif
+
 /* A live allocation on its way between threads. */
 struct piece {
     void *pointer;
@@ -113,7 +128,7 @@ static void *worker(void *arg)
     uint64_t seed = t_seed() + (uint64_t)(uintptr_t)arg * 7919;
     struct piece own[16] = {{0}};
 
-    for (uint64_t i = 0; i < t_count(1500, 60000); i++) {
+    for (uint64_t i = 0; i < STEPS; i++) {
         uint64_t r = t_random(&seed);
         struct piece *piece = &own[(r >> 32) % 16];
         if (piece->pointer && r % 3 == 0)
@@ -194,9 +209,8 @@ static void expect_settled(void)
     EXPECT_EQ(atomic_load(&wrong_bytes), 0);
 }
 
-static void run(const char *sim_text, const char *conf)
+static void run(const char *memory, const char *conf)
 {
-    acre_sim_config sim = {.struct_size = sizeof sim};
     acre_cache_config config = {.struct_size = sizeof config, .conf = conf,
                                 .policy = ACRE_POLICY_ACRE,
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
@@ -206,8 +220,7 @@ static void run(const char *sim_text, const char *conf)
 
     wrong_bytes = allocs = frees = refusals = 0;
     memset(slots, 0, sizeof slots);
-    REQUIRE_OK(acre_sim_parse(sim_text, &sim));
-    REQUIRE_OK(acre_sim_create(&sim, &backend));
+    backend = ground_open(memory);
     REQUIRE_OK(acre_backend_device(backend, 0, &device));
     REQUIRE_OK(acre_cache_create(device, &config, &cache));
     REQUIRE_OK(acre_cache_oom_observer_add(cache, on_oom, NULL));
@@ -232,17 +245,17 @@ static void run(const char *sim_text, const char *conf)
 
 TEST(threads_and_streams_with_room)
 {
-    run("devices:1,memory:1GiB", NULL);
+    run("memory:1GiB", NULL);
 }
 
 TEST(threads_and_streams_with_waits_refused)
 {
-    run("devices:1,memory:1GiB", "cross_stream_reuse:False");
+    run("memory:1GiB", "cross_stream_reuse:False");
 }
 
 TEST(threads_and_streams_on_a_tight_device)
 {
-    run("devices:1,memory:48MiB", NULL);
+    run("memory:48MiB", NULL);
 }
 
 T_MAIN()

@@ -4,7 +4,7 @@
 #include "tests/support/t.h"
 
 #define GROUND
-#define STEPS t_count(600, 20000)
+#define STEPS t_count(2000, 20000)
 
 static acre_backend *ground_open(void)
 {
