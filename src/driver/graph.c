@@ -124,14 +124,14 @@ acre_status drv_graph_launch(void *self, int device, void *graph, void *stream)
 acre_status drv_graph_destroy(void *self, int device, void *handle)
 {
     struct driver *driver = self;
-    struct driver_scope scope;
     struct graph *graph = handle;
     acre_status status = books_object_take(&driver->books, OBJECT_GRAPH, graph), first;
 
+    (void)device;
     if (status != ACRE_OK)
         return status;
-    first = ON_DEVICE(CALL(graph_exec_destroy, graph->exec));
-    status = ON_DEVICE(CALL(graph_destroy, graph->native));
+    first = CALL(graph_exec_destroy, graph->exec);
+    status = CALL(graph_destroy, graph->native);
     heap_free(graph);
     return first != ACRE_OK ? first : status;
 }

@@ -52,7 +52,7 @@ acre_status drv_virtual_reserve(void *self, int device, size_t bytes, void **out
     range.base = (uintptr_t)range.native;
     status = books_put(&driver->books, &range);
     if (status != ACRE_OK) {
-        ON_DEVICE_MEMORY(CALL(unreserve, range.native, bytes));
+        driver->library.call.unreserve(range.native, bytes);
         return status;
     }
     *out_base = range.native;
@@ -62,7 +62,6 @@ acre_status drv_virtual_reserve(void *self, int device, size_t bytes, void **out
 acre_status drv_virtual_unreserve(void *self, int device, void *base, size_t bytes)
 {
     struct driver *driver = self;
-    struct driver_scope scope;
     struct range range;
     acre_status status = books_take(&driver->books, RANGE_RESERVED, device, base, &range);
 
@@ -72,7 +71,7 @@ acre_status drv_virtual_unreserve(void *self, int device, void *base, size_t byt
         status = status_fail(ACRE_ERR_INVALID, "unreserve: %zu bytes at %p were reserved as %zu",
                              bytes, base, range.bytes);
     else
-        status = ON_DEVICE_MEMORY(CALL(unreserve, base, bytes));
+        status = CALL(unreserve, base, bytes);
     if (status != ACRE_OK)
         books_put(&driver->books, &range);
     return status;
@@ -160,7 +159,6 @@ static acre_status physical_find(struct driver *driver, int device, void *handle
 acre_status drv_virtual_release(void *self, int device, void *handle)
 {
     struct driver *driver = self;
-    struct driver_scope scope;
     struct physical *physical;
     acre_status status = physical_find(driver, device, handle, &physical);
 
@@ -168,7 +166,7 @@ acre_status drv_virtual_release(void *self, int device, void *handle)
         status = books_object_take(&driver->books, OBJECT_MEMORY, handle);
     if (status != ACRE_OK)
         return status;
-    status = ON_DEVICE_MEMORY(CALL(release, physical->native));
+    status = CALL(release, physical->native);
     if (status == ACRE_OK)
         heap_free(physical);
     else if (books_object_put(&driver->books, &physical->object) != ACRE_OK)
@@ -202,9 +200,9 @@ acre_status drv_virtual_map(void *self, int device, void *base, size_t bytes, si
 acre_status drv_virtual_unmap(void *self, int device, void *base, size_t bytes)
 {
     struct driver *driver = self;
-    struct driver_scope scope;
 
-    return ON_DEVICE_MEMORY(CALL(unmap, base, bytes));
+    (void)device; /* nothing that can fail comes before what gives back */
+    return CALL(unmap, base, bytes);
 }
 
 acre_status drv_virtual_set_access(void *self, int device, void *base, size_t bytes, int accessor,

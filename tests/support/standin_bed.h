@@ -36,7 +36,8 @@ struct standin_control standin_open(const char *path);
 /* The vendor that a program is to test: ACRE_TEST_DRIVER, "cuda" without. */
 const char *standin_vendor(void);
 const char *standin_path(const char *vendor);
-/* Makes its stand-in what the library under test finds; no other backend but the reference device starts. */
+/* Makes its stand-in what the library under test finds; of other backends only the
+ * reference device starts. */
 void standin_use_vendor(const char *vendor);
 /* The backend of a vendor on a new device, in the grammar of ACRE_SIM, whose calls that
  * give something back are spared when calls fail. End it with acre_backend_unregister
