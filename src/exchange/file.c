@@ -10,6 +10,7 @@
 #include <acre/file.h>
 
 #include "backend/device.h"
+#include "base/bits.h"
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/status.h"
@@ -20,6 +21,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +31,7 @@ enum {
     BLOCK_UNIT = 4096,
     RING_BYTES_MAX = 1 << 19, /* see engine_init() */
     DEPTH = 4,
+    HUGE_BYTES = 2 << 20,
     ALIGNMENT = 4096, /* where the file system does not tell */
     MODE = 0666,
     FLAGS = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_DIRECT | O_SYNC,
@@ -36,7 +39,9 @@ enum {
 
 /* Buffers through which memory goes that the host does not reach. */
 struct stage {
-    char *base;            /* NULL: none; depth blocks                  */
+    void *mapped;          /* NULL: none                                */
+    size_t mapped_bytes;
+    char *base;            /* in it, at a huge page; depth blocks       */
     size_t bytes;
     acre_device *device;   /* that has them page-locked, or NULL        */
     bool is_fixed;         /* known to the ring                         */
@@ -223,8 +228,21 @@ static void stage_drop(acre_file *file)
     struct stage *stage = &file->stage;
 
     stage_unlock(stage);
-    heap_unmap(stage->base, stage->bytes);
+    heap_unmap(stage->mapped, stage->mapped_bytes);
     *stage = (struct stage){.base = NULL};
+}
+
+/* Huge pages make one piece of what would be hundreds, for the disk as for the kernel. */
+static bool stage_map(struct stage *stage, size_t bytes)
+{
+    stage->mapped_bytes = bytes + HUGE_BYTES;
+    stage->mapped = heap_map(stage->mapped_bytes);
+    if (!stage->mapped)
+        return false;
+    stage->bytes = bytes;
+    stage->base = (char *)round_up((uintptr_t)stage->mapped, HUGE_BYTES);
+    madvise(stage->base, bytes, MADV_HUGEPAGE); /* or small ones */
+    return true;
 }
 
 /* Has the buffers, page-locked for the device where it can; copies work without. */
@@ -234,9 +252,7 @@ static acre_status stage_prepare(acre_file *file, acre_device *device)
     struct status_saved saved;
 
     if (!stage->base) {
-        stage->bytes = file->io.depth * file->block_bytes;
-        stage->base = heap_map(stage->bytes);
-        if (!stage->base)
+        if (!stage_map(stage, file->io.depth * file->block_bytes))
             return ACRE_ERR_HOST_MEMORY;
         stage->is_fixed = io_fix(&file->io, stage->base, stage->bytes);
     }
