@@ -290,6 +290,8 @@ SHAPE(hipMemImportFromShareableHandle, (void **out, void *shared, unsigned type)
 
 ALIAS(hipStreamBeginCapture, (CUstream stream, unsigned mode), cuStreamBeginCapture_v2,
       (stream, mode))
+ALIAS(hipThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode),
+      cuThreadExchangeStreamCaptureMode, (mode))
 ALIAS(hipStreamEndCapture, (CUstream stream, CUgraph *out), cuStreamEndCapture, (stream, out))
 ALIAS(hipStreamGetCaptureInfo_v2, (CUstream stream, unsigned *out_status,
                                    unsigned long long *out_id, CUgraph *out_graph,
