@@ -34,6 +34,7 @@
 
 #define CLOCK_STEPS 1024u     /* decisions between looks at the clock */
 #define RANK_NOISE 0.5
+#define FIRST_LOOK 1.7        /* decisions of the first descent, per buffer   */
 #define ROUND_TURNS 15u       /* descents after which weights and limits begin anew */
 #define ROUNDS_GROWTH 8u      /* rounds after which limits double             */
 #define WEIGHT_KEPT 0.8f      /* of what was learned, at a restart            */
@@ -285,7 +286,7 @@ static int compare_values(const void *left, const void *right)
  * others are drawn, with noise. */
 static void draw_ranks(struct search *search, unsigned turn)
 {
-    static const double first[][2] = {{1.5, 0.3}, {0.78, 0.3}, {0.4, 0.3}};
+    static const double first[][2] = {{0.4, 0.3}, {1.5, 0.3}, {0.78, 0.3}};
     const struct sections *sections = search->board->sections;
     bool has_noise = turn >= sizeof first / sizeof *first;
     double life = has_noise ? 1 + next_unit(search) : first[turn][0];
@@ -319,16 +320,22 @@ static uint64_t luby(uint64_t i)
     }
 }
 
-/* Prepares a descent: ranks, its limit, and weights, of which a part is forgotten. */
+/* Prepares a descent: ranks, its limit, and weights, of which a part is forgotten. The
+ * first is but a look whether it is easy; then come rounds. */
 static void begin_turn(struct search *search, unsigned turn)
 {
     struct board *board = search->board;
-    double limit = search->style->restart * board->count * (double)luby(turn % ROUND_TURNS + 1);
-    float kept = turn % ROUND_TURNS ? WEIGHT_KEPT : 0;
+    unsigned step = turn ? (turn - 1) % ROUND_TURNS : 0;
+    double limit = search->style->restart * board->count * (double)luby(step + 1);
+    float kept = step ? WEIGHT_KEPT : 0;
 
     for (uint32_t s = 0; s < board->section_count; s++)
         board->weight[s] = 1 + (board->weight[s] - 1) * kept;
-    search->node_limit = (uint64_t)ldexp(limit, (int)(turn / ROUND_TURNS / ROUNDS_GROWTH));
+    if (turn)
+        limit = ldexp(limit, (int)((turn - 1) / ROUND_TURNS / ROUNDS_GROWTH));
+    else
+        limit = FIRST_LOOK * board->count;
+    search->node_limit = (uint64_t)limit;
     draw_ranks(search, turn);
 }
 
