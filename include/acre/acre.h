@@ -8,6 +8,7 @@
 #include <acre/base.h>
 
 #include <acre/allocator.h>
+#include <acre/async.h>
 #include <acre/backend.h>
 #include <acre/cache.h>
 #include <acre/collective.h>

@@ -340,8 +340,9 @@ static bool ipc_is_off(void)
     return text && strcmp(text, "0") == 0;
 }
 
-acre_status cache_conf_load(struct cache_conf *conf, const acre_cache_config *config,
-                            const char **out_text, uint64_t *out_given)
+/* All that a cache is configured by, in order. */
+static acre_status load(struct cache_conf *conf, const acre_cache_config *config,
+                        const char **out_text, uint64_t *out_given)
 {
     bool reads_environment = !config || !(config->flags & ACRE_CACHE_NO_ENVIRONMENT);
     const char *own = reads_environment ? getenv("ACRE_CONF") : NULL, *torch = NULL;
@@ -360,6 +361,23 @@ acre_status cache_conf_load(struct cache_conf *conf, const acre_cache_config *co
         status = apply_text(conf, "acre_cache_config.conf", config->conf, out_given, out_text);
     if (status == ACRE_OK)
         status = apply_text(conf, "ACRE_CONF", own, out_given, out_text);
+    return status;
+}
+
+bool cache_conf_environment_is_async(void)
+{
+    struct cache_conf conf;
+    const char *text;
+    uint64_t given;
+
+    return load(&conf, NULL, &text, &given) == ACRE_OK && conf.backend != 0;
+}
+
+acre_status cache_conf_load(struct cache_conf *conf, const acre_cache_config *config,
+                            const char **out_text, uint64_t *out_given)
+{
+    acre_status status = load(conf, config, out_text, out_given);
+
     if (status != ACRE_OK)
         return status;
     if (conf->policy == ACRE_POLICY_DEFAULT)

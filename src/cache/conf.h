@@ -68,6 +68,8 @@ void cache_conf_report_unused(acre_policy policy, uint64_t given);
 
 /* Whether the environment forbids caching (PYTORCH_NO_CUDA_MEMORY_CACHING). */
 bool cache_conf_environment_disables(void);
+/* Whether it asks for stream-ordered memory instead of caches: backend:cudaMallocAsync. */
+bool cache_conf_environment_is_async(void);
 
 /* Value of an option that PyTorch writes -1 for when there is no limit. */
 int64_t cache_conf_signed(uint64_t value);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* The allocator of caches that a process shares, one per device type. It is made
- * when first asked for, from the environment, and nothing is done before.
+ * when first asked for, from the environment, and nothing is done before. With
+ * backend:cudaMallocAsync there it is one of stream-ordered memory instead.
  *
  *            acre_device_allocator
  *   NULL ───────────────────────────► allocator
  *     ▲                                  │
  *     └──────────────────────────────────┘ acre_allocator_destroy
  */
+#include "alloc/async.h"
 #include "backend/backend.h"
 #include "base/status.h"
 #include "cache/adapter.h"
+#include "cache/conf.h"
 
 #include <acre/cache.h>
 
@@ -23,11 +26,17 @@ static _Atomic(acre_allocator *) defaults[ACRE_DEVICE_TYPE_COUNT];
 static acre_status make(acre_device_type type, acre_allocator **out)
 {
     acre_allocator *made, *first = NULL;
-    acre_status status = acre_cache_allocator_create(type, NULL, &made);
+    acre_status status;
 
-    if (status != ACRE_OK)
-        return status;
-    adapter_set_place(made, &defaults[type]);
+    if (cache_conf_environment_is_async() &&
+        acre_async_allocator_create(type, &made) == ACRE_OK) {
+        async_set_place(made, &defaults[type]);
+    } else {
+        status = acre_cache_allocator_create(type, NULL, &made);
+        if (status != ACRE_OK)
+            return status;
+        adapter_set_place(made, &defaults[type]);
+    }
     if (atomic_compare_exchange_strong(&defaults[type], &first, made)) {
         *out = made;
     } else {
