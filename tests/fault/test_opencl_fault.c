@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every call of OpenCL fails in turn. The call of Acre that meets it goes on or
+/* Every call of OpenCL fails in turn, then every host allocation. The call of Acre that meets it goes on or
  * gives one clean error, after which the same call succeeds; at the end nothing is
  * left in OpenCL or on the heap, and the bytes are what they must be. */
 #include "base/heap.h"
@@ -144,30 +144,49 @@ static void scenario_launch(acre_device *device)
     END(acre_stream_native_destroy(device, stream));
 }
 
-/* Fails the first call, then the second, until the scenario has none left. */
-static void run(void (*scenario)(acre_device *), acre_device *device)
+/* Fails the n-th call of OpenCL, or the n-th host allocation. */
+static void arm(bool is_heap, uint64_t nth)
 {
-    uint64_t heap, held, nth = 0;
+    if (is_heap)
+        heap_fail_nth(nth);
+    else
+        bed_fail_nth(nth);
+}
+
+/* Names what failed, or NULL. */
+static const char *disarm(bool is_heap)
+{
+    return !is_heap ? bed_fail_disarm() : heap_fail_disarm() ? "a host allocation" : NULL;
+}
+
+/* Fails the first, then the second, until the scenario has none left. */
+static void run_failing(void (*scenario)(acre_device *), acre_device *device, bool is_heap)
+{
+    uint64_t heap = heap_live_count(), held = bed_held(NULL), nth = 0;
     const char *failed;
 
-    errors = 0;
-    scenario(device); /* tables of the backend have their size now */
-    heap = heap_live_count();
-    held = bed_held(NULL);
     do {
         errors = 0;
-        bed_fail_nth(++nth);
+        arm(is_heap, ++nth);
         scenario(device);
-        failed = bed_fail_disarm();
+        failed = disarm(is_heap);
         if (bed_held(NULL) != held || heap_live_count() != heap)
-            t_fail(__FILE__, __LINE__, "call %llu, cl%s: %llu objects, %llu pieces, before %llu "
-                   "and %llu", (unsigned long long)nth, failed ? failed : "",
+            t_fail(__FILE__, __LINE__, "number %llu, %s: %llu objects, %llu pieces, before %llu "
+                   "and %llu", (unsigned long long)nth, failed ? failed : "none",
                    (unsigned long long)bed_held(NULL), (unsigned long long)heap_live_count(),
                    (unsigned long long)held, (unsigned long long)heap);
     } while (failed && nth < 2000);
-    printf("  %llu calls\n", (unsigned long long)nth - 1);
-    EXPECT(nth > 2);
+    printf("  %llu %s\n", (unsigned long long)nth - 1, is_heap ? "allocations" : "calls");
+    EXPECT(nth > 1);
     EXPECT(!failed);
+}
+
+static void run(void (*scenario)(acre_device *), acre_device *device)
+{
+    errors = 0;
+    scenario(device); /* tables of the backend have their size now */
+    run_failing(scenario, device, false);
+    run_failing(scenario, device, true);
 }
 
 static void run_open(void (*scenario)(acre_device *))
