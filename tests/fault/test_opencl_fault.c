@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Every call of OpenCL fails in turn, then every host allocation. The call of Acre that meets it goes on or
- * gives one clean error, after which the same call succeeds; at the end nothing is
- * left in OpenCL or on the heap, and the bytes are what they must be. */
+/* Every call of OpenCL fails in turn, then every host allocation. The call of Acre
+ * that meets it goes on or gives one clean error, after which the same call succeeds;
+ * at the end nothing is left in OpenCL or on the heap, and the bytes are what they
+ * must be. */
 #include "base/heap.h"
 #include "tests/support/opencl_bed.h"
 #include "tests/support/t.h"
