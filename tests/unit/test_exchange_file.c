@@ -9,6 +9,7 @@
 #include "exchange/transfer.h"
 #include "tests/support/files.h"
 #include "tests/support/sim_bed.h"
+#include "tests/support/toy_backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,15 +60,20 @@ static bool engine_is_there(acre_file_engine engine)
     return true;
 }
 
-/* A new file with small blocks, so that a transfer has many. */
-static acre_file *file_new(const char *name, acre_file_engine engine)
+static acre_file *file_with_blocks(const char *name, acre_file_engine engine, size_t block_bytes)
 {
     const acre_file_config config = {.struct_size = sizeof config, .engine = engine, .depth = 4,
-                                     .block_bytes = PAGE, .flags = ACRE_FILE_MAY_BUFFER};
+                                     .block_bytes = block_bytes, .flags = ACRE_FILE_MAY_BUFFER};
     acre_file *file;
 
     REQUIRE_OK(acre_file_open(files_path(name), O_RDWR | O_CREAT | O_TRUNC, &config, &file));
     return file;
+}
+
+/* A new file with small blocks, so that a transfer has many. */
+static acre_file *file_new(const char *name, acre_file_engine engine)
+{
+    return file_with_blocks(name, engine, PAGE);
 }
 
 static acre_file_info info_of(acre_file *file)
@@ -250,6 +256,68 @@ TEST(memory_of_the_host_backend_is_moved_in_place)
     EXPECT_EQ(acre_file_buffer_register(host, block, RANGE), ACRE_ERR_UNSUPPORTED);
     acre_file_close(file);
     REQUIRE_OK(acre_device_free(host, block));
+    stop();
+}
+
+/* Memory of a cache is pages from several places; registering opens all of them. */
+TEST(memory_of_a_cache_is_moved)
+{
+    enum { BYTES = 7 << 20, SEEN = 64 };
+    const acre_cache_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_ACRE,
+                                      .flags = ACRE_CACHE_NO_ENVIRONMENT};
+    acre_cache *cache;
+    acre_file *file;
+    void *block;
+
+    start();
+    REQUIRE_OK(acre_cache_create(device, &config, &cache));
+    REQUIRE_OK(acre_cache_alloc(cache, BYTES, NULL, &block));
+    file = file_with_blocks("cache", ACRE_FILE_AUTO, 0);
+    for (int is_registered = 0; is_registered < 2; is_registered++) {
+        char *last = (char *)block + BYTES - SEEN;
+
+        bed_write(&bed, block, pattern, SEEN);
+        bed_write(&bed, last, pattern + SEEN, SEEN);
+        if (is_registered)
+            REQUIRE_OK(acre_file_buffer_register(device, block, BYTES));
+        REQUIRE_OK(acre_file_save(file, device, block, BYTES, 0));
+        bed_write(&bed, block, seen, SEEN);
+        bed_write(&bed, last, seen, SEEN);
+        REQUIRE_OK(acre_file_load(file, device, block, BYTES, 0));
+        if (is_registered)
+            REQUIRE_OK(acre_file_buffer_deregister(device, block));
+        expect_memory(block, pattern, SEEN);
+        expect_memory(last, pattern + SEEN, SEEN);
+    }
+    EXPECT_EQ(bed_usage(&bed).window_count, 0);
+    acre_file_close(file);
+    REQUIRE_OK(acre_cache_free(cache, block));
+    acre_cache_destroy(cache);
+    stop();
+}
+
+/* A device whose memory the host is never let into. */
+TEST(memory_that_cannot_be_opened_goes_through_buffers)
+{
+    struct toy_backend toy;
+    acre_device *at;
+    acre_file *file;
+    void *block;
+
+    start();
+    REQUIRE_OK(toy_backend_start(&toy, "toy", ACRE_DEVICE_CUDA, 1));
+    REQUIRE_OK(acre_backend_device(toy.backend, 0, &at));
+    REQUIRE_OK(acre_device_alloc(at, RANGE, &block));
+    REQUIRE_OK(acre_copy(at, block, pattern, RANGE, ACRE_COPY_HOST_TO_DEVICE));
+    EXPECT_EQ(acre_file_buffer_register(at, block, RANGE), ACRE_ERR_UNSUPPORTED);
+    file = file_new("toy", ACRE_FILE_AUTO);
+    REQUIRE_OK(acre_file_save(file, at, block, RANGE, 0));
+    clear_memory();
+    REQUIRE_OK(acre_file_load(file, device, memory, RANGE, 0)); /* another device */
+    expect_memory(memory, pattern, RANGE);
+    acre_file_close(file);
+    REQUIRE_OK(acre_device_free(at, block));
+    toy_backend_stop(&toy);
     stop();
 }
 
