@@ -59,7 +59,8 @@ again=yes
 # What one thread does alone has no races: the short run with ThreadSanitizer leaves it out.
 nothing='^$'
 alone='^(fuzz|golden)_|^test_(format|explain|view|replay)_|^example_'
-alone="$alone|^test_plan_(place|learn|search|greedy|order|follower)|^test_cache_(sleep|fault|model)$"
+alone="$alone|^test_plan_(place|learn|search|greedy|order|follower)"
+alone="$alone|^test_cache_(sleep|fault|model)$"
 without=$nothing
 
 # ThreadSanitizer of gcc 12 does not start under the widest address

@@ -135,7 +135,7 @@ acre_status copy_now(void *self, void *dst, const void *src, size_t bytes, acre_
 {
     struct opencl *cl = self;
     struct transfer t = {.dst = dst, .src = src, .bytes = bytes};
-    int to, from, device;
+    int to = -1, from = -1, device;
     acre_status status = sides_check(cl, dst, src, bytes, kind, &to, &from);
 
     if (status == ACRE_OK && to < 0 && from < 0) {
@@ -165,8 +165,8 @@ acre_status copy_queued(void *self, int device, void *dst, const void *src, size
 {
     struct opencl *cl = self;
     struct transfer t = {.dst = dst, .src = src, .bytes = bytes};
-    struct stream *stream;
-    int to, from;
+    struct stream *stream = NULL;
+    int to = -1, from = -1;
     acre_status status = sides_check(cl, dst, src, bytes, kind, &to, &from);
 
     if (status == ACRE_OK)
@@ -201,7 +201,7 @@ acre_status copy_peer(void *self, void *dst, int dst_device, const void *src, in
                       size_t bytes, void *handle)
 {
     struct opencl *cl = self;
-    int to, from, device = 0;
+    int to = -1, from = -1, device = 0;
     acre_status status = sides_check(cl, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE, &to, &from);
 
     if (status == ACRE_OK && (to != dst_device || from != src_device))
@@ -219,7 +219,7 @@ acre_status copy_fill(void *self, int device, void *dst, int value, size_t bytes
 {
     struct side to = {.name = "destination", .pointer = dst, .must_be_device = true};
     struct opencl *cl = self;
-    struct stream *stream;
+    struct stream *stream = NULL;
     ocl_event event = NULL;
     unsigned char byte = (unsigned char)value;
     acre_status status;

@@ -46,7 +46,7 @@ static void event_end(struct event *event)
 acre_status event_destroy(void *self, int device, void *handle)
 {
     struct opencl *cl = self;
-    struct event *event;
+    struct event *event = NULL;
     acre_status status;
 
     (void)device;
@@ -76,7 +76,7 @@ void event_fini(struct opencl *cl)
 static acre_status marker_enqueue(struct opencl *cl, int device, void *stream_handle,
                                   ocl_event *out)
 {
-    struct stream *stream;
+    struct stream *stream = NULL;
     ocl_event marker = NULL;
     acre_status status = stream_enter(cl, device, stream_handle, &stream);
     const char *call = "EnqueueMarkerWithWaitList";
@@ -114,7 +114,7 @@ acre_status event_record(void *self, int device, void *handle, void *stream)
 {
     struct opencl *cl = self;
     ocl_event marker = NULL, drop = NULL;
-    struct event *event;
+    struct event *event = NULL;
     acre_status status;
 
     lock_take(&cl->lock);
@@ -137,7 +137,7 @@ acre_status event_record(void *self, int device, void *handle, void *stream)
 
 acre_status event_latest(struct opencl *cl, void *handle, int *out_device, ocl_event *out)
 {
-    struct event *event;
+    struct event *event = NULL;
     ocl_int code = OCL_SUCCESS;
     acre_status status;
 
@@ -204,7 +204,7 @@ acre_status event_synchronize(void *self, int device, void *handle)
 /* When the record of a timing event completed, in nanoseconds of the device. */
 static acre_status event_time(struct opencl *cl, int device, void *handle, uint64_t *out_ns)
 {
-    struct event *event;
+    struct event *event = NULL;
     ocl_event latest = NULL;
     int owner = -1;
     uint32_t flags = 0;

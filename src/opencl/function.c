@@ -122,7 +122,7 @@ acre_status function_launch_host(void *self, int device, void *handle, void (*fn
                                  void *arg)
 {
     struct function *function = heap_zalloc(sizeof *function);
-    struct stream *stream;
+    struct stream *stream = NULL;
     ocl_event after = NULL;
     ocl_int code = OCL_SUCCESS;
     const char *call;
@@ -192,7 +192,7 @@ acre_status function_launch_kernel(void *self, int device, void *handle, acre_ke
 {
     struct opencl *cl = self;
     struct native *native;
-    struct stream *stream;
+    struct stream *stream = NULL;
     ocl_event event = NULL;
     acre_status status;
     ocl_int code;

@@ -42,7 +42,7 @@ acre_status acre_opencl_native_get(acre_device *device, acre_opencl_native *out)
 acre_status acre_opencl_queue(acre_device *device, void *handle, void **out_queue)
 {
     struct opencl *cl;
-    struct stream *stream;
+    struct stream *stream = NULL;
     acre_status status = opencl_of(device, &cl);
 
     if (status == ACRE_OK && !out_queue)
@@ -256,7 +256,7 @@ static acre_status enqueue_locked(acre_opencl_kernel *kernel, void *handle,
                                   const acre_opencl_range *range)
 {
     bool has_local = range->local[0] || range->local[1] || range->local[2];
-    struct stream *stream;
+    struct stream *stream = NULL;
     ocl_event event = NULL;
     ocl_int code;
     acre_status status = stream_enter(kernel->self, kernel->device, handle, &stream);

@@ -117,7 +117,7 @@ static acre_status stream_end(struct stream *stream)
 acre_status stream_destroy(void *self, int device, void *handle)
 {
     struct opencl *cl = self;
-    struct stream *stream;
+    struct stream *stream = NULL;
     acre_status status;
 
     lock_take(&cl->lock);
@@ -140,7 +140,7 @@ void stream_fini(struct opencl *cl)
 
 acre_status stream_priority(void *self, int device, void *handle, int *out_priority)
 {
-    struct stream *stream;
+    struct stream *stream = NULL;
     acre_status status = stream_find(self, device, handle, &stream);
 
     if (status == ACRE_OK)
@@ -177,7 +177,7 @@ static acre_status query_locked(struct stream *stream)
 
 acre_status stream_query(void *self, int device, void *handle)
 {
-    struct stream *stream;
+    struct stream *stream = NULL;
     acre_status status = stream_enter(self, device, handle, &stream);
 
     if (status != ACRE_OK)
@@ -206,7 +206,7 @@ static acre_status failure_take_locked(struct stream *stream)
 
 acre_status stream_synchronize(void *self, int device, void *handle)
 {
-    struct stream *stream;
+    struct stream *stream = NULL;
     acre_status status = stream_find(self, device, handle, &stream);
     ocl_int code;
 
@@ -225,7 +225,7 @@ acre_status stream_wait_event(void *self, int device, void *handle, void *event)
 {
     struct opencl *cl = self;
     ocl_event awaited = NULL, done = NULL;
-    struct stream *stream;
+    struct stream *stream = NULL;
     int owner;
     acre_status status = event_latest(cl, event, &owner, &awaited);
 
