@@ -16,21 +16,22 @@ void kind_use(acre_device_type type)
         atomic_store_explicit(&is_used[type], true, memory_order_relaxed);
 }
 
-static bool type_can_share(acre_device_type type, int index)
+/* Whether a device of a type has one of some capabilities. */
+static bool type_has(acre_device_type type, int index, uint32_t wanted)
 {
     acre_device *device;
     acre_device_info info;
 
     return acre_device_count(type) > 0 && acre_device_get(type, index, &device) == ACRE_OK &&
            acre_device_info_get(device, &info) == ACRE_OK &&
-           (info.capabilities & ACRE_CAP_SHARE_FD);
+           (info.capabilities & wanted);
 }
 
 ACRE_API const char *acre_symm_backend(acre_device_type type)
 {
     if (type == ACRE_DEVICE_CPU)
         return "shared";
-    return type_can_share(type, 0) ? "virtual" : "";
+    return type_has(type, 0, ACRE_CAP_SHARE_FD | ACRE_CAP_FABRIC) ? "virtual" : "";
 }
 
 ACRE_API acre_status acre_symm_set_backend(acre_device_type type, const char *name)
@@ -54,5 +55,7 @@ ACRE_API acre_status acre_symm_set_backend(acre_device_type type, const char *na
 ACRE_API bool acre_symm_has_multicast(acre_device_type type, int index)
 {
     kind_use(type);
-    return type == ACRE_DEVICE_CPU ? index <= 0 : type_can_share(type, index);
+    if (type == ACRE_DEVICE_CPU)
+        return index <= 0;
+    return type_has(type, index, ACRE_CAP_SHARE_FD) && type_has(type, index, ACRE_CAP_KERNELS);
 }

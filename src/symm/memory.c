@@ -23,7 +23,7 @@ acre_status memory_granularity(acre_device *device, size_t *out)
         return ACRE_OK;
     }
     acre_status status = acre_device_info_get(device, &info);
-    if (status == ACRE_OK && !(info.capabilities & ACRE_CAP_SHARE_FD))
+    if (status == ACRE_OK && !(info.capabilities & (ACRE_CAP_SHARE_FD | ACRE_CAP_FABRIC)))
         status = status_fail(ACRE_ERR_UNSUPPORTED, "symmetric memory: device \"%s\" cannot share "
                              "its memory with other processes", info.name);
     if (status == ACRE_OK)
@@ -109,9 +109,15 @@ unreserve:
 static acre_status device_create(struct memory *memory)
 {
     acre_device *device = memory->device;
-    acre_status status = acre_virtual_create(device, memory->bytes, ACRE_HANDLE_POSIX,
-                                             &memory->handle);
+    acre_device_info info;
+    acre_status status = acre_device_info_get(device, &info);
 
+    if (status != ACRE_OK)
+        return status;
+    memory->is_fabric = !(info.capabilities & ACRE_CAP_SHARE_FD);
+    status = acre_virtual_create(device, memory->bytes,
+                                 memory->is_fabric ? ACRE_HANDLE_FABRIC : ACRE_HANDLE_POSIX,
+                                 &memory->handle);
     if (status == ACRE_OK)
         status = device_map(memory);
     if (status == ACRE_OK)
@@ -197,6 +203,34 @@ acre_status memory_import(acre_device *device, int fd, size_t bytes, struct memo
     if (!memory)
         return ACRE_ERR_HOST_MEMORY;
     status = device ? device_import(memory, fd) : host_map(memory, fd);
+    if (status != ACRE_OK)
+        memory_put(memory);
+    else
+        *out = memory;
+    return status;
+}
+
+bool memory_is_fabric(const struct memory *memory)
+{
+    return memory->is_fabric;
+}
+
+acre_status memory_export_fabric(struct memory *memory, uint8_t out[64])
+{
+    return acre_handle_export_fabric(memory->device, memory->handle, out);
+}
+
+acre_status memory_import_fabric(acre_device *device, const uint8_t fabric[64], size_t bytes,
+                                 struct memory **out)
+{
+    struct memory *memory = memory_new(device, bytes);
+
+    if (!memory)
+        return ACRE_ERR_HOST_MEMORY;
+    memory->is_fabric = true;
+    acre_status status = acre_handle_import_fabric(device, fabric, bytes, &memory->handle);
+    if (status == ACRE_OK)
+        status = device_map(memory);
     if (status != ACRE_OK)
         memory_put(memory);
     else

@@ -98,6 +98,23 @@ static acre_status index_check(const struct work *work, size_t index)
                        work->call, index, words);
 }
 
+/* On a device that runs no kernels: a copy of the driver does it. */
+static acre_status transfer_copy(struct transfer *op, const struct place *place)
+{
+    const struct team *team = op->work.symm->team;
+    char *block = work_block(&op->work, op->rank);
+
+    if (!block)
+        return ACRE_ERR_UNSUPPORTED;
+    block += op->work.symm->offset + op->offset;
+    acre_status status = acre_copy_async(team->device, op->out ? op->out : block,
+                                         op->out ? block : op->in, op->bytes,
+                                         ACRE_COPY_DEVICE_TO_DEVICE, place->stream);
+    if (status == ACRE_OK && !place->is_async)
+        status = acre_stream_native_synchronize(team->device, place->stream);
+    return status;
+}
+
 static acre_status transfer_run(const char *call, acre_symm *symm, struct transfer *op,
                                 const acre_collective_options *options)
 {
@@ -114,6 +131,8 @@ static acre_status transfer_run(const char *call, acre_symm *symm, struct transf
         status = index_check(&op->work, op->index);
     if (status != ACRE_OK)
         return status;
+    if (!symm->team->has_kernels && !op->has_signal && op->bytes)
+        return transfer_copy(op, &place);
     op->work.body = transfer_body;
     return work_run(&op->work, sizeof *op, &place);
 }

@@ -35,13 +35,15 @@ void record_encode(const struct record *record, uint8_t out[RECORD_BYTES])
         uint64_t x = htole64(fields[i]);
         memcpy(out + 8 * i, &x, 8);
     }
-    memcpy(out + 8 * FIELD_COUNT, record->text, strnlen(record->text, RECORD_TEXT - 1));
+    memcpy(out + 8 * FIELD_COUNT, record->fabric, RECORD_FABRIC);
+    memcpy(out + 8 * FIELD_COUNT + RECORD_FABRIC, record->text,
+           strnlen(record->text, RECORD_TEXT - 1));
 }
 
 /* A block is as long as it says, and its parts lie in order. */
 static bool is_sensible(const struct record *r)
 {
-    if (r->type < RECORD_HELLO || r->type > RECORD_VERDICT || r->kind > KIND_DEVICE)
+    if (r->type < RECORD_HELLO || r->type > RECORD_VERDICT || r->kind > KIND_FABRIC)
         return false;
     return r->block_bytes <= INT64_MAX && r->pad_offset <= r->block_bytes &&
            r->pad_bytes <= r->block_bytes - r->pad_offset && r->buffer_bytes <= r->pad_offset &&
@@ -69,7 +71,8 @@ acre_status record_decode(const uint8_t *data, size_t bytes, struct record *out)
     if ((uint32_t)f[0] != RECORD_MAGIC || f[1] > UINT32_MAX || !is_sensible(&r) ||
         data[RECORD_BYTES - 1] != 0)
         return status_fail(ACRE_ERR_FORMAT, "rendezvous: a message is damaged or forged");
-    memcpy(r.text, data + 8 * FIELD_COUNT, RECORD_TEXT);
+    memcpy(r.fabric, data + 8 * FIELD_COUNT, RECORD_FABRIC);
+    memcpy(r.text, data + 8 * FIELD_COUNT + RECORD_FABRIC, RECORD_TEXT);
     r.text[RECORD_TEXT - 1] = 0;
     *out = r;
     return ACRE_OK;
@@ -113,7 +116,7 @@ static acre_status check_overlap(const struct record *cards, int count)
 {
     for (int i = 0; i < count; i++)
         for (int k = 0; k < i; k++)
-            if (cards[i].kind == KIND_DEVICE && cards[k].kind == KIND_DEVICE &&
+            if (cards[i].kind >= KIND_DEVICE && cards[k].kind >= KIND_DEVICE &&
                 cards[i].device_type == cards[k].device_type &&
                 cards[i].device_index == cards[k].device_index)
                 return status_fail(ACRE_ERR_INVALID, "rendezvous: ranks %d and %d overlap on "

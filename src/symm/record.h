@@ -2,7 +2,7 @@
 /* What ranks tell each other at a rendezvous, as a value and as bytes.
  *
  * One message on a private channel, or for other hosts a value in the store; all numbers
- * little endian. A CARD carries the two descriptors of a block, a VERDICT says whether
+ * little endian. A CARD carries the descriptors of a block and its page, a VERDICT says whether
  * its sender could use everybody's.
  */
 #ifndef SRC_SYMM_RECORD_H
@@ -10,11 +10,13 @@
 
 #include <acre/symm.h>
 
-#define RECORD_BYTES 400u
+#define RECORD_BYTES 464u
+#define RECORD_FABRIC 64u
 #define RECORD_TEXT 264u
 
 enum record_type { RECORD_HELLO = 1, RECORD_CARD = 2, RECORD_VERDICT = 3 };
-enum record_kind { KIND_NONE = 0, KIND_HOST = 1, KIND_DEVICE = 2 };
+/* Memory of a device travels as a descriptor, or as a handle of a fabric on the card. */
+enum record_kind { KIND_NONE = 0, KIND_HOST = 1, KIND_DEVICE = 2, KIND_FABRIC = 3 };
 
 struct record {
     enum record_type type;
@@ -28,6 +30,7 @@ struct record {
     int32_t clique;         /* -1: none                                          */
     uint64_t block_bytes, buffer_bytes, pad_offset, pad_bytes, control_bytes;
     uint64_t far_block, far_control; /* addresses on the wire, for other hosts   */
+    uint8_t fabric[RECORD_FABRIC];   /* of KIND_FABRIC                           */
     char text[RECORD_TEXT]; /* why it failed; zero-terminated                    */
 };
 

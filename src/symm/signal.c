@@ -121,7 +121,8 @@ static acre_status signal_run(const char *call, acre_symm *symm, int rank, int c
         return status_fail(ACRE_ERR_RANGE, "%s: channel %d is outside 0 to %d", call, channel,
                            (int)symm->team->channels - 1);
     struct signal signal = {{.symm = symm, .body = body, .call = call,
-                             .timeout_ms = timeout_ms}, rank, channel};
+                             .timeout_ms = timeout_ms, .is_on_host = body == barrier_body},
+                            rank, channel};
     return work_run(&signal.work, sizeof signal, &(struct place){NULL, NULL, false});
 }
 

@@ -46,6 +46,14 @@ void team_free(struct team *team)
     heap_free(team);
 }
 
+static bool device_runs_kernels(acre_device *device)
+{
+    acre_device_info info;
+
+    return acre_device_info_get(device, &info) == ACRE_OK &&
+           (info.capabilities & ACRE_CAP_KERNELS);
+}
+
 static acre_status team_new(acre_group *group, struct memory *memory,
                             const struct layout *layout, struct team **out)
 {
@@ -63,6 +71,7 @@ static acre_status team_new(acre_group *group, struct memory *memory,
     team->count = group->count;
     team->layout = *layout;
     team->device = memory->device;
+    team->has_kernels = !memory->device || device_runs_kernels(memory->device);
     team->channels = (uint32_t)(layout->pad_bytes / 4 / (size_t)group->count);
     team->spin_count = group->count <= sysconf(_SC_NPROCESSORS_ONLN) ? SPIN_COUNT : 0;
     team->memories = heap_array((size_t)group->count, sizeof *team->memories);
@@ -84,16 +93,18 @@ static acre_status card_fill(struct team *team, struct card *mine)
     acre_status status = memory_create(NULL, control_bytes(team->channels, team->count),
                                        &team->controls[team->rank]);
 
-    if (status == ACRE_OK)
-        status = memory_export(memory, &mine->fds[0]);
-    if (status == ACRE_OK)
-        status = memory_export(team->controls[team->rank], &mine->fds[1]);
     struct record *record = &mine->record;
+    bool is_fabric = memory_is_fabric(memory);
+    if (status == ACRE_OK)
+        status = is_fabric ? memory_export_fabric(memory, record->fabric)
+                           : memory_export(memory, &mine->fds[0]);
+    if (status == ACRE_OK)
+        status = memory_export(team->controls[team->rank], &mine->fds[is_fabric ? 0 : 1]);
     if (status == ACRE_OK && team->group->peers->has_far)
         status = memory_attach(memory, &record->far_block);
     if (status == ACRE_OK && team->group->peers->has_far)
         status = memory_attach(team->controls[team->rank], &record->far_control);
-    record->kind = memory->device ? KIND_DEVICE : KIND_HOST;
+    record->kind = !memory->device ? KIND_HOST : is_fabric ? KIND_FABRIC : KIND_DEVICE;
     record->block_bytes = memory->bytes;
     record->buffer_bytes = team->layout.buffer_bytes;
     record->pad_offset = team->layout.pad_offset;
@@ -136,10 +147,14 @@ static acre_status team_map(struct team *team, struct card *cards)
     for (int i = 0; i < team->count && status == ACRE_OK; i++) {
         if (i == team->rank || team_is_far(team, i))
             continue;
-        status = memory_import(team->device, cards[i].fds[0], team->memories[team->rank]->bytes,
-                               &team->memories[i]);
+        bool is_fabric = cards[i].record.kind == KIND_FABRIC;
+        size_t bytes = team->memories[team->rank]->bytes;
+        status = is_fabric ? memory_import_fabric(team->device, cards[i].record.fabric, bytes,
+                                                  &team->memories[i])
+                           : memory_import(team->device, cards[i].fds[0], bytes,
+                                           &team->memories[i]);
         if (status == ACRE_OK)
-            status = memory_import(NULL, cards[i].fds[1],
+            status = memory_import(NULL, cards[i].fds[is_fabric ? 0 : 1],
                                    control_bytes(team->channels, team->count),
                                    &team->controls[i]);
     }
@@ -179,7 +194,7 @@ static acre_status team_meet(struct team *team, struct card *cards, int64_t dead
     status = cards_check(cards, group->count);
     if (status == ACRE_OK)
         status = team_map(team, cards);
-    team->has_multicast = true;
+    team->has_multicast = team->has_kernels;
     for (int i = 0; i < group->count; i++) {
         team->has_multicast &= !(cards[i].record.flags & ACRE_GROUP_NO_MULTICAST);
         card_close(&cards[i]);

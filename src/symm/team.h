@@ -29,6 +29,7 @@ struct team {
     int rank, count;
     struct layout layout;
     acre_device *device;       /* NULL: host                                          */
+    bool has_kernels;          /* work runs where the memory is                       */
     bool has_multicast;
     uint32_t channels;
     unsigned spin_count;       /* looks at a word before the processor is given away  */

@@ -60,13 +60,19 @@ static acre_status launch(struct work *work, size_t bytes, const struct place *p
 {
     acre_device *own = work->symm->team->device;
 
-    if (own)
+    if (own && work->symm->team->has_kernels)
         return acre_launch_kernel(own, place->stream, work_kernel, work, bytes);
+    if (own && !work->is_on_host)
+        return status_fail(ACRE_ERR_UNSUPPORTED, "%s: needs a kernel, and device %s:%d runs none "
+                           "of this library; use its own on the addresses of acre_symm_buffer",
+                           work->call, acre_device_type_name(acre_device_id_of(own).type),
+                           acre_device_id_of(own).index);
     struct work *copy = heap_alloc(bytes);
     if (!copy)
         return ACRE_ERR_HOST_MEMORY;
     memcpy(copy, work, bytes);
-    acre_status status = acre_launch_host(place->device, place->stream, work_host, copy);
+    acre_status status = acre_launch_host(own ? own : place->device, place->stream,
+                                          work_host, copy);
     if (status != ACRE_OK)
         heap_free(copy);
     return status;

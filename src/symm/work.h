@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Work on a team: run by the caller on host memory, as a kernel on device memory.
+/* Work on a team: run by the caller on host memory, as a kernel on device memory. On a
+ * device that runs no kernels of ours, only what touches control pages alone can be done, as
+ * a host function, and what copies do (one_sided.c).
  *
  * A kind of work embeds struct work as its first member and gives a body. On a device the
  * whole struct travels to the kernel; pointers in it are turned into addresses that the
@@ -18,6 +20,7 @@ struct work {
     int64_t deadline;             /* 0 until somebody had to wait                  */
     acre_kernel_context *context; /* on a device, while the body runs              */
     struct outcome *outcome;      /* where a caller that waits reads the result    */
+    bool is_on_host;              /* touches no memory of the device               */
 };
 
 /* Where and how it runs. */
