@@ -40,6 +40,7 @@ static acre_status begin(struct wire_error *error)
     MPI_Initialized(&is_begun);
     if (!is_begun) {
         setenv("OMPI_MCA_osc", "pt2pt", 0);
+        setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* this thread is one too many */
         int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
         if (code != MPI_SUCCESS)
             return fail(error, code, "MPI_Init_thread", -1);

@@ -120,10 +120,10 @@ void far_suite_signals(void)
 {
     struct site site = site_make(4096);
     int next = (site.rank + 1) % site.count, before = (site.rank + site.count - 1) % site.count;
-    uint32_t *seen = (uint32_t *)(void *)site.base;
+    uint32_t *seen = (uint32_t *)(void *)site.base, rounds = (uint32_t)t_count(6, 300);
 
     /* Data before a signal is there after it. */
-    for (uint32_t i = 1; i <= 20; i++) {
+    for (uint32_t i = 1; i <= rounds; i++) {
         REQUIRE_OK(acre_symm_put(site.symm, next, 0, &i, 4, NULL));
         REQUIRE_OK(acre_symm_put_signal(site.symm, next, 1, WAIT_MS));
         REQUIRE_OK(acre_symm_wait_signal(site.symm, before, 1, WAIT_MS));
@@ -138,7 +138,7 @@ void far_suite_signals(void)
     REQUIRE_OK(acre_symm_wait_signal(site.symm, before, 2, WAIT_MS));
     meet(&site);
     /* Nobody passes a barrier before the last has come: everybody sees all counts. */
-    for (uint32_t i = 1; i <= 20; i++) {
+    for (uint32_t i = 1; i <= rounds; i++) {
         for (int r = 0; r < site.count; r++)
             REQUIRE_OK(acre_symm_put(site.symm, r, 64 + 4 * (size_t)site.rank, &i, 4, NULL));
         REQUIRE_OK(acre_symm_barrier(site.symm, 0, WAIT_MS));
