@@ -8,8 +8,9 @@
  *                      a word wakes them when this is not 0
  *     64    sequence   steps of collectives that this rank has finished
  *     4096  barriers   one line per channel; of 3 to 32 ranks: in rank 0's page, generation
- *                      << 32 | ranks that came; else in every page, barriers this rank came to
- *     stages           two of STAGE_BYTES for small operations (stage.h)
+ *                      << 32 | ranks that came; else in every page, barriers this rank came
+ *                      to (counters.h)
+ *     stages           STAGE_COUNT of STAGE_BYTES for small operations (stage.h)
  *     plans            two of STAGE_BYTES for the numbers of exchanges (splits.c)
  *     mail             words that ranks on other hosts write (mail.h): rows of one per rank
  */
@@ -21,6 +22,7 @@
 #include <stdint.h>
 
 #define STAGE_BYTES 8192u
+#define STAGE_COUNT 4u
 #define MAIL_ROWS 2u         /* besides one for each channel */
 #define BARRIER_RANKS_MAX 32 /* larger worlds meet pair by pair */
 
@@ -39,7 +41,7 @@ static inline size_t control_stage_offset(uint32_t channels)
 
 static inline size_t control_mail_offset(uint32_t channels)
 {
-    return control_stage_offset(channels) + 4 * STAGE_BYTES;
+    return control_stage_offset(channels) + (STAGE_COUNT + 2) * STAGE_BYTES;
 }
 
 static inline size_t control_bytes(uint32_t channels, int ranks)

@@ -11,40 +11,26 @@
 #include "symm/mail.h"
 
 #include <linux/membarrier.h>
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define RETREAT_MS 1000 /* that telling far ranks of it may take */
-#define LOOKS 200       /* at a line before the processor is told that this is waiting */
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void register_process(void)
-{
-    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
-}
-
-void counters_prepare(void)
-{
-    pthread_once(&once, register_process);
-}
 
 /* Every rank's stores until now are visible afterwards. */
 static void stores_settle(void)
 {
-    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0)
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0)
         nanosleep(&(struct timespec){0, NS_PER_MS}, NULL); /* far longer than a store takes */
 }
 
-/* The word in which a rank counts the barriers it has come to on a channel. */
+/* The word in which a rank counts the rounds of a channel. */
 static struct spot arrivals(const struct team *team, int rank, int channel)
 {
     if (team_is_far(team, rank))
         return mail_spot(team, MAIL_BARRIER + (uint32_t)channel, rank);
     struct control *control = team_control(team, rank);
-    return (struct spot){(_Atomic uint32_t *)(void *)&control->barriers[channel].word, control};
+    return (struct spot){counters_line(control, channel), control};
 }
 
 static bool has_come(struct spot spot, uint32_t round, uint32_t *out_seen)
@@ -56,7 +42,7 @@ static bool has_come(struct spot spot, uint32_t round, uint32_t *out_seen)
 static bool has_come_soon(const struct team *team, struct spot spot, uint32_t round,
                           uint32_t *out_seen)
 {
-    for (int i = 0; i < (team->spin_count ? LOOKS : 1); i++)
+    for (int i = 0; i < (team->spin_count ? COUNTERS_LOOKS : 1); i++)
         if (has_come(spot, round, out_seen))
             return true;
     return false;
@@ -87,8 +73,10 @@ static bool count_take_back(struct work *work, int channel, uint32_t round, stru
 
     count_tell(work, channel, round - 1, deadline);
     stores_settle();
-    if (!has_come(other, round, &seen))
+    if (!has_come(other, round, &seen)) {
+        work->symm->team->rounds[channel] = round - 1;
         return true;
+    }
     count_tell(work, channel, round, deadline);
     return false;
 }
@@ -128,17 +116,26 @@ static acre_status counters_wait(struct work *work, int channel, int rank, uint3
     return ACRE_OK;
 }
 
-acre_status counters_meet(struct work *work, int channel)
+acre_status counters_await(struct work *work, int channel, uint32_t round)
 {
     const struct team *team = work->symm->team;
-    struct spot own = arrivals(team, team->rank, channel);
-    uint32_t round = atomic_load_explicit(own.word, memory_order_relaxed) + 1;
+    acre_status status = ACRE_OK;
+
+    for (int step = 1; step < team->count && status == ACRE_OK; step++)
+        status = counters_wait(work, channel, (team->rank + step) % team->count, round);
+    return status;
+}
+
+acre_status counters_meet(struct work *work, int channel)
+{
+    struct team *team = work->symm->team;
+    uint32_t round = ++team->rounds[channel];
     acre_status status = count_tell(work, channel, round,
                                     team->places ? work_deadline(work) : 0);
 
-    if (status != ACRE_OK)
-        atomic_store(own.word, round - 1);
-    for (int step = 1; step < team->count && status == ACRE_OK; step++)
-        status = counters_wait(work, channel, (team->rank + step) % team->count, round);
+    if (status == ACRE_OK)
+        return counters_await(work, channel, round);
+    team->rounds[channel] = round - 1;
+    atomic_store(arrivals(team, team->rank, channel).word, round - 1);
     return status;
 }

@@ -10,7 +10,7 @@ typedef uint8_t KERNEL(octets) KERNEL_VECTOR(KERNEL_BYTES, 1);
 typedef uint16_t KERNEL(shorts) KERNEL_VECTOR(KERNEL_BYTES / 2, 2);
 #undef KERNEL_VECTOR
 
-/* Four vectors at a time, then single elements. */
+/* Four vectors at a time, then one, then single elements. */
 #define KERNEL_SUM(name, type, vector)                                                   \
     KERNEL_TARGET static void KERNEL(name)(const struct reduction *r)                    \
     {                                                                                    \
@@ -36,6 +36,13 @@ typedef uint16_t KERNEL(shorts) KERNEL_VECTOR(KERNEL_BYTES / 2, 2);
                 out[2] = c;                                                              \
                 out[3] = d;                                                              \
             }                                                                            \
+        }                                                                                \
+        for (; i + LANES <= r->count; i += LANES) {                                      \
+            KERNEL(vector) a = *(const KERNEL(vector) *)(const void *)(from[0] + i);     \
+            for (int q = 1; q < r->from_count; q++)                                      \
+                a += *(const KERNEL(vector) *)(const void *)(from[q] + i);               \
+            for (int q = 0; q < r->to_count; q++)                                        \
+                *(KERNEL(vector) *)(void *)(to[q] + i) = a;                              \
         }                                                                                \
         for (; i < r->count; i++) {                                                      \
             type sum = from[0][i];                                                       \

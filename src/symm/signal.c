@@ -140,5 +140,13 @@ ACRE_API acre_status acre_symm_wait_signal(acre_symm *symm, int rank, int channe
 
 ACRE_API acre_status acre_symm_barrier(acre_symm *symm, int channel, uint64_t timeout_ms)
 {
-    return signal_run("acre_symm_barrier", symm, 0, channel, timeout_ms, barrier_body);
+    const struct team *team = symm ? symm->team : NULL;
+    struct signal signal = {{.symm = symm, .call = "acre_symm_barrier",
+                             .timeout_ms = timeout_ms}, 0, channel};
+    uint32_t round;
+
+    if (!team || !team->pair[0] || team->spin_count == 0 || (uint32_t)channel >= team->channels)
+        return signal_run("acre_symm_barrier", symm, 0, channel, timeout_ms, barrier_body);
+    return counters_pass(team, channel, &round) ? ACRE_OK
+                                                : counters_await(&signal.work, channel, round);
 }

@@ -155,7 +155,7 @@ static acre_status exchange_steps(struct exchange_v *op, struct plan *room_far)
 {
     struct work *work = &op->work;
     struct team *team = work->symm->team;
-    unsigned which = 2 + (sync_step(work) & 1);
+    unsigned which = STAGE_COUNT + (sync_step(work) & 1);
     struct plan *plans[RANKS_MAX];
     void *at[RANKS_MAX];
     size_t room = op->splits.out_rows * op->splits.row_bytes;

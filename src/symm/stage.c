@@ -19,17 +19,7 @@ _Static_assert(STAGE_LINES * sizeof(struct line) == STAGE_BYTES, "a stage is ful
 
 static struct line *lines_of(const struct team *team, int rank, uint32_t step)
 {
-    return (struct line *)(void *)team_stage(team, rank, step & 1);
-}
-
-/* Asks for a line to write to, ahead of time. */
-static inline void line_prepare(struct line *line)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("prefetchw %0" : : "m"(*line));
-#else
-    __builtin_prefetch(line, 1);
-#endif
+    return (struct line *)(void *)team_stage(team, rank, step % STAGE_COUNT);
 }
 
 /* A full line has a size that the compiler knows. */

@@ -4,9 +4,10 @@
  *
  * A stage lies in its owner's control page and consists of lines of 64 bytes: 60 of data and
  * the number of the step they belong to, written last. Who reads waits for that number in
- * each line, so data and signal cross in one transfer. Odd and even steps alternate between
- * two stages: a rank that begins step k + 2 has read everybody's step k + 1, which they
- * wrote after they had read step k.
+ * each line, so data and signal cross in one transfer. Steps take stages in turn. Two would be
+ * enough: a rank that begins step k + 2 has read everybody's step k + 1, which they wrote
+ * after they had read step k. With more, lines are fetched for writing when nobody reads
+ * them any more.
  */
 #ifndef SRC_SYMM_STAGE_H
 #define SRC_SYMM_STAGE_H

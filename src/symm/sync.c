@@ -132,9 +132,10 @@ acre_status options_take(const char *call, acre_symm *symm,
 acre_status work_range_check(const struct work *work, size_t offset, size_t count,
                              size_t element_bytes)
 {
-    size_t room = work->symm->team->layout.buffer_bytes - work->symm->offset;
+    size_t room = work->symm->team->layout.buffer_bytes - work->symm->offset, bytes;
 
-    if (offset <= room && count <= (room - offset) / element_bytes)
+    if (offset <= room && !__builtin_mul_overflow(count, element_bytes, &bytes) &&
+        bytes <= room - offset)
         return ACRE_OK;
     return status_fail(ACRE_ERR_INVALID, "%s: %zu elements of %zu bytes from %zu on exceed the "
                        "%zu bytes there are", work->call, count, element_bytes, offset, room);

@@ -4,7 +4,6 @@
 
 #include "base/heap.h"
 #include "base/status.h"
-#include "symm/counters.h"
 #include "symm/deadline.h"
 #include "symm/exchange.h"
 #include "symm/mail.h"
@@ -41,6 +40,7 @@ void team_free(struct team *team)
     heap_free(team->memories);
     heap_free(team->controls);
     heap_free(team->places);
+    heap_free(team->rounds);
     lock_fini(&team->lock);
     group_put(team->group);
     heap_free(team);
@@ -61,7 +61,6 @@ static acre_status team_new(acre_group *group, struct memory *memory,
 
     if (!team)
         return ACRE_ERR_HOST_MEMORY;
-    counters_prepare();
     list_init(&team->link);
     lock_init(&team->lock, RANK_THREADS, "team");
     atomic_init(&team->refs, 1);
@@ -76,7 +75,8 @@ static acre_status team_new(acre_group *group, struct memory *memory,
     team->spin_count = group->count <= sysconf(_SC_NPROCESSORS_ONLN) ? SPIN_COUNT : 0;
     team->memories = heap_array((size_t)group->count, sizeof *team->memories);
     team->controls = heap_array((size_t)group->count, sizeof *team->controls);
-    if (!team->memories || !team->controls) {
+    team->rounds = heap_array((size_t)team->channels + 1, sizeof *team->rounds);
+    if (!team->memories || !team->controls || !team->rounds) {
         team_put(team);
         return ACRE_ERR_HOST_MEMORY;
     }
@@ -157,6 +157,10 @@ static acre_status team_map(struct team *team, struct card *cards)
             status = memory_import(NULL, cards[i].fds[is_fabric ? 0 : 1],
                                    control_bytes(team->channels, team->count),
                                    &team->controls[i]);
+    }
+    if (status == ACRE_OK && team->count == 2 && !team->device && !team->places) {
+        team->pair[0] = team_control(team, team->rank);
+        team->pair[1] = team_control(team, 1 - team->rank);
     }
     return status;
 }

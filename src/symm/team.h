@@ -33,6 +33,8 @@ struct team {
     bool has_multicast;
     uint32_t channels;
     unsigned spin_count;       /* looks at a word before the processor is given away  */
+    uint32_t *rounds;          /* by channel: barriers come to (counters.h)           */
+    struct control *pair[2];   /* of two near ranks on the host: own and other's page */
     struct memory **memories;  /* by rank; NULL for far ones                          */
     struct memory **controls;  /* by rank; host memory                                */
     struct place_far *places;  /* by rank; NULL: all are near                         */
@@ -59,7 +61,7 @@ static inline bool team_is_far(const struct team *team, int rank)
     return team->places && team->places[rank].is_far;
 }
 
-/* The stages are numbers 0 and 1, the plans 2 and 3. */
+/* The plans are the two after the stages. */
 static inline char *team_stage(const struct team *team, int rank, unsigned which)
 {
     return team->controls[rank]->base + control_stage_offset(team->channels) +

@@ -78,13 +78,12 @@ static acre_status launch(struct work *work, size_t bytes, const struct place *p
     return status;
 }
 
-acre_status work_run(struct work *work, size_t bytes, const struct place *place)
+/* On a stream of a device, waiting for the outcome or not. */
+static acre_status run_queued(acre_device *device, struct work *work, size_t bytes,
+                              const struct place *place)
 {
-    struct outcome outcome = {ACRE_OK, ""};
-    acre_device *device = work->symm->team->device ? work->symm->team->device : place->device;
+    struct outcome outcome = {.status = ACRE_OK};
 
-    if (!device)
-        return work->body(work);
     work->outcome = place->is_async ? NULL : &outcome;
     acre_status status = launch(work, bytes, place);
     if (status != ACRE_OK || place->is_async)
@@ -93,6 +92,13 @@ acre_status work_run(struct work *work, size_t bytes, const struct place *place)
     if (outcome.status != ACRE_OK)
         return status_fail(outcome.status, "%s", outcome.text);
     return status;
+}
+
+acre_status work_run(struct work *work, size_t bytes, const struct place *place)
+{
+    acre_device *device = work->symm->team->device ? work->symm->team->device : place->device;
+
+    return device ? run_queued(device, work, bytes, place) : work->body(work);
 }
 
 char *work_block(struct work *work, int rank)
