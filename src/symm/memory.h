@@ -2,7 +2,8 @@
 /* A piece of memory that several processes map: their own, or one that came as a descriptor.
  *
  * On the host it is a memory file that cannot shrink; on a device, virtual memory that is
- * shareable: as descriptors, or over a fabric where the device has no descriptors. Counted; the last put unmaps it, addresses included.
+ * shareable: as descriptors, or over a fabric where the device has none. Counted; the last
+ * put unmaps it, addresses included.
  */
 #ifndef SRC_SYMM_MEMORY_H
 #define SRC_SYMM_MEMORY_H
