@@ -34,6 +34,18 @@ static acre_status resolve(void *library, const char *name, const struct dl_symb
     return ACRE_OK;
 }
 
+/* Adds why a library did not load: in the loader's words, unless it is simply not
+ * there, which is the usual case and said in few words for several names. */
+static void reason_add(struct text *text, const char *name, const char *reason)
+{
+    const char *separator = text->length ? "; " : "";
+
+    if (!reason || strstr(reason, ": cannot open shared object file: No such file"))
+        text_add(text, "%s%s is not there", separator, name);
+    else
+        text_add(text, "%s%s", separator, reason);
+}
+
 acre_status dl_open(const char *const *names, const struct dl_symbol *symbols,
                     size_t symbol_count, void *target, void **out_library)
 {
@@ -45,8 +57,7 @@ acre_status dl_open(const char *const *names, const struct dl_symbol *symbols,
     for (; *names; names++) {
         void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
         if (!library) {
-            const char *reason = dlerror();
-            text_add(&text, "%s%s", text.length ? "; " : "", reason ? reason : *names);
+            reason_add(&text, *names, dlerror());
             continue;
         }
         acre_status status = resolve(library, *names, symbols, symbol_count, target);

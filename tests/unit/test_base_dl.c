@@ -38,10 +38,12 @@ TEST(says_what_failed_for_each_name)
     void *library = &entries;
 
     EXPECT_EQ(dl_open(names, symbols, 3, &entries, &library), ACRE_ERR_UNSUPPORTED);
-    EXPECT_HAS(acre_last_error(), "libno-such-a.so");
-    EXPECT_HAS(acre_last_error(), "libno-such-b.so");
+    EXPECT_HAS(acre_last_error(), "libno-such-a.so is not there; libno-such-b.so is not there");
     EXPECT_PTR_EQ(library, &entries);
     EXPECT(!entries.cos && !entries.other && !entries.missing);
+    names[1] = "/dev/null";
+    EXPECT_EQ(dl_open(names, symbols, 3, &entries, &library), ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "libno-such-a.so is not there; /dev/null: ");
     EXPECT_EQ(dl_open(names + 2, symbols, 3, &entries, &library), ACRE_ERR_UNSUPPORTED);
     EXPECT_HAS(acre_last_error(), "no name was given");
 }
