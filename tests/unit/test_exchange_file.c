@@ -1,101 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of device memory: both engines, in place and through buffers, all that can be
- * wrong with a place in a file, and a disk that is full. */
-#include <acre/acre.h>
-
+/* Files of device memory: both engines, in place and through buffers, and all that can be
+ * wrong with a place in a file. */
 #include "exchange/buffer.h"
-#include "exchange/io.h"
-#include "exchange/ring.h"
-#include "exchange/transfer.h"
-#include "tests/support/files.h"
-#include "tests/support/sim_bed.h"
+#include "tests/support/file_bed.h"
 #include "tests/support/toy_backend.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-enum { PAGE = 4096, BLOCKS = 40, RANGE = BLOCKS * PAGE };
-
-static struct sim_bed bed;
-static acre_device *device;
-static char *memory;         /* of the device, RANGE bytes */
-static unsigned char pattern[RANGE], seen[RANGE];
-
-static void start(void)
-{
-    uint64_t state = 7;
-
-    bed = bed_open("devices:1,memory:64MiB");
-    REQUIRE_OK(acre_backend_device(bed.backend, 0, &device));
-    REQUIRE_OK(acre_device_alloc(device, RANGE, (void **)&memory));
-    for (int i = 0; i < RANGE; i++)
-        pattern[i] = (unsigned char)t_random(&state);
-    bed_write(&bed, memory, pattern, RANGE);
-}
-
-static void stop(void)
-{
-    REQUIRE_OK(acre_device_free(device, memory));
-    bed_close(&bed);
-}
-
-/* Engines that work here. */
-static bool engine_is_there(acre_file_engine engine)
-{
-    struct ring *ring;
-
-    if (engine != ACRE_FILE_URING)
-        return true;
-    if (ring_create(1, &ring) != ACRE_OK)
-        return false;
-    ring_destroy(ring);
-    return true;
-}
-
-static acre_file *file_with_blocks(const char *name, acre_file_engine engine, size_t block_bytes)
-{
-    const acre_file_config config = {.struct_size = sizeof config, .engine = engine, .depth = 4,
-                                     .block_bytes = block_bytes, .flags = ACRE_FILE_MAY_BUFFER};
-    acre_file *file;
-
-    REQUIRE_OK(acre_file_open(files_path(name), O_RDWR | O_CREAT | O_TRUNC, &config, &file));
-    return file;
-}
-
-/* A new file with small blocks, so that a transfer has many. */
-static acre_file *file_new(const char *name, acre_file_engine engine)
-{
-    return file_with_blocks(name, engine, PAGE);
-}
-
-static acre_file_info info_of(acre_file *file)
-{
-    acre_file_info info = {.struct_size = sizeof info};
-
-    REQUIRE_OK(acre_file_info_get(file, &info));
-    return info;
-}
-
-static void expect_memory(const void *place, const void *wanted, size_t bytes)
-{
-    bed_read(&bed, seen, place, bytes);
-    EXPECT_EQ(memcmp(seen, wanted, bytes), 0);
-}
-
-static void clear_memory(void)
-{
-    static const unsigned char zero[RANGE];
-
-    bed_write(&bed, memory, zero, RANGE);
-}
 
 /* ---- The list ------------------------------------------------------------------- */
 
@@ -349,76 +261,6 @@ TEST(registered_buffers_have_rules)
 
 /* ---- What can go wrong ------------------------------------------------------------ */
 
-/* A fault in the nth request, for every n: a short one goes on, a repeatable one is
- * repeated, any other is an error; the file works on in any case. */
-static void fault_every_request(acre_file_engine engine, ssize_t result, acre_status expected)
-{
-    acre_file *file = file_new("fault", engine);
-    bool is_hit = true;
-
-    for (unsigned nth = 1; is_hit; nth++) {
-        io_fail_nth(nth, result);
-        acre_status saved = acre_file_save(file, device, memory, 6 * PAGE, 0);
-        bool is_save = io_fail_disarm();
-        if (is_save)
-            EXPECT_EQ(saved, expected);
-        REQUIRE_OK(acre_file_save(file, device, memory, 6 * PAGE, 0));
-        clear_memory();
-        io_fail_nth(nth, result);
-        acre_status loaded = acre_file_load(file, device, memory, 6 * PAGE, 0);
-        is_hit = io_fail_disarm();
-        EXPECT_EQ(loaded, is_hit ? expected : ACRE_OK);
-        if (loaded != ACRE_OK)
-            REQUIRE_OK(acre_file_load(file, device, memory, 6 * PAGE, 0));
-        expect_memory(memory, pattern, 6 * PAGE);
-        bed_write(&bed, memory, pattern, RANGE);
-        REQUIRE(nth < 100);
-    }
-    acre_file_close(file);
-}
-
-TEST(short_transfers_go_on_and_failures_are_told)
-{
-    start();
-    for (int engine = ACRE_FILE_PLAIN; engine <= ACRE_FILE_URING; engine++) {
-        acre_file_engine which = (acre_file_engine)engine;
-
-        if (!engine_is_there(which))
-            continue;
-        acre_file *file = file_new("fault", which);
-        bool has_small_steps = info_of(file).offset_alignment <= 512;
-        acre_file_close(file);
-        if (has_small_steps)
-            fault_every_request(which, 1024, ACRE_OK);
-        fault_every_request(which, -EINTR, ACRE_OK);
-        fault_every_request(which, -EAGAIN, ACRE_OK);
-        fault_every_request(which, 100, ACRE_ERR_IO);
-        fault_every_request(which, 0, ACRE_ERR_IO);
-        fault_every_request(which, -EIO, ACRE_ERR_IO);
-        fault_every_request(which, -ENOSPC, ACRE_ERR_LIMIT);
-    }
-    stop();
-}
-
-TEST(failing_copies_of_the_device_end_a_transfer)
-{
-    const acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_COPY, .nth = 3};
-    acre_file *file;
-
-    start();
-    file = file_new("copies", ACRE_FILE_AUTO);
-    REQUIRE_OK(acre_sim_fault_arm(bed.backend, &fault));
-    EXPECT_EQ(acre_file_save(file, device, memory, RANGE, 0), ACRE_ERR_DEVICE);
-    EXPECT_EQ(acre_sim_fault_disarm(bed.backend), 1);
-    REQUIRE_OK(acre_file_save(file, device, memory, RANGE, 0));
-    REQUIRE_OK(acre_sim_fault_arm(bed.backend, &fault));
-    EXPECT_EQ(acre_file_load(file, device, memory, RANGE, 0), ACRE_ERR_DEVICE);
-    EXPECT_EQ(acre_sim_fault_disarm(bed.backend), 1);
-    REQUIRE_OK(acre_file_load(file, device, memory, RANGE, 0));
-    acre_file_close(file);
-    stop();
-}
-
 static void open_refused(const char *path, int flags, acre_status expected)
 {
     acre_file *file = NULL;
@@ -507,76 +349,6 @@ TEST(host_memory_may_run_out_at_every_step)
         REQUIRE(nth < 100);
     }
     stop();
-}
-
-/* ---- No room ---------------------------------------------------------------------- */
-
-/* In a child of its own: files may have 16 pages. */
-static void save_beyond_the_limit(void *arg)
-{
-    const struct rlimit limit = {16 * PAGE, 16 * PAGE};
-    acre_file *file;
-
-    (void)arg;
-    start();
-    signal(SIGXFSZ, SIG_IGN);
-    REQUIRE_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    for (int engine = ACRE_FILE_PLAIN; engine <= ACRE_FILE_URING; engine++) {
-        if (!engine_is_there((acre_file_engine)engine))
-            continue;
-        file = file_new("limit", (acre_file_engine)engine);
-        REQUIRE_OK(acre_file_save(file, device, memory, 16 * PAGE, 0));
-        EXPECT_EQ(acre_file_save(file, device, memory, 17 * PAGE, 0), ACRE_ERR_LIMIT);
-        EXPECT_HAS(acre_last_error(), "limit: ");
-        EXPECT_LE(info_of(file).bytes, 16 * PAGE);
-        EXPECT_EQ(acre_file_load(file, device, memory, 17 * PAGE, 0), ACRE_ERR_IO);
-        REQUIRE_OK(acre_file_load(file, device, memory, 16 * PAGE, 0));
-        acre_file_close(file);
-    }
-    _exit(0);
-}
-
-TEST(a_limit_on_sizes_is_told)
-{
-    files_path("limit"); /* the folder is the parent's */
-    EXPECT_EQ(t_child(save_beyond_the_limit, NULL), 0);
-}
-
-/* In a child with mounts of its own: a disk of 16 pages. Status 77: no right to mount. */
-static void save_beyond_the_disk(void *path)
-{
-    const acre_file_config config = {.struct_size = sizeof config, .block_bytes = PAGE,
-                                     .flags = ACRE_FILE_MAY_BUFFER};
-    char name[300];
-    acre_file *file;
-
-    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("acre", path, "tmpfs", 0, "size=64k") != 0)
-        _exit(77);
-    start();
-    snprintf(name, sizeof name, "%s/full", (char *)path);
-    REQUIRE_OK(acre_file_open(name, O_RDWR | O_CREAT, &config, &file));
-    REQUIRE_OK(acre_file_save(file, device, memory, 8 * PAGE, 0));
-    EXPECT_EQ(acre_file_save(file, device, memory, 32 * PAGE, 8 * PAGE), ACRE_ERR_LIMIT);
-    EXPECT_HAS(acre_last_error(), "nothing was written");
-    EXPECT_EQ(acre_last_native(), ENOSPC);
-    EXPECT_EQ(info_of(file).bytes, 8 * PAGE);
-    clear_memory();
-    REQUIRE_OK(acre_file_load(file, device, memory, 8 * PAGE, 0));
-    expect_memory(memory, pattern, 8 * PAGE);
-    acre_file_close(file);
-    _exit(0);
-}
-
-TEST(a_full_disk_is_noticed_before_anything_is_written)
-{
-    const char *path = files_path("disk");
-
-    REQUIRE_EQ(mkdir(path, 0700), 0);
-    int state = t_child(save_beyond_the_disk, (void *)(uintptr_t)path);
-    if (WIFEXITED(state) && WEXITSTATUS(state) == 77)
-        T_SKIP("this user may not mount a small disk");
-    EXPECT_EQ(state, 0);
 }
 
 /* ---- Processes and threads ---------------------------------------------------------- */
