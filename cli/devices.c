@@ -17,7 +17,7 @@
 static const char *const capability_names[] = {
     "streams", "copies", "launch", "values", "virtual", "share", "multicast",
     "capture", "host", "pointers", "peers", "access", "ipc", "current",
-    "ipc-users",
+    "ipc-users", "kernels", "green", "async", "fabric", "ipc-events",
 };
 
 #define CAPABILITY_COUNT (int)(sizeof capability_names / sizeof *capability_names)

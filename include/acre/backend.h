@@ -296,7 +296,8 @@ typedef struct acre_backend_ops {
     /* Optional group "sharing": ACRE_CAP_SHARE_FD. */
     /** Gives a new descriptor of a handle that was created as ACRE_HANDLE_POSIX. */
     acre_status (*export_fd)(void *self, int device, void *handle, int *out_fd);
-    /** Makes a handle of a descriptor, which stays the caller's to close. */
+    /** Makes a handle of a descriptor, which stays the caller's to close. The size is 0
+     *  where a driver does not tell; mapping another one than it has then fails. */
     acre_status (*import_fd)(void *self, int device, int fd, void **out_handle,
                              uint64_t *out_bytes);
 
@@ -486,7 +487,8 @@ ACRE_API acre_status acre_backend_register(const acre_backend_desc *desc,
  */
 ACRE_API void acre_backend_unregister(acre_backend *backend);
 
-/** Finds a backend by name; built-in ones ("sim", "host", "opencl") start at
+/** Finds a backend by name; built-in ones ("sim", "host", "cuda", "hip",
+ *  "opencl") start at
  *  first use.
  *
  * The environment variable ACRE_BACKENDS, a list of names with commas between,

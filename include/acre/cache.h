@@ -220,7 +220,8 @@ ACRE_API acre_status acre_cache_allocator(acre_cache *cache, acre_allocator **ou
 /** The allocator of caches that the whole process shares for @p type.
  *
  * The first call makes it as acre_cache_allocator_create() does, with what the
- * environment says; later ones, on any thread, give the same. It lasts until
+ * environment says (with backend:cudaMallocAsync there, and devices that have it, one of
+ * <acre/async.h> without caches); later ones, on any thread, give the same. It lasts until
  * acre_allocator_destroy(), which is called before the backend is unregistered
  * and while no other thread uses it; the next call then makes a new one.
  * Errors: as acre_cache_allocator_create().

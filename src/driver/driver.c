@@ -305,10 +305,14 @@ static acre_status priorities_ask(struct driver *driver)
 
     if (!(driver->library.groups & ACRE_CAP_STREAMS))
         return ACRE_OK;
-    status = ON_DEVICE(CALL(priority_range, &least, &greatest));
-    driver->vendor->fini(driver);
-    for (int i = 0; i < driver->unit_count; i++)
-        atomic_store(&driver->units[i].context, NULL);
+    if (driver->library.call.priority_range(&least, &greatest) == DRIVER_SUCCESS) {
+        status = ACRE_OK; /* somebody's context is current */
+    } else {
+        status = ON_DEVICE(CALL(priority_range, &least, &greatest));
+        driver->vendor->fini(driver);
+        for (int i = 0; i < driver->unit_count; i++)
+            atomic_store(&driver->units[i].context, NULL);
+    }
     /* HIP has a priority below the default one, which nobody expects. */
     driver->priority_least = least > 0 && greatest < 0 ? 0 : least;
     driver->priority_greatest = greatest;

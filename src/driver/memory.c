@@ -142,7 +142,8 @@ acre_status drv_memory_host_unregister(void *self, void *base)
 
 /* ---- Pointers ----------------------------------------------------------------------- */
 
-/* Memory of the same driver that others asked for. */
+/* Memory of the same driver that others asked for. Addresses are the same in all
+ * contexts, so none is entered: asking about a pointer makes none. */
 static bool foreign_info(struct driver *driver, const void *pointer, acre_pointer_info *info)
 {
     driver_pointer_attribute wanted[] = {DRIVER_POINTER_MEMORY_TYPE, DRIVER_POINTER_DEVICE,
@@ -171,7 +172,7 @@ acre_status drv_memory_pointer_info(void *self, const void *pointer, acre_pointe
 {
     struct driver *driver = self;
     acre_pointer_info info = {ACRE_MEMORY_UNMANAGED, -1, (void *)(uintptr_t)pointer, 0};
-    struct driver_scope scope;
+    acre_pointer_info foreign;
     struct range range;
 
     if (books_find(&driver->books, pointer, &range)) {
@@ -180,10 +181,8 @@ acre_status drv_memory_pointer_info(void *self, const void *pointer, acre_pointe
         info = (acre_pointer_info){is_host ? ACRE_MEMORY_HOST : ACRE_MEMORY_DEVICE, range.device,
                                    (void *)range.base, range.bytes};
     } else if (driver->library.groups & ACRE_CAP_POINTERS &&
-               driver_enter(driver, driver_any_device(driver), &scope) == ACRE_OK) {
-        if (!foreign_info(driver, pointer, &info))
-            info = (acre_pointer_info){ACRE_MEMORY_UNMANAGED, -1, (void *)(uintptr_t)pointer, 0};
-        driver_leave(driver, &scope, ACRE_OK);
+               foreign_info(driver, pointer, &foreign)) {
+        info = foreign;
     }
     *out_info = info;
     return ACRE_OK;

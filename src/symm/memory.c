@@ -132,7 +132,8 @@ static acre_status device_import(struct memory *memory, int fd)
     uint64_t bytes = 0;
     acre_status status = acre_handle_import_fd(memory->device, fd, &memory->handle, &bytes);
 
-    if (status == ACRE_OK && bytes != memory->bytes)
+    /* A driver may not tell; then mapping it does. */
+    if (status == ACRE_OK && bytes && bytes != memory->bytes)
         status = status_fail(ACRE_ERR_REJECTED, "rendezvous: the memory received has %llu bytes "
                              "instead of %zu", (unsigned long long)bytes, memory->bytes);
     return status == ACRE_OK ? device_map(memory) : status;
