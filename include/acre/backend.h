@@ -488,8 +488,7 @@ ACRE_API acre_status acre_backend_register(const acre_backend_desc *desc,
 ACRE_API void acre_backend_unregister(acre_backend *backend);
 
 /** Finds a backend by name; built-in ones ("sim", "host", "cuda", "hip",
- *  "opencl") start at
- *  first use.
+ *  "opencl") start at first use.
  *
  * The environment variable ACRE_BACKENDS, a list of names with commas between,
  * keeps all other built-in ones from being started.
