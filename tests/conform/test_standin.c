@@ -6,6 +6,8 @@
 #include "tests/support/standin_bed.h"
 #include "tests/support/t.h"
 
+#include <acre/acre.h>
+
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -408,6 +410,93 @@ TEST(entry_points_are_found_by_name)
               CUDA_ERROR_NOT_FOUND);
     EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
     end();
+}
+
+/* ---- Drivers that are old, incomplete or do not work ---------------------------------- */
+
+/* What a backend on some library is expected to be. */
+struct variant {
+    const char *path, *variable, *value;
+    acre_status status;   /* of starting it                */
+    const char *text;     /* a part of the sentence, if not */
+    uint32_t has, lacks;  /* capabilities of its device     */
+};
+
+static void variant_run(void *arg)
+{
+    const struct variant *variant = arg;
+    acre_backend *backend;
+    acre_device_info info;
+    acre_device *device;
+    acre_cache *cache;
+    void *block;
+
+    setenv("ACRE_CUDA_LIBRARY", variant->path, 1);
+    setenv("ACRE_BACKENDS", "cuda", 1);
+    if (variant->variable)
+        setenv(variant->variable, variant->value, 1);
+    acre_status status = acre_backend_find("cuda", &backend);
+    EXPECT_EQ(status, variant->status);
+    if (status != ACRE_OK) {
+        EXPECT_HAS(acre_last_error(), variant->text);
+        return;
+    }
+    REQUIRE_OK(acre_backend_device(backend, 0, &device));
+    REQUIRE_OK(acre_device_info_get(device, &info));
+    EXPECT_EQ(info.capabilities & variant->has, variant->has);
+    EXPECT_EQ(info.capabilities & variant->lacks, 0);
+    REQUIRE_OK(acre_cache_create(device, NULL, &cache));
+    REQUIRE_OK(acre_cache_alloc(cache, 5 * MIB, NULL, &block));
+    REQUIRE_OK(acre_fill_async(device, block, 1, 1000, NULL));
+    REQUIRE_OK(acre_cache_free(cache, block));
+    acre_cache_destroy(cache);
+    acre_backend_unregister(backend);
+}
+
+static void expect_variant(struct variant variant)
+{
+    EXPECT_EQ(t_child(variant_run, &variant), 0);
+}
+
+TEST(an_old_driver_has_what_it_had)
+{
+    expect_variant((struct variant){STANDIN_CUDA_OLD, "STANDIN_VERSION", "11000", ACRE_OK, NULL,
+                                    ACRE_CAP_STREAMS | ACRE_CAP_COPY | ACRE_CAP_VIRTUAL |
+                                        ACRE_CAP_SHARE_FD | ACRE_CAP_CAPTURE | ACRE_CAP_IPC,
+                                    ACRE_CAP_MULTICAST | ACRE_CAP_GREEN});
+}
+
+TEST(a_bare_driver_serves_a_cache)
+{
+    expect_variant((struct variant){STANDIN_CUDA_BARE, NULL, NULL, ACRE_OK, NULL,
+                                    ACRE_CAP_STREAMS | ACRE_CAP_COPY,
+                                    ACRE_CAP_VIRTUAL | ACRE_CAP_CAPTURE | ACRE_CAP_IPC |
+                                        ACRE_CAP_HOST_MEMORY | ACRE_CAP_GREEN});
+}
+
+TEST(features_that_devices_deny_are_not_used)
+{
+    expect_variant((struct variant){STANDIN_CUDA_OLD, "STANDIN_WITHOUT", "virtual", ACRE_OK, NULL,
+                                    ACRE_CAP_STREAMS,
+                                    ACRE_CAP_VIRTUAL | ACRE_CAP_SHARE_FD | ACRE_CAP_FABRIC});
+}
+
+TEST(what_is_no_driver_is_refused_by_name)
+{
+    expect_variant((struct variant){STANDIN_CUDA_BROKEN, NULL, NULL, ACRE_ERR_UNSUPPORTED,
+                                    "cuMemAlloc_v2", 0, 0});
+}
+
+TEST(a_driver_that_does_not_start_is_a_reason)
+{
+    const struct variant variants[] = {
+        {STANDIN_CUDA_OLD, "STANDIN_INIT", "34", ACRE_ERR_UNSUPPORTED, "STUB_LIBRARY", 0, 0},
+        {STANDIN_CUDA_OLD, "STANDIN_INIT", "100", ACRE_ERR_UNSUPPORTED, "NO_DEVICE", 0, 0},
+        {STANDIN_CUDA_OLD, "STANDIN_VERSION", "10020", ACRE_ERR_UNSUPPORTED, "11000", 0, 0},
+    };
+
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        expect_variant(variants[i]);
 }
 
 T_MAIN()
