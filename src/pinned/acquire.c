@@ -146,9 +146,7 @@ static size_t extent_bytes(acre_pinned *pinned, const struct host_request *reque
     }
     if (held + wanted <= bound)
         return wanted;
-    if (need >= PINNED_EXACT)
-        return need;
-    return wanted < PINNED_STEP_MIN ? wanted : PINNED_STEP_MIN;
+    return need >= PINNED_STEP_MIN ? need : PINNED_STEP_MIN;
 }
 
 /* Obtains the reserve, once. Without one, memory is obtained as it is needed. */

@@ -11,7 +11,11 @@ struct fit {
 
 static inline bool free_less(const struct piece *a, const struct piece *b)
 {
-    return a->bytes != b->bytes ? a->bytes < b->bytes : a->base < b->base;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes;
+    if (a->extent != b->extent)
+        return a->extent->order < b->extent->order;
+    return a->base < b->base;
 }
 
 static inline bool free_before(const struct piece *a, const struct fit *fit)
@@ -117,6 +121,7 @@ acre_status hoard_add(struct host_pool *pool, struct extent *extent, void *base,
     extent->bytes = piece->bytes = bytes;
     extent->pool = piece->pool = pool;
     piece->extent = extent;
+    extent->order = ++pool->last_order;
     list_push_back(&pool->extents, &extent->link);
     pool->held_bytes += bytes;
     return ACRE_OK;

@@ -9,8 +9,8 @@
  *
  * Sizes of policy acre: below 4 KiB multiples of 64 bytes, below 32 KiB of 512, both
  * in slabs; from there whole pages. So nothing of 512 bytes and more is rounded up by
- * more than an eighth. The best fit is taken, of equals the lowest address; what is
- * more than needed stays free.
+ * more than an eighth. The best fit is taken, of equals that of the oldest extent, so
+ * that nothing depends on the addresses the system gives; the rest stays free.
  *
  * Not thread-safe: the owner's lock is held around every call.
  */
@@ -43,6 +43,7 @@ struct host_pool {
     struct list extents;        /* oldest first                                   */
     struct list idle;           /* extents, longest idle first                    */
     uint64_t held_bytes;        /* of extents                                     */
+    uint64_t last_order;        /* of the newest extent                           */
     struct events events;       /* what WAITING pieces wait for                   */
     struct list captured;       /* CAPTURED pieces, oldest first                  */
     struct list postponed;      /* WAITING, until a stream is no longer captured  */

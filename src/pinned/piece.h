@@ -92,6 +92,7 @@ struct extent {
     size_t bytes;
     struct piece *first;   /* the others follow through next                    */
     struct host_pool *pool;
+    uint64_t order;        /* grows with every extent of the pool               */
     enum source_method method;
     uint32_t history_stack; /* that obtained it; 0: not known                   */
 };

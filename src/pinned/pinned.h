@@ -21,10 +21,8 @@ enum {
     PINNED_SLACK = 16,     /* idle memory beyond one so-many-th of the highest use goes
                               back before more is taken                              */
     PINNED_STEP = 16,      /* an extent is one so-many-th of what is held, within:   */
-    PINNED_STEP_MIN = 2 << 20,
+    PINNED_STEP_MIN = 1 << 20,
     PINNED_STEP_MAX = 64 << 20,
-    PINNED_EXACT = 1 << 20, /* near the bound requests from here on get no more than
-                               they need                                             */
 };
 
 /* Memory obtained at once, when the first piece is needed. */
