@@ -15,11 +15,33 @@
 #include "driver/stream.h"
 #include "driver/virtual.h"
 
+#include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Plain allocations are asked for in multiples of this. */
 #define ALLOC_GRANULARITY 512
+
+/* ---- Fork --------------------------------------------------------------------------------- */
+
+static _Atomic unsigned fork_generation; /* grows in a child of fork */
+
+static void fork_child(void)
+{
+    atomic_fetch_add(&fork_generation, 1);
+}
+
+static void fork_watch(void)
+{
+    pthread_atfork(NULL, NULL, fork_child);
+}
+
+/* Whether this is a child of the process that opened the library: a driver does not
+ * work there, not even for giving things back. */
+static bool is_forked(const struct driver *driver)
+{
+    return driver->fork_generation !=
+           atomic_load_explicit(&fork_generation, memory_order_relaxed);
+}
 
 /* ---- Entering a device ----------------------------------------------------------------- */
 
@@ -27,8 +49,14 @@
  * depends on it, so one failure is not the end. */
 static acre_status enter_context(struct driver *driver, int device, struct driver_scope *scope)
 {
-    driver_result result = driver->vendor->enter(driver, device, scope);
+    driver_result result;
 
+    if (is_forked(driver)) {
+        scope->status = status_fail(ACRE_ERR_FORKED, "the %s driver does not work in a child of "
+                                    "fork", library_title(driver->vendor->vendor));
+        return scope->status;
+    }
+    result = driver->vendor->enter(driver, device, scope);
     if (result != DRIVER_SUCCESS)
         result = driver->vendor->enter(driver, device, scope);
     if (result != DRIVER_SUCCESS)
@@ -197,7 +225,9 @@ static acre_status driver_peer_enable(void *self, int device, int other)
     acre_status status = device == other ? ACRE_OK
                                          : driver->vendor->peer_enable(driver, device, other);
 
-    return status == ACRE_ERR_EXISTS ? ACRE_OK : status;
+    if (status != ACRE_OK && status != ACRE_ERR_EXISTS)
+        return status;
+    return device == other ? ACRE_OK : drv_pool_share(driver, other, device);
 }
 
 /* ---- The table --------------------------------------------------------------------------- */
@@ -340,13 +370,15 @@ static acre_status units_find(struct driver *driver)
 
 acre_status driver_create(const struct vendor *vendor, struct driver **out)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct driver *driver = heap_zalloc(sizeof *driver);
     acre_status status;
 
     if (!driver)
         return ACRE_ERR_HOST_MEMORY;
     driver->vendor = vendor;
-    driver->pid = getpid();
+    pthread_once(&once, fork_watch);
+    driver->fork_generation = atomic_load(&fork_generation);
     books_init(&driver->books);
     ptrmap_init(&driver->green_streams);
     status = library_open(vendor->vendor, &driver->library);
@@ -396,8 +428,8 @@ void driver_destroy(void *self)
 {
     struct driver *driver = self;
 
-    /* In a child of fork the driver does not work; what the parent has is its own. */
-    if (driver->units && driver->pid == getpid()) {
+    /* What the parent of a fork has is its own. */
+    if (driver->units && !is_forked(driver)) {
         leftovers_free(driver);
         drv_pool_fini(driver);
         driver->vendor->fini(driver);

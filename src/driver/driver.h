@@ -13,13 +13,13 @@
 #include "driver/library.h"
 
 #include <stdatomic.h>
-#include <sys/types.h>
 
 struct driver_unit {
     driver_device native;
     driver_handle_type handle_types; /* how its memory can be shared; constant           */
     _Atomic(driver_context) context; /* CUDA's, once retained                            */
     _Atomic(driver_pool) pool;       /* where stream-ordered memory comes from, once made */
+    _Atomic uint64_t reached_by[2];  /* bit per device that was let reach its memory      */
 };
 
 struct driver {
@@ -30,7 +30,7 @@ struct driver {
     struct ptrmap green_streams;     /* stream to struct green; the lock of the books */
     int priority_least, priority_greatest;
     int unit_count;
-    pid_t pid;                       /* the process that opened the library */
+    unsigned fork_generation;        /* of the process that opened the library */
     struct driver_unit *units;       /* unit_count of them, one per device */
 };
 

@@ -5,6 +5,28 @@
 
 /* ---- The pool of a device -------------------------------------------------------------- */
 
+/* Lets a device reach the memory of a pool. Drivers without the call have pools
+ * that nobody else reaches. */
+static acre_status grant(struct driver *driver, driver_pool pool, int accessor)
+{
+    driver_access_desc desc = {{DRIVER_LOCATION_DEVICE, driver->units[accessor].native},
+                               DRIVER_ACCESS_READ_WRITE};
+
+    return driver->library.call.pool_set_access ? CALL(pool_set_access, pool, &desc, 1)
+                                                : ACRE_OK;
+}
+
+/* The same for those that were let reach the device before its pool was made. */
+static acre_status grant_all(struct driver *driver, int device, driver_pool pool)
+{
+    acre_status status = ACRE_OK;
+
+    for (int i = 0; i < driver->unit_count && status == ACRE_OK; i++)
+        if ((atomic_load(&driver->units[device].reached_by[i / 64]) >> (i % 64)) & 1)
+            status = grant(driver, pool, i);
+    return status;
+}
+
 static acre_status pool_make(struct driver *driver, int device, driver_pool *out)
 {
     driver_pool_prop prop = {
@@ -17,6 +39,8 @@ static acre_status pool_make(struct driver *driver, int device, driver_pool *out
     if (status != ACRE_OK)
         return status;
     status = CALL(pool_set, *out, DRIVER_POOL_RELEASE_THRESHOLD, &threshold);
+    if (status == ACRE_OK)
+        status = grant_all(driver, device, *out);
     if (status != ACRE_OK)
         driver->library.call.pool_destroy(*out);
     return status;
@@ -40,6 +64,16 @@ static acre_status pool_of(struct driver *driver, int device, driver_pool *out)
     }
     *out = pool;
     return ACRE_OK;
+}
+
+acre_status drv_pool_share(struct driver *driver, int device, int accessor)
+{
+    struct driver_unit *unit = &driver->units[device];
+    driver_pool pool;
+
+    atomic_fetch_or(&unit->reached_by[accessor / 64], (uint64_t)1 << (accessor % 64));
+    pool = atomic_load(&unit->pool);
+    return pool ? grant(driver, pool, accessor) : ACRE_OK;
 }
 
 void drv_pool_fini(struct driver *driver)

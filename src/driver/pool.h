@@ -16,6 +16,9 @@ acre_status drv_pool_trim(void *self, int device, uint64_t bytes);
 acre_status drv_pool_usage(void *self, int device, acre_async_usage *out_usage);
 acre_status drv_pool_reset_peak(void *self, int device);
 
+/* Lets another device reach the memory of a device's pool, now or once it is made. */
+acre_status drv_pool_share(struct driver *driver, int device, int accessor);
+
 /* Gives the pools back. */
 void drv_pool_fini(struct driver *driver);
 

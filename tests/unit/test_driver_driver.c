@@ -273,6 +273,32 @@ TEST_IN_CHILD(fabric_handles_carry_memory)
     acre_backend_unregister(backend);
 }
 
+/* ---- Pools and peers ------------------------------------------------------------------------ */
+
+TEST_IN_CHILD(peers_reach_memory_of_pools)
+{
+    uint64_t (*calls)(const char *) =
+        (uint64_t(*)(const char *))bed_symbol(&vendor_cuda, "standin_calls");
+    acre_backend *backend;
+    struct driver *driver;
+    void *before, *after;
+
+    REQUIRE_OK(bed_open(&vendor_cuda, &backend));
+    driver = backend->self;
+    REQUIRE_OK(drv_pool_alloc(driver, 0, 4096, NULL, &before));
+    REQUIRE_OK(backend->ops.peer_enable(driver, 1, 0)); /* the pool is there */
+    EXPECT_EQ(calls("cuMemPoolSetAccess"), 1);
+    REQUIRE_OK(backend->ops.peer_enable(driver, 0, 1)); /* it is not there yet */
+    EXPECT_EQ(calls("cuMemPoolSetAccess"), 1);
+    REQUIRE_OK(drv_pool_alloc(driver, 1, 4096, NULL, &after));
+    EXPECT_EQ(calls("cuMemPoolSetAccess"), 2);
+    REQUIRE_OK(drv_pool_free(driver, 0, before, NULL));
+    REQUIRE_OK(drv_pool_free(driver, 1, after, NULL));
+    EXPECT_EQ(drv_pool_free(driver, 1, after, NULL), ACRE_ERR_INVALID);
+    acre_backend_unregister(backend);
+    EXPECT_EQ(bed_held(&vendor_cuda), 0);
+}
+
 /* ---- HIP as CUDA ---------------------------------------------------------------------------- */
 
 TEST_IN_CHILD(without_cuda_hip_devices_are_shown_as_cuda)
@@ -316,6 +342,7 @@ static void use_in_child(void *backend)
 
     EXPECT_EQ(acre_backend_device(backend, 0, &device), ACRE_ERR_FORKED);
     EXPECT_EQ(acre_device_alloc(device, 4096, &base), ACRE_ERR_FORKED);
+    EXPECT_EQ(drv_memory_alloc(device->self, 0, 4096, &base), ACRE_ERR_FORKED);
     acre_backend_unregister(backend);
 }
 
