@@ -13,6 +13,7 @@
 #include "driver/stream.h"
 #include "driver/virtual.h"
 #include "tests/support/driver_bed.h"
+#include "tests/support/gate.h"
 
 #include <acre/acre.h>
 
@@ -297,6 +298,123 @@ TEST_IN_CHILD(peers_reach_memory_of_pools)
     EXPECT_EQ(drv_pool_free(driver, 1, after, NULL), ACRE_ERR_INVALID);
     acre_backend_unregister(backend);
     EXPECT_EQ(bed_held(&vendor_cuda), 0);
+}
+
+/* ---- Other processes ------------------------------------------------------------------------ */
+
+/* A pair of pipes between an exporter and an importer. */
+struct pipes {
+    const struct vendor *vendor;
+    int there[2], back[2];
+};
+
+struct offered {
+    uint8_t memory[64], event[64];
+};
+
+#define SHARED_BYTES 65536
+
+static void expect_byte(acre_device *device, const void *at, unsigned char value)
+{
+    unsigned char host[64] = {0};
+
+    REQUIRE_OK(acre_copy(device, host, at, sizeof host, ACRE_COPY_DEVICE_TO_HOST));
+    for (size_t i = 0; i < sizeof host; i++)
+        REQUIRE_EQ(host[i], value);
+}
+
+static void export_both(void *arg)
+{
+    struct pipes *pipes = arg;
+    struct offered offered;
+    struct gate gate = {0};
+    acre_backend *backend;
+    acre_device *device;
+    void *base, *stream, *event, *plain;
+    char byte;
+
+    close(pipes->there[0]);
+    close(pipes->back[1]);
+    REQUIRE_OK(bed_open(pipes->vendor, &backend));
+    device = device_of(backend, 0);
+    REQUIRE_OK(acre_device_alloc(device, SHARED_BYTES, &base));
+    REQUIRE_OK(acre_stream_native_create(device, 0, 0, &stream));
+    REQUIRE_OK(acre_event_native_create(device, ACRE_EVENT_SHARED, &event));
+    REQUIRE_OK(acre_event_native_create(device, 0, &plain));
+    REQUIRE_OK(acre_launch_host(device, stream, gate_task, &gate));
+    REQUIRE_OK(acre_fill_async(device, base, 0x5a, SHARED_BYTES, stream));
+    REQUIRE_OK(acre_event_native_record(device, event, stream));
+    REQUIRE_OK(acre_ipc_export(device, base, offered.memory));
+    REQUIRE_OK(acre_ipc_event_export(device, event, offered.event));
+    EXPECT(acre_ipc_event_export(device, plain, offered.memory) != ACRE_OK);
+    REQUIRE_EQ(write(pipes->there[1], &offered, sizeof offered), (ssize_t)sizeof offered);
+    REQUIRE_EQ(read(pipes->back[0], &byte, 1), 1); /* it saw that the event is not there yet */
+    gate_open(&gate);
+    REQUIRE_EQ(read(pipes->back[0], &byte, 1), 1); /* it wrote */
+    expect_byte(device, base, 0xa5);
+    acre_backend_unregister(backend);
+}
+
+static void import_both(void *arg)
+{
+    struct pipes *pipes = arg;
+    unsigned char host[64];
+    struct offered offered;
+    acre_backend *backend;
+    acre_device *device;
+    uint64_t bytes = 0;
+    void *base, *again, *event;
+
+    close(pipes->there[1]);
+    close(pipes->back[0]);
+    REQUIRE_EQ(read(pipes->there[0], &offered, sizeof offered), (ssize_t)sizeof offered);
+    REQUIRE_OK(bed_open(pipes->vendor, &backend));
+    device = device_of(backend, 0);
+    REQUIRE_OK(acre_ipc_open(device, offered.memory, &base, &bytes));
+    EXPECT_GE(bytes, SHARED_BYTES);
+    REQUIRE_OK(acre_ipc_open(device, offered.memory, &again, &bytes));
+    REQUIRE_OK(acre_ipc_close(device, again)); /* the same address, on some drivers */
+    REQUIRE_OK(acre_ipc_event_open(device, offered.event, &event));
+    EXPECT_EQ(acre_event_native_query(device, event), ACRE_ERR_NOT_READY);
+    REQUIRE_EQ(write(pipes->back[1], "", 1), 1);
+    REQUIRE_OK(acre_event_native_synchronize(device, event));
+    expect_byte(device, base, 0x5a);
+    memset(host, 0xa5, sizeof host);
+    REQUIRE_OK(acre_copy(device, base, host, sizeof host, ACRE_COPY_HOST_TO_DEVICE));
+    REQUIRE_OK(acre_ipc_close(device, base));
+    EXPECT_EQ(acre_ipc_close(device, base), ACRE_ERR_INVALID);
+    REQUIRE_OK(acre_event_native_destroy(device, event));
+    REQUIRE_EQ(write(pipes->back[1], "", 1), 1);
+    acre_backend_unregister(backend);
+}
+
+static void expect_shared(const struct vendor *vendor)
+{
+    struct pipes pipes = {.vendor = vendor};
+    pid_t exporter, importer;
+
+    if (!bed_library(vendor))
+        T_SKIP("the stand-in was not built");
+    REQUIRE_EQ(pipe(pipes.there), 0);
+    REQUIRE_EQ(pipe(pipes.back), 0);
+    exporter = t_start(export_both, &pipes);
+    importer = t_start(import_both, &pipes);
+    for (int i = 0; i < 2; i++) {
+        close(pipes.there[i]);
+        close(pipes.back[i]);
+    }
+    EXPECT_EQ(t_join(exporter), 0);
+    EXPECT_EQ(t_join(importer), 0);
+}
+
+TEST(memory_and_events_of_another_process)
+{
+    expect_shared(&vendor_cuda);
+}
+
+TEST(memory_and_events_of_another_process_on_hip)
+{
+    expect_shared(&vendor_hip);
 }
 
 /* ---- HIP as CUDA ---------------------------------------------------------------------------- */
