@@ -8,12 +8,17 @@ static acre_status open_cuda(acre_backend **out)
     return bed_open(&vendor_cuda, out);
 }
 
+static void close_cuda(acre_backend *backend)
+{
+    bed_close(&vendor_cuda, backend);
+}
+
 static uint64_t held(acre_backend *backend)
 {
     (void)backend;
     return bed_held(&vendor_cuda);
 }
 
-BACKEND_SUITE(.open = open_cuda, .close = acre_backend_unregister, .held = held,
+BACKEND_SUITE(.open = open_cuda, .close = close_cuda, .held = held,
               .is_exact = true, .fresh_is_zero = true)
 T_MAIN()

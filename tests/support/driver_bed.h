@@ -1,59 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/* A driver backend over a stand-in of its vendor's library.
- *
- * The stand-in holds two reference devices of a gigabyte unless STANDIN_SIM was
- * set. It stays loaded, so what it holds is asked of the same copy each time.
- */
+/* A driver backend over a fresh stand-in of its vendor's library: two reference
+ * devices of a gigabyte each. */
 #ifndef TESTS_SUPPORT_DRIVER_BED_H
 #define TESTS_SUPPORT_DRIVER_BED_H
 
 #include "driver/cuda.h"
 #include "driver/hip.h"
-#include "tests/standin/standin.h"
+#include "tests/support/standin_bed.h"
 #include "tests/support/t.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
-/* The stand-in's path; says to the backend to use it. NULL when it was not built. */
-static inline const char *bed_library(const struct vendor *vendor)
+/* Tells the backend to use the stand-in; false when that was not built. */
+static inline bool bed_is_built(const struct vendor *vendor)
 {
-    bool is_cuda = vendor->vendor == VENDOR_CUDA;
-    const char *path = is_cuda ? ACRE_BUILD "/tests/standin/libcuda.so.1"
-                               : ACRE_BUILD "/tests/standin/libamdhip64.so";
-
-    setenv("STANDIN_SIM", "devices:2,memory:1GiB", 0);
-    setenv(is_cuda ? "ACRE_CUDA_LIBRARY" : "ACRE_HIP_LIBRARY", path, 1);
-    return access(path, R_OK) == 0 ? path : NULL;
+    standin_use_vendor(vendor->name);
+    return access(standin_path(vendor->name), R_OK) == 0;
 }
 
-/* A function of the stand-in. */
-static inline void *bed_symbol(const struct vendor *vendor, const char *name)
+static inline struct standin_control bed_control(const struct vendor *vendor)
 {
-    void *library = dlopen(bed_library(vendor), RTLD_NOW);
-    void *symbol;
-
-    REQUIRE(library != NULL);
-    symbol = dlsym(library, name);
-    REQUIRE(symbol != NULL);
-    dlclose(library);
-    return symbol;
+    return standin_open(standin_path(vendor->name));
 }
 
 static inline acre_status bed_open(const struct vendor *vendor, acre_backend **out)
 {
-    if (!bed_library(vendor))
+    if (!bed_is_built(vendor))
         T_SKIP("the stand-in for %s was not built", vendor->name);
+    REQUIRE_EQ(bed_control(vendor).restart("devices:2,memory:1GiB"), 0);
     return driver_start(vendor, out);
+}
+
+/* Unregisters the backend; nothing may be held then, and the stand-in's threads end. */
+static inline void bed_close(const struct vendor *vendor, acre_backend *backend)
+{
+    acre_backend_unregister(backend);
+    EXPECT_EQ(bed_control(vendor).restart(NULL), 0);
 }
 
 /* Everything the stand-in's callers hold, contexts apart. */
 static inline uint64_t bed_held(const struct vendor *vendor)
 {
-    uint64_t (*live)(struct standin_live *) =
-        (uint64_t(*)(struct standin_live *))bed_symbol(vendor, "standin_live");
     struct standin_live held;
-    uint64_t sum = live(&held);
+    uint64_t sum = bed_control(vendor).live(&held);
 
     return sum - held.contexts;
 }

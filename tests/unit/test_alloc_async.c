@@ -15,7 +15,6 @@ struct bed {
     acre_backend *backend;
     acre_device *device;
     acre_allocator *allocator;
-    uint64_t held;
 };
 
 static struct bed async_bed(void)
@@ -24,7 +23,6 @@ static struct bed async_bed(void)
 
     REQUIRE_OK(bed_open(&vendor_cuda, &bed.backend));
     REQUIRE_OK(acre_backend_device(bed.backend, 0, &bed.device));
-    bed.held = bed_held(&vendor_cuda);
     REQUIRE_OK(acre_async_allocator_create(ACRE_DEVICE_CUDA, &bed.allocator));
     return bed;
 }
@@ -32,8 +30,7 @@ static struct bed async_bed(void)
 static void async_bed_close(struct bed *bed)
 {
     acre_allocator_destroy(bed->allocator);
-    acre_backend_unregister(bed->backend);
-    EXPECT_EQ(bed_held(&vendor_cuda), bed->held);
+    bed_close(&vendor_cuda, bed->backend);
 }
 
 static uint64_t used(const struct bed *bed)
@@ -79,9 +76,8 @@ TEST(recorded_streams_are_waited_for)
 {
     struct bed bed = async_bed();
     void *stream = stream_of(&bed), *other = stream_of(&bed), *a = NULL;
-    uint64_t (*calls)(const char *) =
-        (uint64_t(*)(const char *))bed_symbol(&vendor_cuda, "standin_calls");
-    uint64_t waits = calls("cuStreamWaitEvent");
+    struct standin_control control = bed_control(&vendor_cuda);
+    uint64_t waits = control.calls("cuStreamWaitEvent");
     char host[64] = {7}, back[64] = {0};
     struct gate gate = {0};
 
@@ -95,7 +91,7 @@ TEST(recorded_streams_are_waited_for)
     REQUIRE_OK(acre_launch_host(bed.device, other, gate_task, &gate));
     REQUIRE_OK(acre_copy_async(bed.device, back, a, 64, ACRE_COPY_DEVICE_TO_HOST, other));
     REQUIRE_OK(acre_async_free(bed.allocator, a));
-    EXPECT_EQ(calls("cuStreamWaitEvent") - waits, 2); /* the helper, for both streams */
+    EXPECT_EQ(control.calls("cuStreamWaitEvent") - waits, 2); /* the helper, for both streams */
     REQUIRE_OK(acre_stream_native_synchronize(bed.device, stream));
     gate_wait_reached(&gate);
     gate_open(&gate);
@@ -200,7 +196,7 @@ TEST(the_environment_chooses_it)
     EXPECT(acre_cache_of_allocator(again, 0) != NULL);
     acre_allocator_destroy(again);
     unsetenv("PYTORCH_CUDA_ALLOC_CONF");
-    acre_backend_unregister(backend);
+    bed_close(&vendor_cuda, backend);
 }
 
 TEST(devices_without_it_say_so)
@@ -217,31 +213,28 @@ TEST(devices_without_it_say_so)
 /* A life in which the n-th driver call fails: one clean error, nothing held. */
 TEST(every_driver_call_may_fail)
 {
-    void (*fail_nth)(uint64_t, int) =
-        (void (*)(uint64_t, int))bed_symbol(&vendor_cuda, "standin_fail_nth");
-    void (*spare)(int) = (void (*)(int))bed_symbol(&vendor_cuda, "standin_spare");
-    uint64_t (*fail_end)(void) = (uint64_t(*)(void))bed_symbol(&vendor_cuda, "standin_fail_end");
+    struct standin_control control = bed_control(&vendor_cuda);
     uint64_t failed = 1;
 
-    spare(1);
+    control.spare(1);
     for (uint64_t nth = 1; failed; nth++) {
         struct bed bed = async_bed();
         void *stream = stream_of(&bed), *other = stream_of(&bed), *a = NULL;
 
-        fail_nth(nth, 999);
+        control.fail_nth(nth, 999);
         acre_status status = acre_async_alloc(bed.allocator, MIB, 0, stream, &a);
         if (status == ACRE_OK) {
             REQUIRE_OK(acre_async_record_stream(bed.allocator, a, other));
             if (acre_async_free(bed.allocator, a) != ACRE_OK)
                 EXPECT_OK(acre_async_free(bed.allocator, a)); /* it is still ours */
         }
-        failed = fail_end();
+        failed = control.fail_end();
         REQUIRE_OK(acre_stream_native_destroy(bed.device, stream));
         REQUIRE_OK(acre_stream_native_destroy(bed.device, other));
         async_bed_close(&bed);
         REQUIRE(nth < 300);
     }
-    spare(0);
+    control.spare(0);
 }
 
 T_MAIN()

@@ -30,7 +30,7 @@ static struct bed green_bed(void)
 static void green_bed_close(struct bed *bed)
 {
     EXPECT_EQ(bed_held(&vendor_cuda), bed->held);
-    acre_backend_unregister(bed->backend);
+    bed_close(&vendor_cuda, bed->backend);
 }
 
 static acre_green *green_of(const struct bed *bed, uint32_t units)
@@ -213,21 +213,18 @@ TEST(pushes_and_pops_come_in_pairs)
 /* Every driver call of a life may fail, once; afterwards nothing is held. */
 TEST(every_driver_call_may_fail)
 {
-    void (*fail_nth)(uint64_t, int) =
-        (void (*)(uint64_t, int))bed_symbol(&vendor_cuda, "standin_fail_nth");
-    void (*spare)(int) = (void (*)(int))bed_symbol(&vendor_cuda, "standin_spare");
-    uint64_t (*fail_end)(void) = (uint64_t(*)(void))bed_symbol(&vendor_cuda, "standin_fail_end");
+    struct standin_control control = bed_control(&vendor_cuda);
     struct bed bed = green_bed();
     const acre_green_config config = {.struct_size = sizeof config, .units = 16};
     uint64_t failed;
 
-    spare(1);
+    control.spare(1);
     for (uint64_t nth = 1;; nth++) {
         acre_green *green = NULL;
         void *stream;
         acre_status status;
 
-        fail_nth(nth, 999);
+        control.fail_nth(nth, 999);
         status = acre_green_create(bed.device, &config, &green);
         if (status == ACRE_OK)
             status = acre_green_stream(green, &stream);
@@ -236,7 +233,7 @@ TEST(every_driver_call_may_fail)
         if (status == ACRE_OK)
             while ((status = acre_green_pop(green)) != ACRE_OK && nth < 500)
                 nth += 500; /* again: what failed was before the pop */
-        failed = fail_end();
+        failed = control.fail_end();
         acre_green_destroy(green);
         EXPECT_EQ(bed_held(&vendor_cuda), bed.held);
         if (nth >= 500)
@@ -245,7 +242,7 @@ TEST(every_driver_call_may_fail)
             break;
         REQUIRE(nth < 500);
     }
-    spare(0);
+    control.spare(0);
     green_bed_close(&bed);
 }
 

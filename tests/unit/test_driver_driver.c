@@ -24,7 +24,7 @@
     static void name##_body(void *unused);                                     \
     TEST(name)                                                                 \
     {                                                                          \
-        if (!bed_library(&vendor_cuda) || !bed_library(&vendor_hip))           \
+        if (!bed_is_built(&vendor_cuda) || !bed_is_built(&vendor_hip))           \
             T_SKIP("the stand-ins were not built");                            \
         EXPECT_EQ(t_child(name##_body, NULL), 0);                              \
     }                                                                          \
@@ -40,11 +40,9 @@ static acre_device *device_of(acre_backend *backend, int index)
 
 static struct standin_live live_now(const struct vendor *vendor)
 {
-    uint64_t (*live)(struct standin_live *) =
-        (uint64_t(*)(struct standin_live *))bed_symbol(vendor, "standin_live");
     struct standin_live out;
 
-    live(&out);
+    bed_control(vendor).live(&out);
     return out;
 }
 
@@ -64,7 +62,7 @@ TEST_IN_CHILD(only_devices_in_use_have_a_context)
     EXPECT(!driver->units[0].context);
     EXPECT_EQ(driver_any_device(driver), 1);
     REQUIRE_OK(acre_device_free(device_of(backend, 1), base));
-    acre_backend_unregister(backend);
+    bed_close(&vendor_cuda, backend);
     EXPECT_EQ(live_now(&vendor_cuda).contexts, 0);
 }
 
@@ -89,7 +87,7 @@ TEST_IN_CHILD(calls_leave_the_current_context_alone)
     EXPECT_EQ(driver->library.call.cuda_context_get(&after), 0);
     EXPECT(after == before);
     REQUIRE_OK(acre_device_free(device_of(backend, 1), base));
-    acre_backend_unregister(backend);
+    bed_close(&vendor_cuda, backend);
 }
 
 TEST_IN_CHILD(hip_keeps_the_current_device)
@@ -106,7 +104,7 @@ TEST_IN_CHILD(hip_keeps_the_current_device)
     EXPECT_EQ(driver->library.call.hip_device_get(&current), 0);
     EXPECT_EQ(current, 1);
     REQUIRE_OK(acre_device_free(device_of(backend, 0), base));
-    acre_backend_unregister(backend);
+    bed_close(&vendor_hip, backend);
 }
 
 /* ---- Leftovers and errors ------------------------------------------------------------- */
@@ -124,68 +122,64 @@ TEST_IN_CHILD(what_users_left_behind_goes_back)
     REQUIRE_OK(acre_host_alloc(device, 4096, &base));
     REQUIRE_OK(acre_host_register(device, mine, sizeof mine));
     EXPECT_EQ(bed_held(&vendor_cuda), 3);
-    acre_backend_unregister(backend);
+    bed_close(&vendor_cuda, backend);
     EXPECT_EQ(bed_held(&vendor_cuda), 0);
 }
 
 TEST_IN_CHILD(failures_carry_the_words_of_the_driver)
 {
-    void (*fail)(const char *, uint64_t, int) =
-        (void (*)(const char *, uint64_t, int))bed_symbol(&vendor_cuda, "standin_fail");
-    uint64_t (*fail_end)(void) = (uint64_t(*)(void))bed_symbol(&vendor_cuda, "standin_fail_end");
+    struct standin_control control = bed_control(&vendor_cuda);
     acre_backend *backend;
     acre_device *device;
     void *base = NULL;
 
     REQUIRE_OK(bed_open(&vendor_cuda, &backend));
     device = device_of(backend, 0);
-    fail("cuMemAlloc_v2", 1, 2);
+    control.fail("cuMemAlloc_v2", 1, 2);
     EXPECT_EQ(acre_device_alloc(device, 512, &base), ACRE_ERR_DEVICE_MEMORY);
     EXPECT_HAS(acre_last_error(), "cuMemAlloc_v2: ");
     EXPECT_HAS(acre_last_error(), "CUDA_ERROR_OUT_OF_MEMORY");
     EXPECT_EQ(acre_last_native(), 2);
-    fail("cuMemHostAlloc", 1, 2);
+    control.fail("cuMemHostAlloc", 1, 2);
     EXPECT_EQ(acre_host_alloc(device, 512, &base), ACRE_ERR_HOST_MEMORY);
-    fail("cuCtxPushCurrent_v2", 1, 201); /* once is not the end */
-    fail("cuMemAlloc_v2", 1, 2);
+    control.fail("cuCtxPushCurrent_v2", 1, 201); /* once is not the end */
+    control.fail("cuMemAlloc_v2", 1, 2);
     EXPECT_EQ(acre_device_alloc(device, 512, &base), ACRE_ERR_DEVICE_MEMORY);
-    fail("cuCtxPushCurrent_v2", 0, 201);
+    control.fail("cuCtxPushCurrent_v2", 0, 201);
     EXPECT_EQ(acre_device_alloc(device, 512, &base), ACRE_ERR_DEVICE);
     EXPECT_HAS(acre_last_error(), "device cuda:0 cannot be used: ");
     EXPECT(base == NULL);
     EXPECT_EQ(bed_held(&vendor_cuda), 0);
-    fail_end();
+    control.fail_end();
     /* A base whose free failed is still known, and freed at the next try. */
     REQUIRE_OK(acre_device_alloc(device, 512, &base));
-    fail("cuMemFree_v2", 1, 700);
+    control.fail("cuMemFree_v2", 1, 700);
     EXPECT_EQ(acre_device_free(device, base), ACRE_ERR_DEVICE);
     EXPECT_OK(acre_device_free(device, base));
     EXPECT_EQ(bed_held(&vendor_cuda), 0);
-    acre_backend_unregister(backend);
+    bed_close(&vendor_cuda, backend);
 }
 
 TEST_IN_CHILD(every_driver_call_of_starting_may_fail)
 {
-    void (*fail_nth)(uint64_t, int) =
-        (void (*)(uint64_t, int))bed_symbol(&vendor_cuda, "standin_fail_nth");
-    uint64_t (*fail_end)(void) = (uint64_t(*)(void))bed_symbol(&vendor_cuda, "standin_fail_end");
+    struct standin_control control = bed_control(&vendor_cuda);
     acre_backend *backend = NULL;
 
     for (uint64_t nth = 1;; nth++) {
         acre_status status;
 
-        fail_nth(nth, 999);
+        control.fail_nth(nth, 999);
         status = bed_open(&vendor_cuda, &backend);
-        if (fail_end() == 0) {
+        if (control.fail_end() == 0) {
             EXPECT_EQ(status, ACRE_OK);
             break;
         }
         if (status == ACRE_OK)
-            acre_backend_unregister(backend); /* an attribute that is not known */
+            bed_close(&vendor_cuda, backend); /* an attribute that is not known */
         EXPECT_EQ(bed_held(&vendor_cuda), 0);
         REQUIRE(nth < 1000);
     }
-    acre_backend_unregister(backend);
+    bed_close(&vendor_cuda, backend);
 }
 
 /* ---- What devices lack ------------------------------------------------------------------ */
@@ -202,7 +196,7 @@ TEST_IN_CHILD(devices_without_a_feature_do_not_claim_it)
     EXPECT_EQ(info.capabilities & (ACRE_CAP_VIRTUAL | ACRE_CAP_SHARE_FD | ACRE_CAP_MULTICAST), 0);
     EXPECT_EQ(info.page_bytes, 0);
     EXPECT_EQ(acre_virtual_reserve(device_of(backend, 0), 1 << 21, &out), ACRE_ERR_UNSUPPORTED);
-    acre_backend_unregister(backend);
+    bed_close(&vendor_cuda, backend);
 }
 
 /* ---- Copies that drivers leave undefined -------------------------------------------------- */
@@ -244,7 +238,8 @@ TEST_IN_CHILD(queued_copies_may_overlap)
     EXPECT_EQ(acre_copy_async(device, base + 1, base, 100000, ACRE_COPY_DEVICE_TO_DEVICE, stream),
               ACRE_ERR_UNSUPPORTED);
     EXPECT_HAS(acre_last_error(), "move by only 1");
-    acre_backend_unregister(backend);
+    REQUIRE_OK(acre_stream_native_destroy(device, stream));
+    bed_close(&vendor_cuda, backend);
 }
 
 /* ---- Fabric ------------------------------------------------------------------------------- */
@@ -271,15 +266,14 @@ TEST_IN_CHILD(fabric_handles_carry_memory)
     REQUIRE_OK(drv_virtual_release(driver, 0, made));
     REQUIRE_OK(drv_virtual_release(driver, 0, plain));
     EXPECT_EQ(bed_held(&vendor_cuda), 0);
-    acre_backend_unregister(backend);
+    bed_close(&vendor_cuda, backend);
 }
 
 /* ---- Pools and peers ------------------------------------------------------------------------ */
 
 TEST_IN_CHILD(peers_reach_memory_of_pools)
 {
-    uint64_t (*calls)(const char *) =
-        (uint64_t(*)(const char *))bed_symbol(&vendor_cuda, "standin_calls");
+    struct standin_control control = bed_control(&vendor_cuda);
     acre_backend *backend;
     struct driver *driver;
     void *before, *after;
@@ -288,15 +282,15 @@ TEST_IN_CHILD(peers_reach_memory_of_pools)
     driver = backend->self;
     REQUIRE_OK(drv_pool_alloc(driver, 0, 4096, NULL, &before));
     REQUIRE_OK(backend->ops.peer_enable(driver, 1, 0)); /* the pool is there */
-    EXPECT_EQ(calls("cuMemPoolSetAccess"), 1);
+    EXPECT_EQ(control.calls("cuMemPoolSetAccess"), 1);
     REQUIRE_OK(backend->ops.peer_enable(driver, 0, 1)); /* it is not there yet */
-    EXPECT_EQ(calls("cuMemPoolSetAccess"), 1);
+    EXPECT_EQ(control.calls("cuMemPoolSetAccess"), 1);
     REQUIRE_OK(drv_pool_alloc(driver, 1, 4096, NULL, &after));
-    EXPECT_EQ(calls("cuMemPoolSetAccess"), 2);
+    EXPECT_EQ(control.calls("cuMemPoolSetAccess"), 2);
     REQUIRE_OK(drv_pool_free(driver, 0, before, NULL));
     REQUIRE_OK(drv_pool_free(driver, 1, after, NULL));
     EXPECT_EQ(drv_pool_free(driver, 1, after, NULL), ACRE_ERR_INVALID);
-    acre_backend_unregister(backend);
+    bed_close(&vendor_cuda, backend);
     EXPECT_EQ(bed_held(&vendor_cuda), 0);
 }
 
@@ -352,7 +346,10 @@ static void export_both(void *arg)
     gate_open(&gate);
     REQUIRE_EQ(read(pipes->back[0], &byte, 1), 1); /* it wrote */
     expect_byte(device, base, 0xa5);
-    acre_backend_unregister(backend);
+    REQUIRE_OK(acre_event_native_destroy(device, event));
+    REQUIRE_OK(acre_event_native_destroy(device, plain));
+    REQUIRE_OK(acre_stream_native_destroy(device, stream));
+    bed_close(pipes->vendor, backend);
 }
 
 static void import_both(void *arg)
@@ -385,7 +382,7 @@ static void import_both(void *arg)
     EXPECT_EQ(acre_ipc_close(device, base), ACRE_ERR_INVALID);
     REQUIRE_OK(acre_event_native_destroy(device, event));
     REQUIRE_EQ(write(pipes->back[1], "", 1), 1);
-    acre_backend_unregister(backend);
+    bed_close(pipes->vendor, backend);
 }
 
 static void expect_shared(const struct vendor *vendor)
@@ -393,7 +390,7 @@ static void expect_shared(const struct vendor *vendor)
     struct pipes pipes = {.vendor = vendor};
     pid_t exporter, importer;
 
-    if (!bed_library(vendor))
+    if (!bed_is_built(vendor))
         T_SKIP("the stand-in was not built");
     REQUIRE_EQ(pipe(pipes.there), 0);
     REQUIRE_EQ(pipe(pipes.back), 0);
@@ -433,7 +430,7 @@ TEST_IN_CHILD(without_cuda_hip_devices_are_shown_as_cuda)
     EXPECT_PTR_EQ(device->backend, hip);
     EXPECT_EQ(acre_backend_type(hip), ACRE_DEVICE_HIP);
     EXPECT_EQ(acre_device_count(ACRE_DEVICE_CUDA), 2);
-    acre_backend_unregister(hip);
+    bed_close(&vendor_hip, hip);
 }
 
 TEST_IN_CHILD(without_both_the_reason_is_that_of_cuda)
@@ -473,7 +470,7 @@ TEST_IN_CHILD(a_child_of_fork_is_told)
     REQUIRE_OK(acre_device_alloc(device_of(backend, 0), 4096, &base));
     EXPECT_EQ(t_child(use_in_child, backend), 0);
     REQUIRE_OK(acre_device_free(device_of(backend, 0), base));
-    acre_backend_unregister(backend);
+    bed_close(&vendor_cuda, backend);
 }
 
 T_MAIN()
