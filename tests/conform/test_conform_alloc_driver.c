@@ -4,24 +4,29 @@
 #include "tests/conform/allocator_suite.h"
 #include "tests/support/standin_bed.h"
 
+static acre_backend *backend;
+
 static acre_status open_cache(acre_allocator **out)
 {
     acre_cache_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_ACRE};
     const char *name = standin_vendor();
-    static bool is_shown;
-    acre_backend *backend;
+    acre_status status = standin_backend(name, "devices:2,memory:1GiB", &backend);
 
-    setenv("STANDIN_SIM", "devices:2,memory:1GiB", 0);
-    standin_use_vendor(name);
-    acre_status status = acre_backend_find(name, &backend);
-    if (status == ACRE_OK && !is_shown && strcmp(name, "hip") == 0)
+    if (status == ACRE_OK && strcmp(name, "hip") == 0)
         status = acre_masquerade_register(backend, ACRE_DEVICE_CUDA, ACRE_MASQUERADE_RENAME);
-    is_shown = true;
     if (status != ACRE_OK)
         return status;
     return acre_cache_allocator_create(ACRE_DEVICE_CUDA, &config, out);
 }
 
-ALLOCATOR_SUITE(.open = open_cache, .close = acre_allocator_destroy, .type = ACRE_DEVICE_CUDA,
+/* The stand-in's threads end with it. */
+static void close_cache(acre_allocator *allocator)
+{
+    acre_allocator_destroy(allocator);
+    acre_backend_unregister(backend);
+    standin_end();
+}
+
+ALLOCATOR_SUITE(.open = open_cache, .close = close_cache, .type = ACRE_DEVICE_CUDA,
                 .label = ACRE_DEVICE_CUDA)
 T_MAIN()
