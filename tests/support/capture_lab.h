@@ -9,6 +9,7 @@
 #include "base/bits.h"
 #include "base/heap.h"
 #include "tests/support/gate.h"
+#include "tests/support/standin_bed.h"
 #include "tests/support/t.h"
 #include "tests/support/tracing_backend.h"
 
@@ -28,15 +29,13 @@ struct bench {
 
 HELPER void bench_open(struct bench *bench, acre_policy policy, const char *conf)
 {
-    acre_sim_config config = {.struct_size = sizeof config, .devices = 1,
-                              .memory_bytes = 8192 * MIB};
     acre_cache_config own = {.struct_size = sizeof own, .policy = policy, .conf = conf,
                              .flags = ACRE_CACHE_NO_ENVIRONMENT};
     const struct wrap_config wrap = {.name = "traced", .type = ACRE_DEVICE_OPENCL};
 
     memset(bench, 0, sizeof *bench);
     bench->heap_before = heap_live_count();
-    REQUIRE_OK(acre_sim_create(&config, &bench->sim));
+    bench->sim = ground_create("devices:1,memory:8GiB");
     REQUIRE_OK(tracing_create(bench->sim, &wrap, &bench->traced));
     REQUIRE_OK(acre_backend_device(bench->traced, 0, &bench->device));
     REQUIRE_OK(acre_stream_native_create(bench->device, 0, 0, &bench->a));
@@ -48,20 +47,18 @@ HELPER void bench_open(struct bench *bench, acre_policy policy, const char *conf
 
 HELPER void bench_close(struct bench *bench)
 {
-    acre_sim_usage usage = {.alloc_count = 0};
-
     REQUIRE_OK(acre_cache_check(bench->cache));
     acre_cache_destroy(bench->cache);
     REQUIRE_OK(acre_event_native_destroy(bench->device, bench->event));
     REQUIRE_OK(acre_stream_native_destroy(bench->device, bench->a));
     REQUIRE_OK(acre_stream_native_destroy(bench->device, bench->b));
     REQUIRE_OK(acre_stream_native_destroy(bench->device, bench->c));
-    REQUIRE_OK(acre_sim_usage_get(bench->sim, &usage));
+    acre_sim_usage usage = ground_usage(bench->sim);
     EXPECT_EQ(usage.alloc_count, 0);
     EXPECT_EQ(usage.event_count, 0);
     EXPECT_EQ(usage.graph_count, 0);
     acre_backend_unregister(bench->traced);
-    acre_backend_unregister(bench->sim);
+    ground_destroy(bench->sim);
     EXPECT_EQ(heap_live_count(), bench->heap_before);
 }
 

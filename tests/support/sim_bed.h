@@ -27,23 +27,12 @@ struct sim_bed {
     int fds_before;
 };
 
-__attribute__((unused)) static bool bed_is_driver(void)
-{
-    return getenv("ACRE_TEST_DRIVER") != NULL;
-}
-
 __attribute__((unused)) static struct sim_bed bed_open(const char *text)
 {
-    acre_sim_config config = {.struct_size = sizeof config};
     struct sim_bed bed = {.heap_before = heap_live_count(), .fds_before = t_fd_count()};
     acre_device *device;
 
-    if (bed_is_driver()) {
-        REQUIRE_OK(standin_backend(standin_vendor(), text, &bed.backend));
-    } else {
-        REQUIRE_OK(acre_sim_parse(text, &config));
-        REQUIRE_OK(acre_sim_create(&config, &bed.backend));
-    }
+    bed.backend = ground_create(text);
     REQUIRE_OK(acre_backend_device(bed.backend, 0, &device));
     bed.ops = device->ops;
     bed.sim = device->self;
@@ -52,13 +41,7 @@ __attribute__((unused)) static struct sim_bed bed_open(const char *text)
 
 __attribute__((unused)) static acre_sim_usage bed_usage(const struct sim_bed *bed)
 {
-    acre_sim_usage usage = {.alloc_count = 0};
-
-    if (bed_is_driver())
-        REQUIRE_EQ(standin_now.usage(&usage), ACRE_OK);
-    else
-        REQUIRE_OK(acre_sim_usage_get(bed->backend, &usage));
-    return usage;
+    return ground_usage(bed->backend);
 }
 
 /* Nothing of the kinds the memory half counts is held. */
@@ -79,9 +62,7 @@ __attribute__((unused)) static void bed_expect_empty(const struct sim_bed *bed)
 /* Unregisters; host memory and descriptors are as before, whatever was left. */
 __attribute__((unused)) static void bed_drop(struct sim_bed *bed)
 {
-    acre_backend_unregister(bed->backend);
-    if (bed_is_driver())
-        standin_end();
+    ground_destroy(bed->backend);
     EXPECT_EQ(heap_live_count(), bed->heap_before);
     EXPECT_EQ(t_fd_count(), bed->fds_before);
 }

@@ -3,6 +3,8 @@
 
 #include "tests/support/t.h"
 
+#include <acre/base.h>
+
 #include <dlfcn.h>
 #include <stdbool.h>
 
@@ -70,6 +72,43 @@ void standin_end(void)
 {
     if (standin_now.restart(NULL))
         t_fail(__FILE__, __LINE__, "still held:%s", standin_text(&standin_now));
+}
+
+bool ground_is_driver(void)
+{
+    return getenv("ACRE_TEST_DRIVER") != NULL;
+}
+
+acre_backend *ground_create(const char *sim)
+{
+    acre_sim_config config = {.struct_size = sizeof config};
+    acre_backend *backend = NULL;
+
+    if (ground_is_driver()) {
+        REQUIRE_OK(standin_backend(standin_vendor(), sim, &backend));
+    } else {
+        REQUIRE_OK(acre_sim_parse(sim, &config));
+        REQUIRE_OK(acre_sim_create(&config, &backend));
+    }
+    return backend;
+}
+
+acre_sim_usage ground_usage(acre_backend *backend)
+{
+    acre_sim_usage usage = {.alloc_count = 0};
+
+    if (ground_is_driver())
+        REQUIRE_EQ(standin_now.usage(&usage), ACRE_OK);
+    else
+        REQUIRE_OK(acre_sim_usage_get(backend, &usage));
+    return usage;
+}
+
+void ground_destroy(acre_backend *backend)
+{
+    acre_backend_unregister(backend);
+    if (ground_is_driver())
+        standin_end();
 }
 
 const char *standin_text(const struct standin_control *control)

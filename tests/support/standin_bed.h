@@ -5,7 +5,7 @@
 
 #include "tests/standin/standin.h"
 
-#include <acre/backend.h>
+#include <acre/sim.h>
 
 #define STANDIN_CUDA ACRE_BUILD "/tests/standin/libcuda.so.1"
 #define STANDIN_HIP ACRE_BUILD "/tests/standin/libamdhip64.so"
@@ -46,6 +46,12 @@ acre_status standin_backend(const char *vendor, const char *sim, acre_backend **
 void standin_end(void);
 /* The controls of the vendor that standin_backend was last called for. */
 extern struct standin_control standin_now;
+/* A device for tests that run on the reference device and, with ACRE_TEST_DRIVER, on a
+ * driver whose stand-in has that device behind it. */
+bool ground_is_driver(void);
+acre_backend *ground_create(const char *sim);
+acre_sim_usage ground_usage(acre_backend *backend);
+void ground_destroy(acre_backend *backend);
 /* What is held, as text for messages; static. */
 const char *standin_text(const struct standin_control *control);
 

@@ -429,7 +429,7 @@ static void fault_arm(struct share_bed *bed, int kind, uint64_t nth)
     acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_ANY, .nth = nth,
                             .status = ACRE_ERR_DEVICE};
 
-    if (kind && bed_is_driver())
+    if (kind && ground_is_driver())
         standin_now.fail_nth(nth, STANDIN_UNKNOWN);
     else if (kind)
         REQUIRE_OK(acre_sim_fault_arm(bed->sim.backend, &fault));
@@ -439,7 +439,7 @@ static void fault_arm(struct share_bed *bed, int kind, uint64_t nth)
 
 static bool fault_disarm(struct share_bed *bed, int kind)
 {
-    if (kind && bed_is_driver())
+    if (kind && ground_is_driver())
         return standin_now.fail_end() > 0;
     return kind ? acre_sim_fault_disarm(bed->sim.backend) > 0 : heap_fail_disarm();
 }
@@ -488,7 +488,7 @@ TEST_BOTH(every_call_may_fail)
     for (int kind = 0; kind < 2; kind++)
         for (int is_waking = 0; is_waking < 2; is_waking++)
             for (uint64_t nth = 1; fail_once(kind, is_waking, nth);)
-                nth += t_slowness() > 1 ? 20 : bed_is_driver() ? t_count(5, 1) : 1;
+                nth += t_slowness() > 1 ? 20 : ground_is_driver() ? t_count(19, 1) : 1;
     nest_large = 21 * MIB;
 }
 
