@@ -7,7 +7,7 @@ from . import structs
 from .block import Block
 from .closing import Closing
 from .device import Device
-from .error import Error
+from .error import Error, choose
 from .history import History
 from .library import call, encode, lib, make
 from .snapshot import Snapshot
@@ -26,8 +26,8 @@ class Cache(Closing):
 
     def __init__(self, device=None, policy=None, conf=None, limit=0):
         self.device = device or Device()
-        config = structs.sized(structs.cache_config, policy=structs.POLICIES[policy],
-                               conf=encode(conf), limit_bytes=limit)
+        config = structs.sized(structs.cache_config, conf=encode(conf), limit_bytes=limit,
+                               policy=choose(structs.POLICIES, policy, "policy"))
         self._blocks = weakref.WeakSet()
         self._handle = make("acre_cache_create", self.device.handle, ctypes.byref(config))
 
@@ -92,7 +92,8 @@ class Cache(Closing):
     def record_history(self, entries=2**64 - 1, stacks=None):
         """Records what happens from now on; stacks of native code at level "state", "alloc"
         or "all"."""
-        config = structs.sized(structs.history_config, level=LEVELS[stacks], max_entries=entries)
+        config = structs.sized(structs.history_config, level=choose(LEVELS, stacks, "level"),
+                               max_entries=entries)
         call("acre_cache_history_start", self.handle, ctypes.byref(config))
 
     def stop_history(self):

@@ -3,6 +3,7 @@
 import ctypes
 
 from . import structs
+from .error import choose
 from .library import call, lib, make, text
 
 TYPES = {"cpu": 0, "cuda": 1, "opencl": 5, "hip": 6, "openreg": 20}
@@ -16,7 +17,8 @@ class Device:
     never closed."""
 
     def __init__(self, kind="openreg", index=-1, _handle=None):
-        self.handle = _handle or make("acre_device_get", TYPES.get(kind, kind), index)
+        self.handle = _handle or make("acre_device_get", choose(TYPES, kind, "type of device"),
+                                      index)
 
     @property
     def id(self):

@@ -14,3 +14,11 @@ class Error(RuntimeError):
         self.name = name
         self.status = status
         self.native = native
+
+
+def choose(table, name, what):
+    """The entry of a table by name; an Error that lists the names when there is none."""
+    if name not in table:
+        names = ", ".join(repr(known) for known in table)
+        raise Error(f"{name!r} is no {what}; there are {names}")
+    return table[name]

@@ -5,6 +5,7 @@ import os
 
 from . import structs
 from .closing import Closing
+from .error import choose
 from .library import call, encode, lib, make
 
 _FLAGS = {"r": os.O_RDONLY, "r+": os.O_RDWR, "w": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
@@ -23,8 +24,10 @@ class File(Closing):
 
     def __init__(self, path, mode="r", engine=None, block_bytes=0, depth=0, may_buffer=False):
         config = structs.sized(structs.file_config, flags=_MAY_BUFFER if may_buffer else 0,
-                               block_bytes=block_bytes, depth=depth, engine=ENGINES[engine])
-        self._handle = make("acre_file_open", encode(path), _FLAGS[mode], ctypes.byref(config))
+                               block_bytes=block_bytes, depth=depth,
+                               engine=choose(ENGINES, engine, "engine"))
+        self._handle = make("acre_file_open", encode(path), choose(_FLAGS, mode, "mode"),
+                            ctypes.byref(config))
 
     def _end(self, handle):
         lib.acre_file_close(handle)

@@ -3,6 +3,7 @@
 import ctypes
 
 from . import structs
+from .error import choose
 from .library import call, encode
 
 _MIN_CAPACITY, _PLAN = 1, 2
@@ -31,9 +32,9 @@ def replay(path, policy=None, conf=None, device_bytes=0, repeat=1, device=0, str
            min_capacity=False, plan=False):
     """Feeds a trace, or the history of a snapshot, to a new cache on a simulated device."""
     flags = (_MIN_CAPACITY if min_capacity else 0) | (_PLAN if plan else 0)
-    config = structs.sized(structs.replay_config, flags=flags, policy=structs.POLICIES[policy],
-                           repeat=repeat, conf=encode(conf), device_bytes=device_bytes,
-                           streams=streams, device=device)
+    config = structs.sized(structs.replay_config, flags=flags, repeat=repeat, conf=encode(conf),
+                           policy=choose(structs.POLICIES, policy, "policy"), streams=streams,
+                           device_bytes=device_bytes, device=device)
     result = structs.sized(structs.replay_result)
     call("acre_replay", encode(path), ctypes.byref(config), ctypes.byref(result))
     return Replay(result)

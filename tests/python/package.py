@@ -43,6 +43,9 @@ class Devices(unittest.TestCase):
         self.assertEqual(caught.exception.name, "ACRE_ERR_RANGE")
         self.assertIn("99", str(caught.exception))
         self.assertTrue(acre.version()[0].isdigit())
+        for bad in (lambda: acre.Device("warp"), lambda: acre.Cache(policy="best"),
+                    lambda: acre.File(place / "f", "q"), lambda: acre.replay(place, "best")):
+            self.assertRaisesRegex(acre.Error, "there are", bad)
 
     def test_streams_are_idle_when_waited_for(self):
         device = acre.Device("openreg")
