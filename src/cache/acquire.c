@@ -213,8 +213,8 @@ acre_status acquire_locked(acre_cache *cache, struct request *request, struct bl
     bool is_capturing;
     acre_status status = capture_context_locked(cache, request->stream, &is_capturing);
 
-    if (status != ACRE_OK)
-        return status;
+    if (status != ACRE_OK) /* not of the request: nothing is to be reported about it */
+        return is_about_memory(status) ? ACRE_ERR_DEVICE : status;
     status_save(&before);
     request->segment_bytes =
         request->rounded ? cache->policy->segment_bytes(cache, request) : 0;

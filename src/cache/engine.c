@@ -69,6 +69,13 @@ static inline acre_status route(acre_cache *cache, struct request *request)
     return ACRE_OK;
 }
 
+/* Out of memory is said of memory that was asked for, and of nothing else: a report is
+ * written about it. */
+static acre_status failure_of_other(acre_status status)
+{
+    return status == ACRE_ERR_DEVICE_MEMORY ? ACRE_ERR_DEVICE : status;
+}
+
 /* From a known pool; part of both calls below, so that the common one stays short. */
 static inline __attribute__((always_inline)) acre_status alloc_in(acre_cache *cache,
                                                                   struct request *request)
@@ -78,7 +85,7 @@ static inline __attribute__((always_inline)) acre_status alloc_in(acre_cache *ca
     struct block *block;
 
     if (UNLIKELY(status != ACRE_OK))
-        return status;
+        return failure_of_other(status);
     if (UNLIKELY(!block_store_reserve(&cache->blocks, 1)))
         return ACRE_ERR_HOST_MEMORY;
     request->is_rejected = false;
@@ -102,7 +109,7 @@ acre_status engine_alloc_locked(acre_cache *cache, struct request *request)
 {
     acre_status status = route(cache, request);
 
-    return LIKELY(status == ACRE_OK) ? alloc_in(cache, request) : status;
+    return LIKELY(status == ACRE_OK) ? alloc_in(cache, request) : failure_of_other(status);
 }
 
 acre_status engine_alloc_in_locked(acre_cache *cache, struct request *request)
