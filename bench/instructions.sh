@@ -41,12 +41,15 @@ line() {
     echo "$1|$2|$3" >>"$lines"
 }
 
-# Instructions per event of the warm passes of a trace, replay included.
+# Instructions per event of two warm passes of a trace, replay included: the third and
+# fourth, or with policy acre the fifth and sixth, as ranges are found again by then.
 per_event() {
+    from=2
+    [ "$2" = torch ] || from=4
     events=$(gzip -dc "$1" | grep -c '^[afu]')
-    two=$(count "$build/acre" replay "$1" --policy "$2" --repeat 2)
-    four=$(count "$build/acre" replay "$1" --policy "$2" --repeat 4)
-    echo "$two $four $events" | awk '{ printf "%.1f", ($2 - $1) / 2 / $3 }'
+    before=$(count "$build/acre" replay "$1" --policy "$2" --repeat $from)
+    after=$(count "$build/acre" replay "$1" --policy "$2" --repeat $((from + 2)))
+    echo "$before $after $events" | awk '{ printf "%.1f", ($2 - $1) / 2 / $3 }'
 }
 
 printf '%-58s %10s %10s\n' "instructions per operation" "to reach" "reached"

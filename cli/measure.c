@@ -132,14 +132,15 @@ static bool take(acre_cache *cache, size_t bytes, void **block)
 
 static bool mix_cache(acre_cache *cache, void **blocks, uint64_t ops)
 {
-    const struct step *step = steps;
-
-    while (ops--) {
-        void **block = &blocks[step->at];
-        if (acre_cache_free(cache, *block) != ACRE_OK ||
-            acre_cache_alloc(cache, step->bytes, NULL, block) != ACRE_OK)
-            return false;
-        step = step == &steps[STEPS - 1] ? steps : step + 1;
+    for (uint64_t done = 0; done < ops;) {
+        uint64_t count = ops - done < STEPS ? ops - done : STEPS;
+        for (const struct step *step = steps; step < steps + count; step++) {
+            void **block = &blocks[step->at];
+            if (acre_cache_free(cache, *block) != ACRE_OK ||
+                acre_cache_alloc(cache, step->bytes, NULL, block) != ACRE_OK)
+                return false;
+        }
+        done += count;
     }
     return true;
 }

@@ -206,6 +206,12 @@ static acre_status release_and_obtain(acre_cache *cache, struct request *request
     return obtain(cache, request, out);
 }
 
+/* Whether the policy gave back what it held outside the pools. */
+static bool relieve(acre_cache *cache)
+{
+    return cache->policy->relieve && cache->policy->relieve(cache);
+}
+
 acre_status acquire_locked(acre_cache *cache, struct request *request, struct block **out)
 {
     uint64_t granularity = cache->device->info.alloc_granularity;
@@ -220,8 +226,8 @@ acre_status acquire_locked(acre_cache *cache, struct request *request, struct bl
         request->rounded ? cache->policy->segment_bytes(cache, request) : 0;
     request->segment_bytes = round_up(request->segment_bytes, granularity);
     bool may_help = ask_reclaimers_locked(cache);
-    if (cache->policy->relieve)
-        may_help |= cache->policy->relieve(cache);
+    if (!request->has_slack)
+        may_help |= relieve(cache);
     if (may_help && request->rounded) {
         *out = cache->policy->find(cache, request);
         if (*out)
@@ -231,6 +237,10 @@ acre_status acquire_locked(acre_cache *cache, struct request *request, struct bl
         !is_capturing)
         reclaim_garbage_locked(cache);
     status = obtain(cache, request, out);
+    if (is_about_memory(status) && request->has_slack && relieve(cache)) {
+        *out = cache->policy->find(cache, request);
+        status = *out ? ACRE_OK : status;
+    }
     if (is_about_memory(status) && request->segment_bytes)
         status = release_and_obtain(cache, request, is_capturing, out);
     if (status == ACRE_OK)

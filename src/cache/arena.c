@@ -64,6 +64,7 @@ struct arena *arena_get(struct pool *pool, void *stream, struct arena *key)
     arena->commons = arenas->commons;
     arena->stream = stream;
     arena->event = NULL;
+    arena->is_first = false;
     arena->page_bytes = pool->page_bytes;
     arena->care_bytes = pool->care_bytes;
     bins_init(&arena->bins);
@@ -194,6 +195,9 @@ static uintptr_t place_about(const struct space *space, size_t bytes)
     uintptr_t places[] = {space->end - bytes, (space->begin + inside) & ~inside,
                           (space->end & ~inside) - bytes};
     uintptr_t best = space->begin;
+
+    if (!((space->begin | bytes) & inside)) /* nothing is shared, and no page lost */
+        return best;
     intptr_t most = value(space, best, bytes);
 
     for (int i = 0; i < 3; i++) {

@@ -33,13 +33,18 @@ struct arena {
     void *event;        /* for asking how far the stream is; NULL until needed  */
     size_t page_bytes;  /* that of the pool                                     */
     size_t care_bytes;  /* that of the pool: from here on, where to cut matters */
+    bool is_first;      /* it alone asked lately, and has what was nobody's      */
     struct bins bins;   /* FREE blocks                                          */
 };
+
+enum { ARENA_FIRST_AFTER = 16 }; /* requests in a row that make an arena the first */
 
 /* All arenas of a pool; pool->index. */
 struct arenas {
     struct list list;      /* most recently made first; the commons among them */
     struct arena *commons; /* NULL until asked for                             */
+    struct arena *last;    /* that asked last among several; NULL: none yet    */
+    unsigned last_count;   /* how often in a row, up to ARENA_FIRST_AFTER      */
 };
 
 /* Prepares pool->index. Errors: ACRE_ERR_HOST_MEMORY. */

@@ -93,6 +93,7 @@ struct request {
     size_t segment_bytes; /* what the device would be asked for                     */
     struct pool *pool;
     struct block *block;  /* the result                                             */
+    bool has_slack;       /* may have new memory although threads keep some         */
     /* Set on failure, for request_failed. */
     bool is_rejected;     /* refused ahead                                          */
     bool is_expandable;   /* option expandable_segments                             */

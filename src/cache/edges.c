@@ -1,26 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/edges.h"
 
+#include "base/bits.h"
 #include "base/heap.h"
 #include "cache/arena.h"
 #include "cache/expand.h"
+
+#include <string.h>
 
 enum {
     EDGES_LOOK_COUNT = 256, /* suffixes, and prefixes, that a choice looks at */
 };
 
 /* Makes room for so many pages, all in use. */
+static bool grow(struct edges *edges, size_t count)
+{
+    size_t capacity = 2 * count;
+    void *pages = heap_realloc(edges->pages, capacity * sizeof *edges->pages);
+
+    if (!pages)
+        return false;
+    edges->pages = pages;
+    /* Neighbours may both be free in part in one page. */
+    void *entered = heap_realloc(edges->entered, 2 * capacity * sizeof *edges->entered);
+    if (!entered)
+        return false;
+    edges->entered = entered;
+    memset(edges->pages, 0, capacity * sizeof *edges->pages);
+    edges->entered_count = 0;
+    edges->capacity = capacity;
+    return true;
+}
+
+/* Makes all pages ones in use. */
 static bool reset(struct edges *edges, size_t count)
 {
-    if (count > edges->capacity) {
-        void *grown = heap_realloc(edges->pages, 2 * count * sizeof *edges->pages);
-        if (!grown)
-            return false;
-        edges->pages = grown;
-        edges->capacity = 2 * count;
+    if (count > edges->capacity && !grow(edges, count))
+        return false;
+    for (size_t i = 0; i < edges->entered_count; i++) {
+        struct edge *edge = &edges->pages[edges->entered[i]];
+        edge->prefix = edge->suffix = 0;
     }
-    for (size_t i = 0; i < count; i++)
-        edges->pages[i].prefix = edges->pages[i].suffix = 0;
+    edges->entered_count = 0;
     edges->count = count;
     edges->full_count = 0;
     edges->free_bytes = 0;
@@ -33,20 +54,31 @@ static void enter(struct edges *edges, const struct expand *home, struct block *
                   size_t begin, size_t end)
 {
     size_t page = edges->page_bytes;
+    unsigned shift = bit_high(page);
+    size_t at = begin & ~(page - 1);
 
     edges->free_bytes += end - begin;
-    for (size_t i = begin / page; i * page < end; i++) {
+    for (size_t i = begin >> shift; at < end; i++, at += page) {
         struct edge *edge = &edges->pages[i];
         if (!home->pages[i].has_handle)
             continue;
-        size_t from = i * page > begin ? i * page : begin;
-        size_t to = (i + 1) * page < end ? (i + 1) * page : end;
-        if (from == i * page)
+        if (at >= begin && end - at >= page) {
+            *edge = (struct edge){page, page, block};
+            edges->full_count++;
+            edges->entered[edges->entered_count++] = i;
+            continue;
+        }
+        size_t from = at > begin ? at : begin;
+        size_t to = at + page < end ? at + page : end;
+        bool is_first = from == at, is_last = to == at + page;
+        if (!is_first && !is_last)
+            continue;
+        if (is_first)
             edge->prefix = to - from;
-        if (to == (i + 1) * page)
+        if (is_last)
             edge->suffix = to - from;
         edge->near = block;
-        edges->full_count += to - from == page;
+        edges->entered[edges->entered_count++] = i;
     }
 }
 
@@ -67,6 +99,7 @@ bool edges_scan(struct edges *edges, const struct expand *home, const struct are
 void edges_fini(struct edges *edges)
 {
     heap_free(edges->pages);
+    heap_free(edges->entered);
     *edges = (struct edges){0};
 }
 

@@ -29,7 +29,9 @@ struct edge {
 struct edges {
     struct edge *pages;  /* count of them                                          */
     size_t count, capacity;
-    size_t page_bytes;
+    size_t *entered;     /* pages of which something is free, in any order         */
+    size_t entered_count;
+    size_t page_bytes;   /* a power of two                                         */
     size_t full_count;   /* pages that are free                                    */
     uint64_t free_bytes; /* in all blocks looked at                                */
 };

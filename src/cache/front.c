@@ -87,21 +87,27 @@ void front_account_locked(struct front *front, struct lane *lane, const struct b
     }
 }
 
+/* Moves credit for one block from one class to the other. */
+static inline __attribute__((always_inline)) bool
+move_count(struct purse *purse, enum credit_class from, enum credit_class to)
+{
+    if (purse->wallets[from].of[CREDIT_COUNT].credit < 1 ||
+        purse->reserve[to].of[CREDIT_COUNT] < 1)
+        return false;
+    purse->wallets[to].of[CREDIT_COUNT].credit += 1;
+    purse->reserve[to].of[CREDIT_COUNT] -= 1;
+    purse->wallets[from].of[CREDIT_COUNT].credit -= 1;
+    purse->reserve[from].of[CREDIT_COUNT] += 1;
+    return true;
+}
+
 /* Makes sure of credit for one block when the other class has given back what
  * this one needs, which is usual when blocks are replaced. */
-static inline bool cover_count(struct purse *purse, struct wallet *wallet)
+static inline bool cover_count(struct purse *purse, const struct wallet *wallet)
 {
-    bool is_large = wallet == &purse->wallets[CREDIT_LARGE];
-    struct wallet *other = &purse->wallets[is_large ? CREDIT_SMALL : CREDIT_LARGE];
-    int64_t *reserve = &purse->reserve[is_large ? CREDIT_LARGE : CREDIT_SMALL].of[CREDIT_COUNT];
-
-    if (other->of[CREDIT_COUNT].credit < 1 || *reserve < 1)
-        return false;
-    wallet->of[CREDIT_COUNT].credit += 1;
-    *reserve -= 1;
-    other->of[CREDIT_COUNT].credit -= 1;
-    purse->reserve[is_large ? CREDIT_SMALL : CREDIT_LARGE].of[CREDIT_COUNT] += 1;
-    return true;
+    if (wallet == &purse->wallets[CREDIT_LARGE])
+        return move_count(purse, CREDIT_SMALL, CREDIT_LARGE);
+    return move_count(purse, CREDIT_LARGE, CREDIT_SMALL);
 }
 
 /* The same, quickly, for a block that goes through a lane. */
@@ -264,12 +270,12 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane,
                      !block_store_reserve(&cache->blocks, 1)))
             return alloc_further(cache, lane, bytes, lane->stream, out);
         enum credit_class class = credit_class_of(units);
-        if (UNLIKELY(lane->arenas[class]->commons))
+        struct arena *arena = lane->arenas[class];
+        if (UNLIKELY(arena->commons && !arena->is_first))
             return alloc_further(cache, lane, bytes, lane->stream, out);
-        if (lane->arenas[class]->care_bytes != SIZE_MAX) /* the best fit of all that is free */
+        if (arena->care_bytes != SIZE_MAX) /* the best fit of all that is free */
             drain_locked(cache, lane, true);
-        block = arena_take(lane->arenas[class], &cache->blocks, &cache->map,
-                           units * BLOCK_UNIT);
+        block = arena_take(arena, &cache->blocks, &cache->map, units * BLOCK_UNIT);
         if (UNLIKELY(!block))
             return alloc_further(cache, lane, bytes, lane->stream, out);
         lane_prepare(block, units, class, lane->home_key);
@@ -346,8 +352,37 @@ static void make_room(acre_cache *cache, struct lane *lane)
     quick_lock_drop(&cache->lock);
 }
 
-/* A wallet is overdrawn by what was last taken from it: puts that back and looks
- * for credit. The lane is still entered. */
+/* A wallet does not suffice, and is as it was: looks for credit. The lane is still
+ * entered. */
+static __attribute__((noinline)) acre_status alloc_poor(size_t bytes, size_t units, void **out,
+                                                        struct lane *lane)
+{
+    if (!serve(lane, bytes, out))
+        return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
+    lane_leave(lane);
+    return ACRE_OK;
+}
+
+/* Takes the block at the top of its bin, of that size, for which the wallet has been
+ * charged. */
+static inline void hand_out(struct lane *lane, struct wallet *wallet, size_t bytes, size_t units,
+                            void **out)
+{
+    struct block **top = &lane->bins[lane_bin(units)], *block = *top;
+
+    wallet->of[CREDIT_COUNT].spent += 1;
+    wallet->of[CREDIT_UNITS].spent += (int64_t)units;
+    wallet->of[CREDIT_REQUESTED].spent += (int64_t)bytes;
+    *top = block->cached_next;
+    block->requested = bytes;
+    *out = block->base;
+    if (UNLIKELY(lane->page))
+        lane_note(lane, lane->note, block->base, bytes, false);
+    block_tag_live(block);
+}
+
+/* A wallet is overdrawn by what was last taken from it: looks for credit, or puts that
+ * back first. The lane is still entered. */
 static __attribute__((noinline)) acre_status alloc_overdrawn(struct wallet *wallet,
                                                              size_t bytes, size_t units,
                                                              void **out, struct lane *lane)
@@ -356,14 +391,17 @@ static __attribute__((noinline)) acre_status alloc_overdrawn(struct wallet *wall
         if (wallet->of[CREDIT_UNITS].credit >= 0)
             wallet->of[CREDIT_REQUESTED].credit += (int64_t)bytes;
         wallet->of[CREDIT_UNITS].credit += (int64_t)units;
+    } else if (LIKELY(wallet->of[CREDIT_UNITS].credit >= (int64_t)units &&
+                      wallet->of[CREDIT_REQUESTED].credit >= (int64_t)bytes &&
+                      cover_count(&lane->purse, wallet))) {
+        wallet->of[CREDIT_UNITS].credit -= (int64_t)units;
+        wallet->of[CREDIT_REQUESTED].credit -= (int64_t)bytes;
+        hand_out(lane, wallet, bytes, units, out);
+        lane_leave(lane);
+        return ACRE_OK;
     }
     wallet->of[CREDIT_COUNT].credit += 1;
-    if (wallet->of[CREDIT_COUNT].credit < 1)
-        cover_count(&lane->purse, wallet);
-    if (!serve(lane, bytes, out))
-        return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
-    lane_leave(lane);
-    return ACRE_OK;
+    return alloc_poor(bytes, units, out, lane);
 }
 
 /* Scopes are open: from the private pool of one, or the shared one. */

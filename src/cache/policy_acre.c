@@ -23,6 +23,7 @@
 
 enum {
     ACRE_GROWTH_SHARE = 16, /* a segment is at least this part of what its pool holds */
+    ACRE_SLACK_SHARE = 1024, /* of all that is held: more than needed for small blocks */
 };
 
 /* ---- Memory of other streams -------------------------------------------------- */
@@ -109,6 +110,27 @@ static struct block *take_common(acre_cache *cache, struct arena *commons, struc
 
 /* ---- Allocating ------------------------------------------------------------------ */
 
+/* Lets an arena that asks again and again, while no other does, have the commons and
+ * look in its own memory first: asking all streams each time costs more than the
+ * better fit is worth. */
+static void prefer(acre_cache *cache, struct arena *commons, struct arena *arena)
+{
+    struct arenas *arenas = arena->pool->index;
+
+    if (arenas->last != arena) {
+        if (arenas->last)
+            arenas->last->is_first = false;
+        arenas->last = arena;
+        arenas->last_count = 0;
+    }
+    if (arenas->last_count < ARENA_FIRST_AFTER) {
+        arenas->last_count++;
+    } else {
+        move_all(cache, commons, arena);
+        arena->is_first = true;
+    }
+}
+
 /* With several streams: from the commons first, so that memory of one stream is
  * not cut up while better fitting memory is nobody's; then what threads keep and
  * what idle streams have goes there; last, all that is free joins in arena. */
@@ -117,9 +139,17 @@ static struct block *take_among(acre_cache *cache, struct arena *commons, struct
 {
     struct block *block;
 
+    prefer(cache, commons, arena);
     if (arena->pool->stitch && !arena->pool->is_small) {
         /* The best fit of all that is free wastes least. */
         front_drain_own_locked(cache);
+        if (!arena->is_first)
+            clean(cache, commons);
+    }
+    if (arena->is_first) {
+        block = arena_take(arena, &cache->blocks, &cache->map, bytes);
+        if (block)
+            return block;
         clean(cache, commons);
     }
     block = take_common(cache, commons, arena, bytes);
@@ -139,14 +169,28 @@ static struct block *take_among(acre_cache *cache, struct arena *commons, struct
     return arena_take(arena, &cache->blocks, &cache->map, bytes);
 }
 
+/* Whether a pool may grow while threads keep small blocks, of which they would be
+ * asked again and again: they are little of all that is held. */
+static bool has_slack(const acre_cache *cache, const struct pool *pool)
+{
+    const struct amounts *peak = &cache->front->credit.peak_live[CREDIT_SMALL];
+    uint64_t needed = (uint64_t)peak->of[CREDIT_UNITS] * CREDIT_UNIT;
+    uint64_t share = cache->held_bytes / ACRE_SLACK_SHARE, held = cache->small.held_bytes;
+
+    if (pool == &cache->large)
+        return held <= 2 * share;
+    return pool == &cache->small && held + SIZE_LARGE_UNIT <= needed + share;
+}
+
 /* With one stream: from its arena, then after threads gave back what they keep. */
 static struct block *take_alone(acre_cache *cache, struct arena *arena, size_t bytes)
 {
     struct block *block = arena_take(arena, &cache->blocks, &cache->map, bytes);
 
-    if (!block && front_drain_locked(cache, true))
-        block = arena_take(arena, &cache->blocks, &cache->map, bytes);
-    if (!block && arena->pool->is_small && front_drain_locked(cache, false))
+    bool is_small = arena->pool->is_small;
+
+    if (!block && !(is_small && has_slack(cache, arena->pool)) &&
+        front_drain_locked(cache, !is_small))
         block = arena_take(arena, &cache->blocks, &cache->map, bytes);
     return block;
 }
@@ -198,6 +242,7 @@ acre_status acre_alloc_locked(acre_cache *cache, struct arena *arena, struct req
     if (request->block)
         return ACRE_OK;
     request->pool = arena->pool;
+    request->has_slack = has_slack(cache, arena->pool);
     status = engine_alloc_in_locked(cache, request);
     if (status == ACRE_OK && !request->block->arena)
         request->block->arena = arena; /* a segment of its own */

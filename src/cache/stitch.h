@@ -52,6 +52,7 @@ enum {
     STITCH_TIRED_PAGES = 16,   /* so many pages each time instead, up to               */
     STITCH_TIRED_END = 5,      /* this part                                            */
     STITCH_PLENTY = 4,         /* with so many free pages to spare, edges are not used */
+    STITCH_LOOK_COUNT = 128,   /* ranges that are looked at, the oldest                 */
     STITCH_PATCH_COST = 16,    /* calls that changing a range must save; eight times    */
     STITCH_PATCH_MAX = 6,      /* as many after every change, so many times             */
     STITCH_SLOT_SHARE = 16,    /* slots of all ranges: so many per page at home        */

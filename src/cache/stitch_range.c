@@ -111,17 +111,14 @@ struct window {
     size_t end;          /* first slot behind the free ones */
 };
 
-/* The stretch that begins in a slot; of 0 bytes when nothing does. */
+/* The stretch that begins in a slot whose page has a suffix. */
 static struct window window_at(const struct stitch *stitch, const struct range *range,
                                size_t slot)
 {
     const struct edges *edges = &stitch->edges;
-    size_t page = edges->page_bytes, index = range->pages[slot];
-    size_t suffix = index < edges->count ? edges->pages[index].suffix : 0;
+    size_t page = edges->page_bytes, suffix = edges->pages[range->pages[slot]].suffix;
     struct window window = {slot, page - suffix, suffix, slot + 1};
 
-    if (!suffix)
-        return window;
     while (window.end < range->count && free_from(stitch, range, window.end, 0) == page) {
         window.bytes += page;
         window.end++;
@@ -178,17 +175,29 @@ struct block *stitch_range_reuse(acre_cache *cache, struct stitch *stitch, struc
     if (list_empty(&stitch->ranges) ||
         !edges_scan(&stitch->edges, stitch->home->expand, arena))
         return NULL;
+    /* A window is whole pages and two edges. */
+    if ((stitch->edges.full_count + 2) * page_of(stitch) <= bytes)
+        return NULL;
     struct block *block = reuse_same(cache, stitch, arena, bytes);
     if (block)
         return block;
+    size_t looks = 0;
     LIST_FOR_EACH(link, &stitch->ranges) {
         struct range *range = CONTAINER_OF(link, struct range, link);
+        if (++looks > STITCH_LOOK_COUNT)
+            break;
         if (range->block || range->count * page_of(stitch) < bytes)
             continue;
-        for (struct window window = {0}; window.end < range->count;) {
-            window = window_at(stitch, range, window.end);
+        for (size_t slot = 0; slot < range->count;) {
+            size_t index = range->pages[slot];
+            if (index >= stitch->edges.count || !stitch->edges.pages[index].suffix) {
+                slot++;
+                continue;
+            }
+            struct window window = window_at(stitch, range, slot);
             if (window.bytes >= bytes)
                 return lend_window(cache, stitch, arena, range, &window, bytes);
+            slot = window.end;
         }
     }
     return NULL;
@@ -202,22 +211,35 @@ static bool is_quiet(acre_cache *cache, const struct range *range)
     return !range->last || acre_arena_is_idle(cache, range->last);
 }
 
-/* Fills pages with the choice: what the range has already where it can, then free
- * pages that it has not. False: not enough of them. marks has a byte per page. */
+/* What pages are to be part of a range. */
+struct draft {
+    size_t *pages;     /* count of them                                  */
+    size_t count;
+    uint32_t *marks;   /* one per page of the home: turn, if it is taken */
+    uint32_t turn;
+};
+
+static bool is_marked(const struct draft *draft, size_t page)
+{
+    return draft->marks[page] == draft->turn;
+}
+
+/* Fills the draft with the choice: what the range has already where it can, then free
+ * pages that it has not. False: not enough of them. */
 static bool plan(const struct stitch *stitch, const struct range *range,
-                 const struct choice *choice, size_t *pages, size_t count, char *marks)
+                 const struct choice *choice, struct draft *draft)
 {
     const struct edges *edges = &stitch->edges;
     bool has_first = choice->first != EDGES_NONE, has_last = choice->last != EDGES_NONE;
-    size_t next = 0;
+    size_t next = 0, count = draft->count, *pages = draft->pages;
 
-    for (size_t i = 0; i < edges->count; i++)
-        marks[i] = 0;
+    draft->turn++;
     /* A page is at most once in a range. */
     for (size_t i = count; range && i < range->count; i++)
         if (range->pages[i] != RANGE_NO_PAGE)
-            marks[range->pages[i]] = 1;
-    if ((has_first && marks[choice->first]) || (has_last && marks[choice->last]))
+            draft->marks[range->pages[i]] = draft->turn;
+    if ((has_first && is_marked(draft, choice->first)) ||
+        (has_last && is_marked(draft, choice->last)))
         return false;
     for (size_t i = 0; i < count; i++) {
         size_t has = range && i < range->count ? range->pages[i] : RANGE_NO_PAGE;
@@ -226,15 +248,15 @@ static bool plan(const struct stitch *stitch, const struct range *range,
             pages[i] = choice->first;
         else if (i == count - 1 && has_last)
             pages[i] = choice->last;
-        else if (has != RANGE_NO_PAGE && edges_is_full(edges, has) && !marks[has])
+        else if (has != RANGE_NO_PAGE && edges_is_full(edges, has) && !is_marked(draft, has))
             pages[i] = has;
         if (pages[i] != RANGE_NO_PAGE)
-            marks[pages[i]] = 1;
+            draft->marks[pages[i]] = draft->turn;
     }
     for (size_t i = 0; i < count; i++) {
         if (pages[i] != RANGE_NO_PAGE)
             continue;
-        while (next < edges->count && (marks[next] || !edges_is_full(edges, next)))
+        while (next < edges->count && (is_marked(draft, next) || !edges_is_full(edges, next)))
             next++;
         if (next == edges->count)
             return false;
@@ -243,13 +265,13 @@ static bool plan(const struct stitch *stitch, const struct range *range,
     return true;
 }
 
-/* At least so many slots of a range have to get another page. */
+/* At least so many slots of a range have to get another page; counts up to enough. */
 static size_t cost_least(const struct stitch *stitch, const struct range *range,
-                         const struct choice *choice, size_t count)
+                         const struct choice *choice, size_t count, size_t enough)
 {
     size_t cost = 0;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && cost < enough; i++) {
         size_t has = i < range->count ? range->pages[i] : RANGE_NO_PAGE;
         if (i == 0 && choice->first != EDGES_NONE)
             cost += has != choice->first;
@@ -264,20 +286,21 @@ static size_t cost_least(const struct stitch *stitch, const struct range *range,
 /* The idle range that takes the fewest calls to have the pages, fewer than a new
  * one by a margin, since changing one undoes what it was made for; NULL: none. */
 static struct range *find_cheapest(acre_cache *cache, struct stitch *stitch,
-                                   const struct choice *choice, size_t *pages, size_t count,
-                                   char *marks)
+                                   const struct choice *choice, struct draft *draft)
 {
     struct range *best = NULL;
-    size_t least = count;
+    size_t count = draft->count, least = count, looks = 0;
 
     LIST_FOR_EACH(link, &stitch->ranges) {
         struct range *range = CONTAINER_OF(link, struct range, link);
+        if (++looks > STITCH_LOOK_COUNT)
+            break;
         size_t margin = (size_t)STITCH_PATCH_COST << 3 * range->set_count;
         if (range->block || range->capacity < count || margin >= least ||
-            cost_least(stitch, range, choice, count) + margin >= least ||
-            !plan(stitch, range, choice, pages, count, marks))
+            cost_least(stitch, range, choice, count, least - margin) + margin >= least ||
+            !plan(stitch, range, choice, draft))
             continue;
-        size_t cost = range_cost(range, pages, count) + margin;
+        size_t cost = range_cost(range, draft->pages, count) + margin;
         if (cost >= least || !is_quiet(cache, range))
             continue;
         least = cost;
@@ -346,19 +369,19 @@ static size_t offset_of(const struct stitch *stitch, const struct choice *choice
 }
 
 static acre_status make(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                        size_t bytes, const struct choice *choice, size_t *pages,
-                        size_t count, char *marks, struct block **out)
+                        size_t bytes, const struct choice *choice, struct draft *draft,
+                        struct block **out)
 {
-    struct range *range = find_cheapest(cache, stitch, choice, pages, count, marks);
+    struct range *range = find_cheapest(cache, stitch, choice, draft);
     bool is_new = !range;
-    acre_status status = is_new ? add(cache, stitch, count, &range) : ACRE_OK;
+    acre_status status = is_new ? add(cache, stitch, draft->count, &range) : ACRE_OK;
 
     if (status != ACRE_OK)
         return status;
-    bool is_planned = plan(stitch, range, choice, pages, count, marks);
+    bool is_planned = plan(stitch, range, choice, draft);
     CHECK(is_planned);
     count_slots(stitch, range, false);
-    status = range_set(range, pages, count);
+    status = range_set(range, draft->pages, draft->count);
     count_slots(stitch, range, true);
     if (status == ACRE_OK) {
         *out = lend(cache, stitch, arena, range, 0, offset_of(stitch, choice, bytes), bytes);
@@ -386,14 +409,14 @@ acre_status stitch_range_make(acre_cache *cache, struct stitch *stitch, struct a
                               size_t bytes, const struct choice *choice, struct block **out)
 {
     size_t count = choice->whole + (choice->first != EDGES_NONE) + (choice->last != EDGES_NONE);
-    size_t *pages = heap_array(count, sizeof *pages);
-    char *marks = heap_alloc(stitch->edges.count);
+    struct draft draft = {.pages = heap_array(count, sizeof *draft.pages), .count = count,
+                          .marks = heap_array(stitch->edges.count, sizeof *draft.marks)};
     acre_status status = ACRE_ERR_HOST_MEMORY;
 
-    if (pages && marks)
-        status = make(cache, stitch, arena, bytes, choice, pages, count, marks, out);
-    heap_free(pages);
-    heap_free(marks);
+    if (draft.pages && draft.marks)
+        status = make(cache, stitch, arena, bytes, choice, &draft, out);
+    heap_free(draft.pages);
+    heap_free(draft.marks);
     return status;
 }
 
