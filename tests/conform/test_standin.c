@@ -451,10 +451,13 @@ static void variant_run(void *arg)
     REQUIRE_OK(acre_cache_free(cache, block));
     acre_cache_destroy(cache);
     acre_backend_unregister(backend);
+    EXPECT_EQ(standin_open(variant->path).restart(NULL), 0);
 }
 
+/* A child is made of a process without threads. */
 static void expect_variant(struct variant variant)
 {
+    EXPECT_EQ(standin_open(STANDIN_CUDA).restart(NULL), 0);
     EXPECT_EQ(t_child(variant_run, &variant), 0);
 }
 

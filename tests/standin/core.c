@@ -163,6 +163,13 @@ CUresult core_start(void)
     return result;
 }
 
+/* A process that leaves things behind still ends the threads of the device. */
+__attribute__((destructor)) static void core_end(void)
+{
+    if (atomic_exchange(&is_started, 0))
+        acre_backend_unregister(standin.backend);
+}
+
 STANDIN_EXPORT uint64_t standin_restart(const char *sim)
 {
     struct standin_live live;
