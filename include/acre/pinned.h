@@ -187,7 +187,8 @@ ACRE_API acre_status acre_pinned_pool_use_count(acre_pinned *pinned, acre_pool_i
 /* ---- Options ---------------------------------------------------------------------- */
 
 /** Sets options at run time, in the grammar of acre_cache_conf_set(). Used are those
- *  whose names begin with `pinned_`; the others are checked and kept.
+ *  whose names begin with `pinned_`; the others are checked and kept. Policy acre, which
+ *  rounds to pages at most, has no use for pinned_max_round_threshold_mb.
  *  Errors: ACRE_ERR_CONFIG names option and value, and nothing has changed. */
 ACRE_API acre_status acre_pinned_conf_set(acre_pinned *pinned, const char *text);
 

@@ -187,7 +187,11 @@ static bool reserve_take(acre_pinned *pinned, size_t *bytes, void **out)
 static acre_status admit(acre_pinned *pinned, struct host_request *request,
                          struct extent *extent, void *base, size_t bytes)
 {
-    acre_status status = hoard_add(request->pool, extent, base, bytes);
+    acre_status status = (uintptr_t)base % HOARD_PAGE
+                             ? status_fail(ACRE_ERR_DEVICE, "backend \"%s\" gave host memory at "
+                                           "%p, which does not begin a page",
+                                           pinned->device->backend->name, base)
+                             : hoard_add(request->pool, extent, base, bytes);
 
     if (status != ACRE_OK) {
         source_put(pinned->device, extent->method, base, bytes);

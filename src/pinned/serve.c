@@ -47,6 +47,15 @@ static bool is_in_capture(acre_pinned *pinned)
            stream_is_captured(pinned->device, stream);
 }
 
+/* PyTorch's warning, once per process. */
+static void warn_of_private_pool(void)
+{
+    static atomic_flag is_told = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&is_told))
+        log_line(ACRE_LOG_WARN, "a private pool of host memory serves while nothing is captured");
+}
+
 static __attribute__((noinline)) acre_status alloc_slow(acre_pinned *pinned, size_t bytes,
                                                         void **out)
 {
@@ -77,7 +86,10 @@ static __attribute__((noinline)) acre_status alloc_slow(acre_pinned *pinned, siz
         record_piece_locked(pinned, piece, ACRE_ACTION_ALLOC);
         *out = piece->base;
     }
+    bool is_private = request.pool != &pinned->shared;
     pinned_leave(pinned);
+    if (is_private && pinned_is_torch(pinned) && !request.is_from_capture)
+        warn_of_private_pool();
     return status;
 }
 
