@@ -14,7 +14,9 @@
  * error of every other rank that waits for it, within a second.
  *
  * Blocks live on plain shared host memory or on a device whose memory travels as
- * descriptors. Ranks are processes of one user on one host, or threads of one process.
+ * descriptors or over a fabric. On a device that runs no kernels of this library (CUDA, HIP),
+ * rendezvous, addresses, barriers, put, get, memset32 and write_value32 work; the rest answers
+ * ACRE_ERR_UNSUPPORTED, and kernels of the user work on the addresses. Ranks are processes of one user on one host, or threads of one process.
  * A group keeps two descriptors per other rank from its first rendezvous on, a block on
  * host memory keeps one.
  */

@@ -239,6 +239,21 @@ static acre_status filling_body(struct work *work)
     return ACRE_OK;
 }
 
+/* On a device that runs no kernels: its streams write one word, or fill with one byte. */
+static acre_status filling_queue(struct filling *op, const struct place *place)
+{
+    acre_device *device = op->work.symm->team->device;
+    acre_status status =
+        op->count == 1
+            ? acre_write_value32(device, place->stream, op->words, op->value)
+            : acre_fill_async(device, op->words, (int)(op->value & 0xff), 4 * op->count,
+                              place->stream);
+
+    if (status == ACRE_OK && !place->is_async)
+        status = acre_stream_native_synchronize(device, place->stream);
+    return status;
+}
+
 static acre_status filling_check(const char *call, const void *words, size_t length,
                                  int64_t index, int64_t value, int64_t count)
 {
@@ -277,6 +292,9 @@ static acre_status filling_run(const char *call, acre_symm *symm, void *words, s
         return status;
     op.words = (char *)words + 4 * index;
     op.work.body = filling_body;
+    bool is_byte = op.value == (op.value & 0xff) * 0x01010101u;
+    if (!symm->team->has_kernels && (op.count == 1 || is_byte))
+        return filling_queue(&op, &place);
     return work_run(&op.work, sizeof op, &place);
 }
 

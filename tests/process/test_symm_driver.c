@@ -152,6 +152,11 @@ static void copies_body(struct rank *me)
     REQUIRE_OK(acre_stream_native_synchronize(site.device, stream));
     expect(&site, own, 'p' + me->rank);
     EXPECT_EQ(acre_symm_put(site.symm, other, 1, own, BYTES, NULL), ACRE_ERR_INVALID);
+    REQUIRE_OK(acre_symm_memset32(site.symm, own, BYTES / 4, 0, 0x07070707, BYTES / 4, NULL));
+    expect(&site, own, 7);
+    REQUIRE_OK(acre_symm_write_value32(site.symm, own, BYTES / 4, 1, 0x07070708, NULL));
+    EXPECT_EQ(acre_symm_memset32(site.symm, own, BYTES / 4, 0, 1, 2, NULL),
+              ACRE_ERR_UNSUPPORTED);
     EXPECT_EQ(acre_symm_put_signal(site.symm, other, 0, 1000), ACRE_ERR_UNSUPPORTED);
     EXPECT_HAS(acre_last_error(), needs);
     EXPECT_EQ(acre_symm_all_reduce(site.symm, 0, 64, ACRE_DTYPE_F32, NULL, NULL),

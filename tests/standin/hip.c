@@ -13,6 +13,7 @@
 /* Attributes of devices that HIP numbers otherwise. */
 enum { HIP_ATTRIBUTE_UNITS = 63, HIP_ATTRIBUTE_POOLS = 88, HIP_ATTRIBUTE_VIRTUAL = 89 };
 enum { HIP_COPY_TO_DEVICE = 1, HIP_COPY_TO_HOST = 2, HIP_COPY_ON_DEVICE = 3, HIP_COPY_DEFAULT = 4 };
+#define HIP_VERSION_FD_BY_VALUE 70100000
 #define HIP_VERSION_KINDS 60000000 /* since then kinds of memory are numbered as in CUDA */
 
 /* Declares and defines an entry point that is another under a new name. */
@@ -277,11 +278,13 @@ ALIAS(hipMemExportToShareableHandle, (void *out, void *handle, unsigned type,
                                       unsigned long long flags), cuMemExportToShareableHandle,
       (out, number_of(handle), type, flags))
 
-/* Early releases wanted the address of the descriptor, later ones itself. */
+/* Releases before 7.1 want the address of the descriptor, later ones itself. */
 SHAPE(hipMemImportFromShareableHandle, (void **out, void *shared, unsigned type))
 {
     ENTRY(hipMemImportFromShareableHandle);
-    if ((uintptr_t)shared > 0xffff)
+    if (standin.version < HIP_VERSION_FD_BY_VALUE && !shared)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (standin.version < HIP_VERSION_FD_BY_VALUE)
         shared = (void *)(uintptr_t)*(int *)shared;
     return cuMemImportFromShareableHandle((handle_out)out, shared, type);
 }
