@@ -16,9 +16,9 @@
  * Blocks live on plain shared host memory or on a device whose memory travels as
  * descriptors or over a fabric. On a device that runs no kernels of this library (CUDA, HIP),
  * rendezvous, addresses, barriers, put, get, memset32 and write_value32 work; the rest answers
- * ACRE_ERR_UNSUPPORTED, and kernels of the user work on the addresses. Ranks are processes of one user on one host, or threads of one process.
- * A group keeps two descriptors per other rank from its first rendezvous on, a block on
- * host memory keeps one.
+ * ACRE_ERR_UNSUPPORTED, and kernels of the user work on the addresses. Ranks are processes of
+ * one user on one host, or threads of one process. A group keeps two descriptors per other
+ * rank from its first rendezvous on, a block on host memory keeps one.
  */
 #ifndef ACRE_SYMM_H
 #define ACRE_SYMM_H
