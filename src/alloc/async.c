@@ -57,7 +57,7 @@ static acre_status lane_of(struct async *async, int device, struct lane **out)
 static acre_status async_allocate(void *self, size_t bytes, acre_data_ptr *out)
 {
     struct async *async = self;
-    struct lane *lane;
+    struct lane *lane = NULL;
     void *stream = NULL, *base = NULL;
     int device = 0;
     acre_status status = acre_device_current(async->type, &device);
@@ -142,7 +142,7 @@ static acre_status async_record_stream(void *self, const acre_data_ptr *ptr, acr
 static acre_status async_stats_get(void *self, int device, acre_allocator_stats *stats)
 {
     acre_async_usage usage = {0};
-    struct lane *lane;
+    struct lane *lane = NULL;
     acre_status status = lane_of(self, device, &lane);
 
     if (status == ACRE_OK)
@@ -164,7 +164,7 @@ static acre_status async_stats_get(void *self, int device, acre_allocator_stats 
 
 static acre_status async_reset_accumulated(void *self, int device)
 {
-    struct lane *lane;
+    struct lane *lane = NULL;
     acre_status status = lane_of(self, device, &lane);
 
     if (status != ACRE_OK)
@@ -178,7 +178,7 @@ static acre_status async_reset_accumulated(void *self, int device)
 
 static acre_status async_reset_peak(void *self, int device)
 {
-    struct lane *lane;
+    struct lane *lane = NULL;
     acre_status status = lane_of(self, device, &lane);
 
     if (status != ACRE_OK)
@@ -246,7 +246,7 @@ acre_status acre_async_allocator_create(acre_device_type type, acre_allocator **
     acre_allocator_desc desc = {.struct_size = sizeof desc, .name = "async", .ops = &async_ops,
                                 .destroy = async_destroy};
     acre_device *first;
-    struct async *async;
+    struct async *async = NULL;
     acre_status status;
     int count;
 
@@ -293,8 +293,8 @@ static acre_status async_of(const char *call, const acre_allocator *allocator,
 acre_status acre_async_alloc(acre_allocator *allocator, size_t bytes, int device, void *stream,
                              void **out)
 {
-    struct async *async;
-    struct lane *lane;
+    struct async *async = NULL;
+    struct lane *lane = NULL;
     acre_status status = async_of(__func__, allocator, &async);
 
     if (status == ACRE_OK && (!out || bytes == 0))
@@ -307,7 +307,7 @@ acre_status acre_async_alloc(acre_allocator *allocator, size_t bytes, int device
 
 acre_status acre_async_free(acre_allocator *allocator, void *pointer)
 {
-    struct async *async;
+    struct async *async = NULL;
     acre_status status = async_of(__func__, allocator, &async);
 
     if (status != ACRE_OK || !pointer)
@@ -317,7 +317,7 @@ acre_status acre_async_free(acre_allocator *allocator, void *pointer)
 
 acre_status acre_async_record_stream(acre_allocator *allocator, void *pointer, void *stream)
 {
-    struct async *async;
+    struct async *async = NULL;
     bool is_known = false;
     acre_status status = async_of(__func__, allocator, &async);
 
@@ -332,7 +332,7 @@ acre_status acre_async_record_stream(acre_allocator *allocator, void *pointer, v
 acre_status acre_async_memory_fraction_set(acre_allocator *allocator, int device,
                                            double fraction)
 {
-    struct async *async;
+    struct async *async = NULL;
     struct lane *lane = NULL;
     acre_status status = async_of(__func__, allocator, &async);
 
@@ -351,7 +351,7 @@ acre_status acre_async_memory_fraction_set(acre_allocator *allocator, int device
 
 acre_status acre_async_info(acre_allocator *allocator, int device, uint64_t *largest)
 {
-    struct async *async;
+    struct async *async = NULL;
     struct lane *lane = NULL;
     uint64_t guess, total;
     void *trial;

@@ -83,7 +83,7 @@ acre_status drv_copy_now(void *self, void *dst, const void *src, size_t bytes, a
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct sides sides;
+    struct sides sides = {-1, -1};
     int device;
     acre_status status = copy_check(driver, dst, src, bytes, kind, &sides);
 
@@ -130,7 +130,7 @@ acre_status drv_copy_queue(void *self, int device, void *dst, const void *src, s
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct sides sides;
+    struct sides sides = {-1, -1};
     acre_status status = copy_check(driver, dst, src, bytes, kind, &sides);
 
     if (status != ACRE_OK)
@@ -145,7 +145,7 @@ acre_status drv_copy_queue_peer(void *self, void *dst, int dst_device, const voi
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct sides sides;
+    struct sides sides = {-1, -1};
     int device = src_device;
     acre_status status = copy_check(driver, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE, &sides);
 
