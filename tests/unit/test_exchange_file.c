@@ -363,7 +363,6 @@ static void use_inherited(void *arg)
     (void)arg;
     REQUIRE_OK(acre_device_get(ACRE_DEVICE_CPU, 0, &host));
     EXPECT_EQ(acre_file_save(inherited, host, page, PAGE, 0), ACRE_ERR_FORKED);
-    _exit(0);
 }
 
 TEST(a_child_opens_its_own)

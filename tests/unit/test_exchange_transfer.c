@@ -5,11 +5,15 @@
 #include "tests/support/file_bed.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,7 +111,6 @@ static void save_beyond_the_limit(void *arg)
         REQUIRE_OK(acre_file_load(file, device, memory, 16 * PAGE, 0));
         acre_file_close(file);
     }
-    _exit(0);
 }
 
 TEST(a_limit_on_sizes_is_told)
@@ -139,7 +142,6 @@ static void save_beyond_the_disk(void *path)
     REQUIRE_OK(acre_file_load(file, device, memory, 8 * PAGE, 0));
     expect_memory(memory, pattern, 8 * PAGE);
     acre_file_close(file);
-    _exit(0);
 }
 
 TEST(a_full_disk_is_noticed_before_anything_is_written)
@@ -150,6 +152,47 @@ TEST(a_full_disk_is_noticed_before_anything_is_written)
     int state = t_child(save_beyond_the_disk, (void *)(uintptr_t)path);
     if (WIFEXITED(state) && WEXITSTATUS(state) == 77)
         T_SKIP("this user may not mount a small disk");
+    EXPECT_EQ(state, 0);
+}
+
+/* ---- A system that forbids io_uring ------------------------------------------------- */
+
+static void save_where_rings_are_forbidden(void *arg)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
+    const acre_file_config ring = {.struct_size = sizeof ring, .engine = ACRE_FILE_URING,
+                                   .flags = ACRE_FILE_MAY_BUFFER};
+    acre_file *file;
+
+    (void)arg;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(77);
+    start();
+    EXPECT_EQ(acre_file_open(files_path("forbidden"), O_RDWR | O_CREAT, &ring, &file),
+              ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "ACRE_FILE_PLAIN");
+    file = file_new("forbidden", ACRE_FILE_AUTO);
+    EXPECT_EQ(info_of(file).engine, ACRE_FILE_PLAIN);
+    REQUIRE_OK(acre_file_save(file, device, memory, RANGE, 0));
+    clear_memory();
+    REQUIRE_OK(acre_file_load(file, device, memory, RANGE, 0));
+    expect_memory(memory, pattern, RANGE);
+    acre_file_close(file);
+}
+
+TEST(where_io_uring_is_forbidden_files_are_read_and_written_plainly)
+{
+    files_path("forbidden"); /* the folder is the parent's */
+    int state = t_child(save_where_rings_are_forbidden, NULL);
+    if (WIFEXITED(state) && WEXITSTATUS(state) == 77)
+        T_SKIP("this system has no filters of calls");
     EXPECT_EQ(state, 0);
 }
 
