@@ -359,7 +359,7 @@ static acre_status file_bytes(const acre_file *file, uint64_t *out)
 /* Before a load: the file has that much. */
 static acre_status check_end(const acre_file *file, size_t bytes, uint64_t offset)
 {
-    uint64_t end;
+    uint64_t end = 0;
     acre_status status = file_bytes(file, &end);
 
     if (status == ACRE_OK && (offset > end || bytes > end - offset))
@@ -372,7 +372,7 @@ static acre_status check_end(const acre_file *file, size_t bytes, uint64_t offse
  * save that is cut off leaves a file that loads refuse. */
 static acre_status claim(const acre_file *file, size_t bytes, uint64_t offset)
 {
-    uint64_t end;
+    uint64_t end = 0;
     acre_status status = file_bytes(file, &end);
 
     if (status != ACRE_OK || offset + bytes <= end)
