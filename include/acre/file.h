@@ -56,7 +56,8 @@ typedef struct acre_file_config {
     uint32_t flags;       /**< Bits of @ref acre_file_flag.                                */
     uint64_t block_bytes; /**< Of one read or write: a multiple of 4096, at most 1 GiB;
                                0: 1 MiB.                                                   */
-    uint32_t depth;       /**< Reads or writes under way at a time, 1 to 64; 0: 4.         */
+    uint32_t depth;       /**< Blocks under way at a time, 1 to 64; 0: 4. With io_uring a
+                               block may be several requests.                              */
     uint32_t engine;      /**< A number of @ref acre_file_engine.                          */
     uint32_t mode;        /**< Rights of a file that is created; 0: 0666 less the umask.   */
     uint32_t reserved;    /**< 0.                                                          */
