@@ -24,7 +24,8 @@
  * written. The calls return when the data is with the file; acre_file_sync() when it
  * would survive a loss of power.
  *
- * What streams still do with the memory must be finished before, by the caller.
+ * What streams still do with the memory must be finished before, by the caller. A device
+ * whose memory was moved outlives the file, or acre_file_deregister().
  * Threads: any; transfers of one file take turns.
  */
 #ifndef ACRE_FILE_H
