@@ -281,7 +281,7 @@ static void fail_each(void (*scenario)(void))
     for (int i = 0; i < 2; i++)
         for (uint64_t nth = 1;
              fail_once(scenario, nth, i ? STANDIN_OUT_OF_MEMORY : STANDIN_UNKNOWN);)
-            nth += t_slowness() > 1 ? 7 : 1;
+            nth += t_slowness() > 1 ? 13 : 1;
     scenario_end();
 }
 
@@ -399,7 +399,7 @@ TEST(a_driver_that_takes_nothing_back)
             policy = kinds[k]->policy;
             conf = kinds[k]->conf;
             for (uint64_t nth = 1; fail_once(scenarios[i], nth, STANDIN_UNKNOWN);)
-                nth += t_slowness() > 1 ? 7 : 1;
+                nth += t_slowness() > 1 ? 31 : 1;
         }
     acre_backend_unregister(backend);
 }
