@@ -96,7 +96,7 @@ struct request {
     bool has_slack;       /* may have new memory although threads keep some         */
     /* Set on failure, for request_failed. */
     bool is_rejected;     /* refused ahead                                          */
-    bool is_expandable;   /* option expandable_segments                             */
+    const char *option;   /* would join pieces of memory; NULL: none, or it is on   */
     uint64_t held_bytes;  /* at that moment                                         */
     uint64_t limit_bytes;
     uint64_t device_free, device_total;

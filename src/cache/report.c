@@ -44,6 +44,20 @@ static uint64_t free_private(const acre_cache *cache)
     return bytes;
 }
 
+/* The option of the policy that lets memory in pieces serve as one; NULL where it is
+ * on, or the device cannot. */
+static const char *joining_option(const acre_cache *cache, const struct pool *pool)
+{
+    if (cache->policy->id == ACRE_POLICY_TORCH)
+        return cache->conf.is_expandable
+                   ? NULL
+                   : "expandable_segments:True in ACRE_CONF or PYTORCH_CUDA_ALLOC_CONF";
+    if ((pool && pool->stitch) || !device_has(cache->device, ACRE_CAP_VIRTUAL))
+        return NULL;
+    return pool && pool->owner ? "a pool with ACRE_POOL_STITCHED"
+                               : "stitched_memory:True in ACRE_CONF";
+}
+
 void request_gather_locked(acre_cache *cache, struct request *request)
 {
     struct acre_device *device = cache->device;
@@ -58,7 +72,7 @@ void request_gather_locked(acre_cache *cache, struct request *request)
                              &request->device_total);
     request->held_bytes = cache->held_bytes;
     request->limit_bytes = cache->limit_bytes;
-    request->is_expandable = cache->conf.is_expandable;
+    request->option = joining_option(cache, request->pool);
     request->fraction = cache->conf.memory_fraction;
     request->bytes_allocated = (uint64_t)cache->stats.allocated_bytes.all.current;
     request->bytes_reserved = (uint64_t)cache->stats.reserved_bytes.all.current;
@@ -84,14 +98,15 @@ static void add_remedy(const struct request *request, struct text *text)
 
     if (request->bytes_waiting >= request->segment_bytes)
         text_add(text, " Memory waits for other streams: let them finish before freeing.");
-    else if (idle >= request->rounded && !request->is_expandable)
-        text_add(text, " Enough is reserved but in pieces: try expandable_segments:True "
-                       "in ACRE_CONF or PYTORCH_CUDA_ALLOC_CONF.");
+    else if (idle >= request->rounded && request->option)
+        text_add(text, " Enough is reserved but in pieces: try %s.", request->option);
     else if (is_limited && request->segment_bytes <= request->device_free)
         text_add(text, " The device has room: raise the memory limit.");
-    else
+    else if (request->option)
         text_add(text, " Less must be live at a time; if reserved but unallocated memory is "
-                       "large, try expandable_segments:True.");
+                       "large, try %s.", request->option);
+    else
+        text_add(text, " Less must be live at a time.");
 }
 
 static void write_report(const acre_cache *cache, const struct request *request,

@@ -79,6 +79,34 @@ TEST(the_text_names_what_would_have_helped)
     lab_close(&lab);
 }
 
+/* What is said when 3 GiB are asked for, with half of 4 GiB free in pieces. */
+static void expect_remedy(const char *conf, const char *has, const char *has_not)
+{
+    acre_cache_config config = {.policy = ACRE_POLICY_ACRE, .conf = conf};
+    struct fake_config device = {.bytes = 4 * GIB, .page_bytes = 2 * MIB};
+    struct lab lab;
+    void *blocks[8];
+
+    lab_open_with(&lab, &device, &config);
+    for (int i = 0; i < 8; i++)
+        blocks[i] = lab_alloc(&lab, 512 * MIB);
+    for (int i = 0; i < 8; i += 2)
+        lab_free(&lab, blocks[i]);
+    EXPECT_EQ(lab_try(&lab, 3 * GIB), ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_HAS(acre_last_error(), has);
+    EXPECT(!strstr(acre_last_error(), has_not));
+    for (int i = 1; i < 8; i += 2)
+        lab_free(&lab, blocks[i]);
+    lab_close(&lab);
+}
+
+TEST(the_text_names_the_option_of_the_policy)
+{
+    expect_remedy("stitched_memory:False", "stitched_memory:True in ACRE_CONF",
+                  "expandable_segments");
+    expect_remedy(NULL, "Less must be live at a time.", "expandable_segments");
+}
+
 TEST(sizes_in_words)
 {
     struct lab lab;
