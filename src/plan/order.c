@@ -6,11 +6,21 @@
 #include <math.h>
 #include <string.h>
 
-/* Weights of size, lifetime and load in the first orders. */
-static const float first_orders[][3] = {
-    {0, 1, 0}, {1, 1, 0}, {1, 0, 0}, {1, 1, 1}, {0.5f, 1, 0}, {0, 1, 1}, {1, 0.5f, 0}, {1, 0, 1},
+/* A buffer's place in an order: powers of its size, of one of its lives and of its load. */
+struct recipe {
+    float size, life, load;
+    unsigned which;              /* of the lives                                    */
+};
+
+static const struct recipe first_orders[] = {
+    {0, 1, 0, 0},    {1, 1, 0, 0},    {0, 1, 0, 2}, {0, 1, 0, 4},    {0, 1, 0, 1}, {0, 1, 0, 3},
+    {0.1f, 1, 0, 2}, {0.1f, 1, 0, 4}, {1, 0, 0, 0}, {1, 1, 1, 0},    {0, 1, 1, 0}, {0.3f, 1, 0, 4},
+    {1, 0, 1, 0},    {0.5f, 1, 0, 0},
 };
 #define FIRST_ORDERS (sizeof first_orders / sizeof *first_orders)
+
+/* A section counts in a life as its share of the fullest to such a power. */
+static const double full_powers[ORDER_LIVES] = {0, 20, 40, 60, 80};
 
 static uint64_t mix(uint64_t x)
 {
@@ -56,31 +66,54 @@ static acre_status fill_loads(struct order_facts *facts)
     return ACRE_OK;
 }
 
+/* The lengths of lives, by sums over the sections up to each. */
+static acre_status fill_lives(struct order_facts *facts, unsigned which)
+{
+    const struct sections *sections = facts->sections;
+    double *sums = heap_array(sections->section_count + (size_t)1, sizeof *sums);
+
+    if (!sums)
+        return ACRE_ERR_HOST_MEMORY;
+    for (uint32_t s = 0; s < sections->section_count; s++) {
+        double share = (double)sections->load[s] / (double)sections->lower_bound;
+        sums[s + 1] = sums[s] + pow(share, full_powers[which]);
+    }
+    for (uint32_t i = 0; i < sections->buffer_count; i++)
+        if (sections->size[i] > 0)
+            facts->lives[which][i] = logf((float)(sums[sections_last(sections, i)] -
+                                                  sums[sections_first(sections, i)]) + 1e-30f);
+    heap_free(sums);
+    return ACRE_OK;
+}
+
 acre_status order_facts_init(struct order_facts *facts, const struct sections *sections)
 {
     size_t count = sections->buffer_count;
+    acre_status status = ACRE_OK;
 
     facts->sections = sections;
     facts->size = heap_array(count + 1, sizeof *facts->size);
-    facts->width = heap_array(count + 1, sizeof *facts->width);
     facts->load = heap_array(count + 1, sizeof *facts->load);
-    if (!facts->size || !facts->width || !facts->load)
+    if (!facts->size || !facts->load)
         return ACRE_ERR_HOST_MEMORY;
-    for (uint32_t n = 0; n < count; n++) {
-        uint32_t i = sections->order[n];
-        if (sections->size[i] == 0)
-            continue;
-        facts->size[i] = logf((float)sections->size[i]);
-        facts->width[i] = logf((float)(sections_last(sections, i) - sections_first(sections, i)));
+    for (unsigned k = 0; k < ORDER_LIVES && status == ACRE_OK; k++) {
+        facts->lives[k] = heap_array(count + 1, sizeof *facts->lives[k]);
+        status = facts->lives[k] ? fill_lives(facts, k) : ACRE_ERR_HOST_MEMORY;
     }
+    if (status != ACRE_OK)
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        if (sections->size[i] > 0)
+            facts->size[i] = logf((float)sections->size[i]);
     return fill_loads(facts);
 }
 
 void order_facts_fini(struct order_facts *facts)
 {
     heap_free(facts->size);
-    heap_free(facts->width);
     heap_free(facts->load);
+    for (unsigned k = 0; k < ORDER_LIVES; k++)
+        heap_free(facts->lives[k]);
 }
 
 acre_status order_work_init(struct order_work *work, const struct sections *sections)
@@ -126,21 +159,25 @@ static uint32_t sortable(float key)
     return ~(bits & 0x80000000u ? ~bits : bits | 0x80000000u);
 }
 
+static struct recipe draw_recipe(uint64_t salt)
+{
+    return (struct recipe){1.5f * unit(salt + 1), 1.5f * unit(salt + 2), 1.5f * unit(salt + 3),
+                           (unsigned)(mix(salt + 4) % ORDER_LIVES)};
+}
+
 void order_make(const struct order_facts *facts, struct order_work *work, uint64_t seed,
                 uint32_t turn, const float *lift)
 {
     uint32_t count = facts->sections->buffer_count;
     uint64_t salt = mix(seed ^ mix(turn));
-    float weights[3], noise = 0;
+    struct recipe recipe = turn < FIRST_ORDERS ? first_orders[turn] : draw_recipe(salt);
+    const float *lives = facts->lives[recipe.which];
+    float noise = turn >= FIRST_ORDERS && turn % 2 ? unit(salt + 9) : 0;
 
-    for (unsigned k = 0; k < 3; k++)
-        weights[k] = turn < FIRST_ORDERS ? first_orders[turn][k] : 1.5f * unit(salt + k + 1);
-    if (turn >= FIRST_ORDERS && turn % 2)
-        noise = unit(salt + 9);
     for (uint32_t n = 0; n < count; n++) {
         uint32_t i = facts->sections->order[n];
-        float key = weights[0] * facts->size[i] + weights[1] * facts->width[i] +
-                    weights[2] * facts->load[i];
+        float key = recipe.size * facts->size[i] + recipe.life * lives[i] +
+                    recipe.load * facts->load[i];
         if (noise > 0)
             key += noise * unit(salt ^ mix(n));
         if (lift)

@@ -5,10 +5,15 @@
 
 #include "plan/section.h"
 
+#define ORDER_LIVES 5u
+
 /* What orders are made of; immutable once made. */
 struct order_facts {
     const struct sections *sections;
-    float *size, *width, *load;  /* by buffer, as logarithms                        */
+    float *size, *load;          /* by buffer, as logarithms                        */
+    float *lives[ORDER_LIVES];   /* lengths of lives, in which full sections count as
+                                    more than others: not at all in the first, most in
+                                    the last                                        */
 };
 
 /* Room for making one order; one thread at a time. */

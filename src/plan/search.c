@@ -36,7 +36,7 @@
 #define RANK_NOISE 0.5
 #define FIRST_LOOK 1.7        /* decisions of the first descent, per buffer   */
 #define ROUND_TURNS 15u       /* descents after which weights and limits begin anew */
-#define ROUNDS_GROWTH 8u      /* rounds after which limits double             */
+#define ROUNDS_GROWTH 1u      /* rounds after which limits double             */
 #define WEIGHT_KEPT 0.8f      /* of what was learned, at a restart            */
 
 /* How a search goes. */
@@ -139,8 +139,8 @@ uint64_t search_node_cost(const struct search *search)
     uint64_t overlaps = board->neighbour_start[board->count];
     uint64_t members = board->member_start[board->section_count];
 
-    return 100 + board->count + board->section_count +
-           (4 * overlaps + 4 * members) / (board->count + 1);
+    return 4 * (100 + board->count + board->section_count +
+                (4 * overlaps + 4 * members) / (board->count + 1));
 }
 
 /* ---- Picking --------------------------------------------------------------------- */

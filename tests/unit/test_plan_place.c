@@ -251,7 +251,7 @@ TEST(the_same_seed_gives_the_same_offsets)
     free(buffers);
 }
 
-/* A twentieth is where the heuristic stands on such instances, not its aim. */
+/* About two percent is where the heuristic stands on such instances, not its aim. */
 TEST(many_buffers_come_close_to_the_bound)
 {
     uint64_t random = t_seed();
@@ -262,7 +262,7 @@ TEST(many_buffers_come_close_to_the_bound)
 
     REQUIRE_OK(acre_plan_place(buffers, count, NULL, offsets, &result));
     EXPECT_EQ(sweep_height(buffers, count, offsets), result.height);
-    EXPECT_LE(result.height, result.lower_bound + result.lower_bound / 20);
+    EXPECT_LE(result.height, result.lower_bound + result.lower_bound / 25);
     free(buffers);
     free(offsets);
 }
@@ -271,7 +271,7 @@ TEST(many_buffers_come_close_to_the_bound)
 TEST(a_hundred_thousand_buffers_reach_half_a_percent)
 {
     if (!getenv("ACRE_TEST_OPEN"))
-        T_SKIP("the heuristic stands at about four percent; ACRE_TEST_OPEN=1 tries");
+        T_SKIP("the heuristic stands at about two percent; ACRE_TEST_OPEN=1 tries");
     uint64_t random = t_seed();
     acre_plan_buffer *buffers = draw_many(&random, 100000);
     uint64_t *offsets = calloc(100000, sizeof *offsets);
@@ -452,19 +452,11 @@ TEST(other_instances_reach_the_bound)
         "plan/synthetic/stress_1.cap578.csv", "plan/synthetic/stress_3.cap2144.csv",
         "plan/synthetic/stress_5.cap3837.csv", "plan/synthetic/stress_7.cap4978.csv",
         "plan/synthetic/stress_9.cap7062.csv", "plan/synthetic/stress_11.cap7328.csv",
-        "plan/idealloc/G_1.csv", "plan/idealloc/resnet50.csv",
+        "plan/idealloc/G_1.csv", "plan/idealloc/resnet50.csv", "plan/idealloc/pangu_2.6B.csv",
     };
 
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         solve_shared(names[n], 0, 0);
-}
-
-/* The best known is 5,120 bytes above the bound. */
-TEST(the_largest_instance_is_as_low_as_known)
-{
-    if (!getenv("ACRE_TEST_OPEN"))
-        T_SKIP("0.1 percent above the bound is what is reached; ACRE_TEST_OPEN=1 tries");
-    solve_shared("plan/idealloc/pangu_2.6B.csv", UINT64_C(5530099775) + 5120, 0);
 }
 
 T_MAIN()
