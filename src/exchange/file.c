@@ -147,10 +147,9 @@ static acre_status alignment_find(acre_file *file)
     return ACRE_OK;
 }
 
-/* Disks take some 250 pieces in one request. The kernel hands a request of the ring that
- * has more, which one of scattered pages needs for 1 MiB, to a thread: slower than calls
- * one after the other. So the ring gets smaller requests, and more of them. The plain
- * engine has one under way, whatever was asked for. */
+/* The ring gets requests of half a MiB at most, and more of them: with as many bytes under
+ * way they were read a tenth faster than whole MiB (docs/BENCHMARKS.md). The plain engine
+ * has one under way, whatever was asked for. */
 static acre_status engine_init(acre_file *file)
 {
     uint64_t block_bytes = file->config.block_bytes;
@@ -232,7 +231,7 @@ static void stage_drop(acre_file *file)
     *stage = (struct stage){.base = NULL};
 }
 
-/* Huge pages make one piece of what would be hundreds, for the disk as for the kernel. */
+/* Huge pages are one piece where small ones are hundreds, to touch and to lock. */
 static bool stage_map(struct stage *stage, size_t bytes)
 {
     stage->mapped_bytes = bytes + HUGE_BYTES;
