@@ -55,6 +55,9 @@ needs_test() {
     has chromium || has google-chrome || want chromium
     has chromedriver || want chromium-driver
     has gdb || want gdb
+    has mpicc.openmpi || want "libopenmpi-dev openmpi-bin"
+    has mpicc.mpich || want "libmpich-dev mpich"
+    has ip || want iproute2
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || want python3-numpy
     has_header dlpack/dlpack.h || want libdlpack-dev
     has_library libOpenCL.so.1 || want ocl-icd-libopencl1

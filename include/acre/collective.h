@@ -9,6 +9,9 @@
  * bits; 16-bit sums are rounded after each addition, except with ACRE_ALGORITHM_MULTICAST,
  * which accumulates in 32 bits.
  *
+ * Ranks on other hosts take part as all others do; large data passes in chunks of 256 KiB.
+ * ACRE_ALGORITHM_STAGED is for ranks of one host (else ACRE_ERR_UNSUPPORTED).
+ *
  * On device memory a call runs as a kernel, and ordinary pointers are memory of that device.
  *
  * Errors: ACRE_ERR_INVALID before anything is sent (NULL, a range beyond the buffer, sizes or

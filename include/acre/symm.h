@@ -17,8 +17,17 @@
  * descriptors or over a fabric. On a device that runs no kernels of this library (CUDA, HIP),
  * rendezvous, addresses, barriers, put, get, memset32 and write_value32 work; the rest answers
  * ACRE_ERR_UNSUPPORTED, and kernels of the user work on the addresses. Ranks are processes of
- * one user on one host, or threads of one process. A group keeps two descriptors per other
- * rank from its first rendezvous on, a block on host memory keeps one.
+ * one user on one host, or threads of one process.
+ *
+ * Blocks on host memory also have ranks on several hosts, where mpirun of Open MPI or MPICH
+ * started them and Acre was built with that MPI. The memory of a rank on another host has no
+ * address here (acre_symm_info.is_direct); put, get, signals, barriers and collectives reach it
+ * through MPI's one-sided windows, with the same deadlines. Across hosts a block's memory stays
+ * mapped until all ranks have released it, and a barrier that runs out of time may let those
+ * pass who saw the late rank before it left.
+ *
+ * A group keeps two descriptors per other rank from its first rendezvous on, a block on host
+ * memory keeps one.
  */
 #ifndef ACRE_SYMM_H
 #define ACRE_SYMM_H
@@ -64,7 +73,9 @@ ACRE_API acre_status acre_group_create(const acre_group_config *config, acre_gro
  *
  * Reads ACRE_RANK, ACRE_WORLD_SIZE, ACRE_STORE, or else RANK, WORLD_SIZE, MASTER_ADDR,
  * MASTER_PORT, where rank 0 then serves the store; or what mpirun of Open MPI and MPICH sets,
- * on one host; none of them: a world of one.
+ * on one host or several; none of them: a world of one. ACRE_SYMM_WIRE names what reaches other
+ * hosts: "openmpi", "mpich", "mpi" (that of the mpirun), "none"; ACRE_SYMM_HOST gives this host
+ * another name, so that ranks of one machine can be taken for several.
  * Errors: ACRE_ERR_CONFIG names the variable; those of acre_group_create and stores.
  */
 ACRE_API acre_status acre_group_create_env(const char *name, acre_group **out);
@@ -116,7 +127,7 @@ ACRE_API size_t acre_symm_pad_bytes(void);
  *  there are none. */
 ACRE_API bool acre_symm_has_multicast(acre_device_type type, int index);
 /** Chooses what symmetric memory on a device type is made of: "shared" for the CPU, "virtual"
- *  for others; "mpi" where built in.
+ *  for others.
  *  Errors: ACRE_ERR_NOT_FOUND (the name), ACRE_ERR_STATE (in use already). */
 ACRE_API acre_status acre_symm_set_backend(acre_device_type type, const char *name);
 /** The name chosen; "" for types that have none. */
@@ -145,7 +156,8 @@ typedef struct acre_symm_info {
     size_t offset;          /**< Of the pointer given to rendezvous, from its block.     */
     uint32_t channels;      /**< Channels of put, wait and barrier: 0 to this - 1.       */
     bool has_multicast;     /**< All ranks offer the multicast operations.               */
-    bool is_direct;         /**< Every rank's memory can be read and written in place.   */
+    bool is_direct;         /**< Every rank's memory can be read and written in place:
+                                 world_within_direct_access.                             */
 } acre_symm_info;
 
 /** Meets the other ranks of a group around the block that holds @p pointer.
@@ -156,7 +168,8 @@ typedef struct acre_symm_info {
  * Errors: ACRE_ERR_INVALID (no group, or ranks differ: the text says which and in what),
  *         ACRE_ERR_NOT_FOUND (the group), ACRE_ERR_TIMEOUT (names the ranks that are
  *         missing), ACRE_ERR_PEER (names the rank that is gone or failed),
- *         ACRE_ERR_UNSUPPORTED (ranks on several hosts). All ranks fail together.
+ *         ACRE_ERR_UNSUPPORTED (ranks on several hosts without a wire between them, or with
+ *         device memory). All ranks fail together.
  */
 ACRE_API acre_status acre_symm_rendezvous(void *pointer, const char *group, acre_symm **out);
 /** Ends a handle. Mappings go with the last handle of a block that was freed. NULL is
@@ -165,7 +178,8 @@ ACRE_API void acre_symm_release(acre_symm *symm);
 /** Facts about it. */
 ACRE_API acre_status acre_symm_info_get(const acre_symm *symm, acre_symm_info *out);
 /** Address of @p bytes of a rank's buffer, @p offset bytes from the block's base.
- *  Errors: ACRE_ERR_RANGE (rank), ACRE_ERR_INVALID (beyond the end; gives both sizes). */
+ *  Errors: ACRE_ERR_RANGE (rank), ACRE_ERR_INVALID (beyond the end; gives both sizes),
+ *  ACRE_ERR_UNSUPPORTED (the rank is on another host). */
 ACRE_API acre_status acre_symm_buffer(const acre_symm *symm, int rank, size_t offset,
                                       size_t bytes, void **out);
 /** The same from the handle's offset on. */

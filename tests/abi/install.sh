@@ -19,6 +19,8 @@ mv "$folder/first" "$at"
     cd "$ACRE_SOURCE"
     find include -name '*.h'
     sed "/^#/d; s,^lib/,$lib/," "$here/installed.txt"
+    # Wires to other hosts, one for each MPI that was there.
+    (cd "$ACRE_BUILD" && find . -maxdepth 1 -name 'libacre_mpi_*.so') | sed "s,^\.,$lib,"
     find python/acre -name '*.py' | sed 's,^python/,lib/python3/dist-packages/,'
 } | sort >"$folder/expected"
 diff "$folder/expected" "$folder/found" || {
