@@ -161,16 +161,29 @@ static bool mpi_is_dead(void *self, int rank)
     return false; /* mpirun ends the job when a rank dies */
 }
 
-static void mpi_close(void *self)
+static bool is_ended(void)
 {
-    int is_ended = 0;
+    int flag = 0;
 
+    MPI_Finalized(&flag);
+    return flag;
+}
+
+static void mpi_leave(void *self)
+{
     (void)self;
-    MPI_Finalized(&is_ended);
-    if (is_ended)
+    if (is_ended())
         return;
     MPI_Win_unlock_all(window);
     MPI_Win_free(&window);
+    MPI_Barrier(comm);
+}
+
+static void mpi_close(void *self)
+{
+    (void)self;
+    if (is_ended())
+        return;
     MPI_Comm_free(&comm);
     if (is_own)
         MPI_Finalize();
@@ -188,7 +201,7 @@ __attribute__((visibility("default"))) const struct wire_ops *acre_wire(uint32_t
     static const struct wire_ops ops = {
         .version = WIRE_VERSION, .name = NAME, .open = mpi_open, .attach = mpi_attach,
         .detach = mpi_detach, .run = mpi_run, .serve = mpi_serve, .spread = mpi_spread,
-        .is_dead = mpi_is_dead, .close = mpi_close};
+        .is_dead = mpi_is_dead, .leave = mpi_leave, .close = mpi_close};
 
     return version == WIRE_VERSION ? &ops : NULL;
 }

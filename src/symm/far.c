@@ -10,6 +10,7 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,9 +19,9 @@
 #define JOB_BYTES (4u << 20)        /* of one job, so that copies stay small          */
 #define HOT_NS (2 * NS_PER_MS)      /* after something happened: looks all the time   */
 #define REST_NS 250000              /* between looks otherwise                        */
-#define EXIT_MS 5000                /* that a call under way may take when we leave   */
+#define EXIT_MS 3000                /* that a call under way may take when we leave   */
 
-enum job_type { JOB_OPEN, JOB_RUN, JOB_ATTACH, JOB_DETACH, JOB_SPREAD, JOB_CLOSE };
+enum job_type { JOB_OPEN, JOB_RUN, JOB_ATTACH, JOB_DETACH, JOB_SPREAD, JOB_LEAVE, JOB_CLOSE };
 
 struct job {
     struct job *next;
@@ -102,6 +103,10 @@ static void job_do(struct job *job)
         break;
     case JOB_SPREAD:
         job->status = far.ops->spread(far.self, job->data, job->bytes, error);
+        break;
+    case JOB_LEAVE:
+        if (far.ops->leave)
+            far.ops->leave(far.self);
         break;
     case JOB_CLOSE:
         far.ops->close(far.self);
@@ -245,22 +250,38 @@ static acre_status far_check(void)
 
 /* ---- Opening and leaving ---------------------------------------------------------- */
 
-/* A wire ends with all its ranks, so the last call may take as long as the others do; one
- * that hangs before does not keep us. */
-static void far_exit(void)
+/* Does a last job; whether it is done. A call that hangs before it does not keep us. */
+static bool job_last(enum job_type type, bool may_take_long)
 {
-    struct job *job = far.pid == getpid() && far.is_open ? job_new(JOB_CLOSE, 0, 0) : NULL;
+    struct job *job = job_new(type, 0, 0);
     int64_t deadline = deadline_in_ms(EXIT_MS);
 
     if (!job)
-        return;
+        return false;
     lock_take(&far.lock);
     *far.last = job;
     far.last = &job->next;
     pthread_cond_signal(&far.more);
-    while (!job->is_done && (far.under_way == job || deadline_left_ns(deadline) > 0))
+    while (!job->is_done &&
+           ((may_take_long && far.under_way == job) || deadline_left_ns(deadline) > 0))
         lock_wait_ns(&far.lock, &far.done, 100 * NS_PER_MS);
+    bool is_done = job->is_done;
     lock_drop(&far.lock);
+    return is_done;
+}
+
+/* All ranks leave together, so that may take as long as the others do. What comes after it is
+ * short, or hangs: over TCP, MPI_Finalize of MPICH before 4.1.2 often waits for ranks that wait
+ * for it. Then this process ends without it, since the thread is inside libraries that are
+ * about to be taken down; mpirun may complain. */
+static void far_exit(int status, void *unused)
+{
+    (void)unused;
+    if (far.pid != getpid() || !far.is_open)
+        return;
+    fflush(NULL); /* who ends first may take the others along */
+    if (!job_last(JOB_LEAVE, true) || !job_last(JOB_CLOSE, false))
+        _exit(status);
 }
 
 static acre_status thread_start(void)
@@ -271,7 +292,7 @@ static acre_status thread_start(void)
         lock_condition_init(&far.more);
         lock_condition_init(&far.done);
         far.is_ready = true;
-        atexit(far_exit);
+        on_exit(far_exit, NULL);
     }
     if (pthread_create(&thread, NULL, far_main, NULL) != 0)
         return status_fail(ACRE_ERR_HOST_MEMORY, "symmetric memory: no thread for the wire");

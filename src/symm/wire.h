@@ -60,6 +60,9 @@ struct wire_ops {
     acre_status (*spread)(void *self, void *data, size_t bytes, struct wire_error *error);
     /* Whether a rank is known to be gone; from any thread. */
     bool (*is_dead)(void *self, int rank);
+    /* Waits until all ranks leave, however long that takes; NULL: not needed. */
+    void (*leave)(void *self);
+    /* Ends it; all ranks do at about the same time. */
     void (*close)(void *self);
 };
 

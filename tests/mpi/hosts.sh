@@ -10,7 +10,7 @@ program=$ACRE_BUILD/tests/test_mpi_ranks
 [ -x "$program" ] || { echo "skipped: no mpicc was there when Acre was built"; exit 77; }
 id=$$
 folder=$(mktemp -d)
-a=acre-a-$id b=acre-b-$id cable_a=va$id cable_b=vb$id
+a=acre-a-$id b=acre-b-$id
 
 clean() {
     ip netns del "$a" 2>/dev/null || true
@@ -20,16 +20,25 @@ clean() {
 trap clean EXIT
 trap 'exit 1' INT TERM
 
+# A cable takes a moment before it is one.
+wait_up() {
+    tries=0
+    until ip -n "$1" -o link show cable | grep -q 'state UP'; do
+        tries=$((tries + 1))
+        [ $tries -le 200 ] || { echo "the cable stays down" >&2; return 1; }
+        sleep 0.05
+    done
+}
+
 # Two namespaces and a cable; fails where the machine does not allow it. Addresses are local
 # to the namespaces, so several tests may run beside each other.
 cable() {
     command -v ip >/dev/null 2>&1 && [ "$(id -u)" -eq 0 ] &&
         ip netns add "$a" && ip netns add "$b" &&
-        ip link add "$cable_a" netns "$a" type veth peer name "$cable_b" netns "$b" &&
-        ip -n "$a" addr add 10.77.0.1/24 dev "$cable_a" &&
-        ip -n "$b" addr add 10.77.0.2/24 dev "$cable_b" &&
-        ip -n "$a" link set "$cable_a" up && ip -n "$b" link set "$cable_b" up &&
-        ip -n "$a" link set lo up && ip -n "$b" link set lo up &&
+        ip link add cable netns "$a" type veth peer name cable netns "$b" &&
+        ip -n "$a" addr add 10.77.0.1/24 dev cable && ip -n "$a" link set cable up &&
+        ip -n "$b" addr add 10.77.0.2/24 dev cable && ip -n "$b" link set cable up &&
+        ip -n "$a" link set lo up && ip -n "$b" link set lo up && wait_up "$a" && wait_up "$b" &&
         ip netns exec "$a" unshare --uts --ipc --mount true
 }
 
@@ -53,16 +62,17 @@ END
 run() {
     case $1-$kind in
     openmpi-one)
-        mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n 4 "$program" ;;
+        timeout 100 mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n 4 \
+            "$program" ;;
     mpich-one)
-        mpirun.mpich -bind-to none -n 4 "$program" ;;
+        timeout 100 mpirun.mpich -bind-to none -n 4 "$program" ;;
     openmpi-two)
-        ip netns exec "$a" mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent "$folder/door" \
-            --host 10.77.0.1:2,10.77.0.2:2 --mca oob_tcp_if_include 10.77.0.0/24 \
-            --mca btl_tcp_if_include 10.77.0.0/24 --bind-to none -n 4 "$program" ;;
+        timeout 100 ip netns exec "$a" mpirun.openmpi --allow-run-as-root \
+            --mca plm_rsh_agent "$folder/door" --host 10.77.0.1:2,10.77.0.2:2 \
+            --mca oob_tcp_if_include 10.77.0.0/24 --mca btl_tcp_if_include 10.77.0.0/24 --bind-to none -n 4 "$program" ;;
     mpich-two)
-        ip netns exec "$a" mpirun.mpich -launcher ssh -launcher-exec "$folder/door" \
-            -iface "$cable_a" -hosts 10.77.0.1,10.77.0.2 -ppn 2 -bind-to none -n 4 "$program" ;;
+        timeout 100 ip netns exec "$a" mpirun.mpich -launcher ssh -launcher-exec "$folder/door" \
+            -iface cable -hosts 10.77.0.1,10.77.0.2 -ppn 2 -bind-to none -n 4 "$program" ;;
     esac
 }
 
@@ -79,8 +89,12 @@ for mpi in openmpi mpich; do
     command -v "mpirun.$mpi" >/dev/null 2>&1 || continue
     [ -e "$ACRE_BUILD/libacre_mpi_$mpi.so" ] || continue
     found=yes
-    if ! run "$mpi" >"$folder/said" 2>&1 || ! grep -q '4 ranks, 2 on the first host' "$folder/said"
-    then
+    run "$mpi" >"$folder/said" 2>&1 && code=0 || code=$?
+    # What counts is what all ranks say: MPICH before 4.1.2 often hangs over TCP when it ends,
+    # is left behind, and its mpirun complains.
+    [ "$mpi-$kind" != mpich-two ] || code=0
+    if [ $code -ne 0 ] || [ "$(grep -c '2 passed, 0 failed' "$folder/said")" -ne 4 ] ||
+        ! grep -q '4 ranks, 2 on the first host' "$folder/said"; then
         echo "$mpi:"
         cat "$folder/said"
         exit 1
