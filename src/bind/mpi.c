@@ -191,8 +191,10 @@ static void mpi_close(void *self)
 
 #ifdef OPEN_MPI
 #define NAME "openmpi"
+#define CLOSE_MS 0
 #else
 #define NAME "mpich"
+#define CLOSE_MS 5000 /* of 4.0, which may hang there; see far.c */
 #endif
 
 const struct wire_ops *acre_wire(uint32_t version);
@@ -201,7 +203,8 @@ __attribute__((visibility("default"))) const struct wire_ops *acre_wire(uint32_t
     static const struct wire_ops ops = {
         .version = WIRE_VERSION, .name = NAME, .open = mpi_open, .attach = mpi_attach,
         .detach = mpi_detach, .run = mpi_run, .serve = mpi_serve, .spread = mpi_spread,
-        .is_dead = mpi_is_dead, .leave = mpi_leave, .close = mpi_close};
+        .is_dead = mpi_is_dead, .leave = mpi_leave, .close = mpi_close,
+        .close_ms_max = CLOSE_MS};
 
     return version == WIRE_VERSION ? &ops : NULL;
 }

@@ -19,7 +19,7 @@
 #define JOB_BYTES (4u << 20)        /* of one job, so that copies stay small          */
 #define HOT_NS (2 * NS_PER_MS)      /* after something happened: looks all the time   */
 #define REST_NS 250000              /* between looks otherwise                        */
-#define EXIT_MS 3000                /* that a call under way may take when we leave   */
+#define EXIT_MS 5000                /* that a call under way may take when we leave   */
 
 enum job_type { JOB_OPEN, JOB_RUN, JOB_ATTACH, JOB_DETACH, JOB_SPREAD, JOB_LEAVE, JOB_CLOSE };
 
@@ -251,10 +251,10 @@ static acre_status far_check(void)
 /* ---- Opening and leaving ---------------------------------------------------------- */
 
 /* Does a last job; whether it is done. A call that hangs before it does not keep us. */
-static bool job_last(enum job_type type, bool may_take_long)
+static bool job_last(enum job_type type, bool may_take_long, uint32_t ms_max)
 {
     struct job *job = job_new(type, 0, 0);
-    int64_t deadline = deadline_in_ms(EXIT_MS);
+    int64_t deadline = deadline_in_ms(ms_max);
 
     if (!job)
         return false;
@@ -280,7 +280,9 @@ static void far_exit(int status, void *unused)
     if (far.pid != getpid() || !far.is_open)
         return;
     fflush(NULL); /* who ends first may take the others along */
-    if (!job_last(JOB_LEAVE, true) || !job_last(JOB_CLOSE, false))
+    uint32_t close_ms = far.ops->close_ms_max;
+    if (!job_last(JOB_LEAVE, true, EXIT_MS) ||
+        !job_last(JOB_CLOSE, close_ms == 0, close_ms ? close_ms : EXIT_MS))
         _exit(status);
 }
 

@@ -62,8 +62,10 @@ struct wire_ops {
     bool (*is_dead)(void *self, int rank);
     /* Waits until all ranks leave, however long that takes; NULL: not needed. */
     void (*leave)(void *self);
-    /* Ends it; all ranks do at about the same time. */
+    /* Ends it; all ranks do at about the same time. A call that takes longer than this is left
+     * behind; 0: never. */
     void (*close)(void *self);
+    uint32_t close_ms_max;
 };
 
 typedef const struct wire_ops *wire_find_fn(uint32_t version);
