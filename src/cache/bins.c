@@ -53,12 +53,16 @@ static struct block *best_of(const struct bins *bins, size_t index, size_t bytes
 struct block *bins_find_best(const struct bins *bins, size_t bytes)
 {
     size_t index = bins_index(bytes);
-    struct block *best = best_of(bins, index, bytes);
 
-    if (best)
-        return best;
-    best = first_from(bins, index + 1);
-    return best ? best_of(bins, best->bin, bytes) : NULL;
+    if (bins->words[index / 64] >> index % 64 & 1) {
+        struct block *best = best_of(bins, index, bytes);
+        if (best)
+            return best;
+    }
+    struct block *first = first_from(bins, index + 1);
+    if (!first || first->link.next == &bins->heads[first->bin]) /* the only one */
+        return first;
+    return best_of(bins, first->bin, bytes);
 }
 
 struct block *bins_first(const struct bins *bins)
