@@ -289,6 +289,7 @@ acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **ou
         return alloc_direct(cache, bytes, out);
     request.bytes = bytes;
     request.stream = stream;
+    request.has_slack = false;
     record_gather(cache, ACRE_CONTEXT_STATE);
     quick_lock_take(&cache->lock);
     acre_status status = engine_alloc_locked(cache, &request);
