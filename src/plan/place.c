@@ -30,7 +30,7 @@
 #define SKYLINE_WORK 800000u              /* buffers placed by skylines at most      */
 #define SKYLINE_ROUNDS_MIN 2u
 #define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
-#define LOWEST_NS 250000000.0             /* work of one search for the lowest       */
+#define LOWEST_NS 500000000.0             /* work of one search for the lowest       */
 #define CAPACITY_NS 1000000000.0          /* work of one search for a capacity       */
 #define SEARCH_STEPS 6u                   /* searches when the bound is not reached  */
 #define CAPACITY_STEPS 20u                /* searches for a given capacity           */

@@ -139,7 +139,7 @@ uint64_t search_node_cost(const struct search *search)
     uint64_t overlaps = board->neighbour_start[board->count];
     uint64_t members = board->member_start[board->section_count];
 
-    return 4 * (100 + board->count + board->section_count +
+    return 2 * (100 + board->count + board->section_count +
                 (4 * overlaps + 4 * members) / (board->count + 1));
 }
 
