@@ -60,7 +60,7 @@ again=yes
 nothing='^$'
 alone='^(fuzz|golden)_|^test_(format|explain|view|replay)_|^example_'
 alone="$alone|^test_plan_(place|learn|search|greedy|order|follower)"
-alone="$alone|^test_cache_(sleep|fault|model)$"
+alone="$alone|^test_cache_(sleep|fault|model|stitch_model|expand_model)"
 without=$nothing
 
 # ThreadSanitizer of gcc 12 does not start under the widest address
@@ -71,6 +71,7 @@ setarch "$(uname -m)" -R true 2>/dev/null && straight="setarch $(uname -m) -R"
 if [ "${1:-short}" = long ]; then
     export ACRE_TEST_LONG=1
     again=no
+    inner='^(unit|conform|model|fault|stress|process|cpp|fuzz|example|golden|driver)$'
     run dev dev "$every"
     run full full "$inner"
     run asan asan "$inner" -DACRE_BENCH=OFF
