@@ -10,14 +10,13 @@
 
 #include <acre/sim.h>
 
-#include <stdlib.h>
-
 #define PAGE ((size_t)128 << 10)
 #define PAGES 96
 #define UNITS (PAGES * 2 * PAGE / BLOCK_UNIT) /* more than the pages have numbers for */
 #define LIVE_MAX 64
 #define BYTES_MAX (12 * PAGE)
 #define STREAMS 2
+#define STEPS_MIN 600 /* enough for some blocks to be stitched, whatever the seed */
 
 struct piece {
     char *base;
@@ -33,7 +32,7 @@ static int live_count;
 static uint64_t random_state;
 static uint32_t next_id;
 static uint32_t words[BYTES_MAX / sizeof(uint32_t)], others[BYTES_MAX / sizeof(uint32_t)];
-static int stitched_count; /* blocks seen that are stitched */
+static int stitched_count; /* blocks so far that were stitched */
 
 static uint64_t below(uint64_t limit)
 {
@@ -82,6 +81,9 @@ static void run_alloc(void)
         words[i] = word_of(piece.id, i);
     REQUIRE_OK(acre_copy(device, base, words, piece.bytes, ACRE_COPY_HOST_TO_DEVICE));
     live[live_count++] = piece;
+    quick_lock_take(&cache->lock);
+    stitched_count += engine_find_locked(cache, base)->is_stitched;
+    quick_lock_drop(&cache->lock);
 }
 
 static void run_free(void)
@@ -118,7 +120,6 @@ static void check_home(const struct piece *piece, char *taken)
     const struct block *block = engine_find_locked(cache, piece->base);
     struct stitch_span span = stitch_span_of(block);
     size_t rounded = block->bytes;
-    stitched_count += block->is_stitched;
     quick_lock_drop(&cache->lock);
     REQUIRE_EQ(span.home->page_bytes, PAGE);
     size_t offset = (size_t)(piece->base - span.base);
