@@ -120,7 +120,7 @@ void far_suite_signals(void)
 {
     struct site site = site_make(4096);
     int next = (site.rank + 1) % site.count, before = (site.rank + site.count - 1) % site.count;
-    uint32_t *seen = (uint32_t *)(void *)site.base, rounds = (uint32_t)t_count(6, 300);
+    uint32_t *seen = (uint32_t *)(void *)site.base, rounds = (uint32_t)t_count(3, 300);
 
     /* Data before a signal is there after it. */
     for (uint32_t i = 1; i <= rounds; i++) {
