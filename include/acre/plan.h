@@ -106,10 +106,9 @@ typedef struct acre_plan_table acre_plan_table;
  *
  * CSV: a header with the columns id, lower, upper, size in any order; also buffer,
  * buffer_id for id; begin, start for lower; end, which is inclusive, for upper;
- * alignment, hint, gaps ("4-7 9-12"). Further columns are kept, and so is hint, which
- * is not needed. A trace, or a snapshot with a history, plain or gzip: lifetimes are
- * numbers of events, sizes are rounded up to 512; of a snapshot the device with the
- * longest history is taken.
+ * alignment, gaps ("4-7 9-12"). Further columns are kept as they are. A trace, or a
+ * snapshot with a history, plain or gzip: lifetimes are numbers of events, sizes are
+ * rounded up to 512; of a snapshot the device with the longest history is taken.
  * Errors: ACRE_ERR_FORMAT (the text names file and line), ACRE_ERR_IO,
  *         ACRE_ERR_UNSUPPORTED, ACRE_ERR_HOST_MEMORY.
  */

@@ -21,7 +21,7 @@ static const struct {
 } names[] = {
     {"id", CSV_ID},           {"buffer", CSV_ID},   {"buffer_id", CSV_ID}, {"lower", CSV_LOWER},
     {"begin", CSV_LOWER},     {"start", CSV_LOWER}, {"upper", CSV_UPPER},  {"end", CSV_END},
-    {"size", CSV_SIZE},       {"hint", CSV_HINT},   {"gaps", CSV_GAPS},    {"offset", CSV_OFFSET},
+    {"size", CSV_SIZE},       {"gaps", CSV_GAPS},   {"offset", CSV_OFFSET},
     {"alignment", CSV_ALIGNMENT},
 };
 

@@ -20,7 +20,6 @@ enum csv_column {
     CSV_END,       /* inclusive, in place of upper */
     CSV_SIZE,
     CSV_ALIGNMENT,
-    CSV_HINT,      /* kept, not used: a hint is where to look first, no demand */
     CSV_GAPS,
     CSV_OFFSET,
     CSV_COLUMNS

@@ -36,14 +36,14 @@
 #define RANK_NOISE 0.5
 #define FIRST_LOOK 1.7        /* decisions of the first descent, per buffer   */
 #define ROUND_TURNS 15u       /* descents after which weights and limits begin anew */
-#define ROUNDS_GROWTH 1u      /* rounds after which limits double             */
 #define WEIGHT_KEPT 0.8f      /* of what was learned, at a restart            */
 
 /* How a search goes. */
 static const struct style {
     bool is_by_section;       /* else by the lowest floor                        */
     double restart;           /* decisions of the shortest descent, per buffer   */
-} styles[SEARCH_STYLES] = {{true, 2.5}, {false, 8}};
+    unsigned rounds_growth;   /* rounds after which limits double                */
+} styles[SEARCH_STYLES] = {{true, 2.5, 8}, {false, 8, 1}};
 
 /* A decision that is in force. */
 struct open_node {
@@ -332,7 +332,7 @@ static void begin_turn(struct search *search, unsigned turn)
     for (uint32_t s = 0; s < board->section_count; s++)
         board->weight[s] = 1 + (board->weight[s] - 1) * kept;
     if (turn)
-        limit = ldexp(limit, (int)((turn - 1) / ROUND_TURNS / ROUNDS_GROWTH));
+        limit = ldexp(limit, (int)((turn - 1) / ROUND_TURNS / search->style->rounds_growth));
     else
         limit = FIRST_LOOK * board->count;
     search->node_limit = (uint64_t)limit;
