@@ -16,7 +16,6 @@
 #define LIVE_MAX 64
 #define BYTES_MAX (12 * PAGE)
 #define STREAMS 2
-#define STEPS_MIN 600 /* enough for some blocks to be stitched, whatever the seed */
 
 struct piece {
     char *base;
