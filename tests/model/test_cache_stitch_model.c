@@ -218,7 +218,7 @@ static void run_model(int stream_count)
     live_count = stitched_count = 0;
     for (uint64_t step = 1; step <= steps; step++) {
         run_step();
-        if (step % 80 == 0)
+        if (step % 160 == 0)
             check_all();
     }
     EXPECT_GT(stitched_count, 0);
