@@ -434,9 +434,9 @@ TEST(challenging_instances_fit_their_capacity)
 {
     char name[64];
 
-    for (char letter = 'A'; letter <= 'K'; letter++)
+    for (const char *letter = t_slowness() > 1 ? "ADGH" : "ABCDEFGHIJK"; *letter; letter++)
         for (uint64_t seed = 0; seed < t_count(1, 20); seed++) {
-            snprintf(name, sizeof name, "plan/minimalloc/%c.1048576.csv", letter);
+            snprintf(name, sizeof name, "plan/minimalloc/%c.1048576.csv", *letter);
             solve_shared(name, 1048576, seed);
         }
 }
@@ -455,7 +455,9 @@ TEST(other_instances_reach_the_bound)
         "plan/idealloc/G_1.csv", "plan/idealloc/resnet50.csv", "plan/idealloc/pangu_2.6B.csv",
     };
 
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+    size_t count = sizeof names / sizeof *names - (t_slowness() > 1); /* the last is large */
+
+    for (size_t n = 0; n < count; n++)
         solve_shared(names[n], 0, 0);
 }
 

@@ -49,13 +49,14 @@ static uint64_t solve(const char *path, uint64_t seed)
 
 TEST(eleven_challenging_instances_take_few_decisions)
 {
+    bool is_slow = t_slowness() > 1;
     uint64_t most = 0;
     char name[64];
 
-    for (uint64_t seed = 0; seed < t_count(2, 40); seed++) {
+    for (uint64_t seed = 0; seed < (is_slow ? 1 : t_count(2, 40)); seed++) {
         uint64_t sum = 0;
-        for (char letter = 'A'; letter <= 'K'; letter++) {
-            snprintf(name, sizeof name, "plan/minimalloc/%c.1048576.csv", letter);
+        for (const char *letter = is_slow ? "AFH" : "ABCDEFGHIJK"; *letter; letter++) {
+            snprintf(name, sizeof name, "plan/minimalloc/%c.1048576.csv", *letter);
             const char *path = t_shared(name);
             if (!path)
                 T_SKIP("%s is not at hand", name);
