@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The manual page formats without a warning and has a section for each command.
+# The manual page formats without a warning, has a section for each command and names each
+# variable of the environment that is read.
 set -eu
 page=$ACRE_SOURCE/man/acre.1
 for command in $("$ACRE_BUILD/acre" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
@@ -10,6 +11,10 @@ done
 for command in $(sed -n 's/^\.SS acre \([a-z]*\).*/\1/p' "$page"); do
     "$ACRE_BUILD/acre" --help | grep -q "^  $command " ||
         { echo "man/acre.1 describes \"acre $command\", which does not exist"; exit 1; }
+done
+for variable in $(cd "$ACRE_SOURCE" && grep -rhoE '"(ACRE|OPENREG)_[A-Z_]+"' src cli python |
+    grep -vE 'ACRE_(ERR|EVENT|HANDLE)_' | tr -d '"' | sort -u); do
+    grep -qw "$variable" "$page" || { echo "man/acre.1 does not name $variable"; exit 1; }
 done
 if command -v mandoc >/dev/null 2>&1; then
     mandoc -T lint -W warning "$page"

@@ -62,18 +62,18 @@ END
 run() {
     case $1-$kind in
     openmpi-one)
-        timeout 100 mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n 4 \
+        timeout -k 5 100 mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n 4 \
             "$program" ;;
     mpich-one)
-        timeout 100 mpirun.mpich -bind-to none -n 4 "$program" ;;
+        timeout -k 5 100 mpirun.mpich -bind-to none -n 4 "$program" ;;
     openmpi-two)
-        timeout 100 ip netns exec "$a" mpirun.openmpi --allow-run-as-root \
+        timeout -k 5 100 ip netns exec "$a" mpirun.openmpi --allow-run-as-root \
             --mca plm_rsh_agent "$folder/door" --host 10.77.0.1:2,10.77.0.2:2 \
             --mca oob_tcp_if_include 10.77.0.0/24 \
             --mca btl_tcp_if_include 10.77.0.0/24 --bind-to none -n 4 "$program" ;;
     mpich-two)
-        timeout 100 ip netns exec "$a" mpirun.mpich -launcher ssh -launcher-exec "$folder/door" \
-            -iface cable -hosts 10.77.0.1,10.77.0.2 -ppn 2 -bind-to none -n 4 "$program" ;;
+        timeout -k 5 100 ip netns exec "$a" mpirun.mpich -launcher ssh \
+            -launcher-exec "$folder/door" -iface cable -hosts 10.77.0.1,10.77.0.2 -ppn 2 -bind-to none -n 4 "$program" ;;
     esac
 }
 
