@@ -14,7 +14,7 @@ case $text in
 esac
 echo "$text" | grep -q '^  opencl:1  ' || fail "no second device: $text"
 echo "$text" | grep -q '^    memory .* granularity 512 B$' || fail "no memory: $text"
-echo "$text" | grep -q '^    can: streams copies launch host pointers peers$' ||
+echo "$text" | grep -q '^    can: streams copies launch host pointers peers kernels$' ||
     fail "other abilities: $text"
 "$ACRE_BUILD/acre" devices --json | python3 "$ACRE_SOURCE/tests/golden/devices.py" |
     grep -qx 'opencl 2' || fail "the JSON differs"
