@@ -156,6 +156,12 @@ bool acre_allocator_is_initialized(const acre_allocator *allocator)
            allocator->ops.is_initialized(allocator->self);
 }
 
+bool allocator_is_always_ready(void *self)
+{
+    (void)self;
+    return true;
+}
+
 static acre_status need_device(const acre_allocator *allocator, const char *call)
 {
     if (acre_allocator_is_device(allocator))

@@ -13,6 +13,9 @@ struct acre_allocator {
     char *name;                  /* owned                                     */
 };
 
+/* is_initialized of an allocator that serves from the day it is made. */
+bool allocator_is_always_ready(void *self);
+
 /* Takes an allocator out of both registries, wherever it serves. */
 void registry_forget(const acre_allocator *allocator);
 

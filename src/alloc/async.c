@@ -91,12 +91,6 @@ static acre_deleter async_raw_deleter(void *self)
     return ((struct async *)self)->deleter;
 }
 
-static bool async_is_initialized(void *self)
-{
-    (void)self;
-    return true;
-}
-
 static acre_status async_empty_cache(void *self)
 {
     struct async *async = self;
@@ -210,7 +204,7 @@ static const acre_allocator_ops async_ops = {
     .allocate = async_allocate,
     .copy_data = async_copy_data,
     .raw_deleter = async_raw_deleter,
-    .is_initialized = async_is_initialized,
+    .is_initialized = allocator_is_always_ready,
     .empty_cache = async_empty_cache,
     .record_stream = async_record_stream,
     .stats_get = async_stats_get,

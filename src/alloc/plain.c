@@ -267,12 +267,6 @@ static acre_deleter plain_raw_deleter(void *self)
 
 /* ---- The group "device allocator" -------------------------------------------------- */
 
-static bool plain_is_initialized(void *self)
-{
-    (void)self;
-    return true;
-}
-
 static acre_status plain_empty_cache(void *self)
 {
     (void)self; /* there is nothing idle */
@@ -359,7 +353,7 @@ static acre_status create(acre_device_type type, bool is_host, acre_allocator **
         .allocate = plain_allocate,
         .copy_data = plain_copy_data,
         .raw_deleter = plain_raw_deleter,
-        .is_initialized = plain_is_initialized,
+        .is_initialized = allocator_is_always_ready,
         .empty_cache = plain_empty_cache,
         .record_stream = plain_record_stream,
         .stats_get = plain_stats_get,

@@ -336,12 +336,6 @@ static acre_status plug_copy_data(void *self, void *dst, const void *src, size_t
 
 /* ---- The group "device allocator" ----------------------------------------------------- */
 
-static bool plug_is_initialized(void *self)
-{
-    (void)self;
-    return true;
-}
-
 static acre_status plug_empty_cache(void *self)
 {
     acre_pluggable_hooks hooks = plug_hooks(self);
@@ -439,7 +433,7 @@ static const acre_allocator_ops plug_ops = {
     .allocate = plug_allocate,
     .copy_data = plug_copy_data,
     .raw_deleter = plug_raw_deleter,
-    .is_initialized = plug_is_initialized,
+    .is_initialized = allocator_is_always_ready,
     .empty_cache = plug_empty_cache,
     .record_stream = plug_record_stream,
     .stats_get = plug_stats_get,

@@ -122,12 +122,6 @@ static acre_deleter adapter_raw_deleter(void *self)
     return ((const struct adapter *)self)->deleter;
 }
 
-static bool adapter_is_initialized(void *self)
-{
-    (void)self;
-    return true;
-}
-
 static acre_status adapter_empty_cache(void *self)
 {
     const struct adapter *adapter = self;
@@ -247,7 +241,7 @@ static const acre_allocator_ops adapter_ops = {
     .allocate = adapter_allocate,
     .copy_data = adapter_copy_data,
     .raw_deleter = adapter_raw_deleter,
-    .is_initialized = adapter_is_initialized,
+    .is_initialized = allocator_is_always_ready,
     .empty_cache = adapter_empty_cache,
     .record_stream = adapter_record_stream,
     .stats_get = adapter_stats_get,

@@ -44,12 +44,6 @@ static acre_deleter adapter_raw_deleter(void *self)
     return ((const struct host_adapter *)self)->deleter;
 }
 
-static bool adapter_is_initialized(void *self)
-{
-    (void)self;
-    return true;
-}
-
 static acre_status adapter_empty_cache(void *self)
 {
     return acre_pinned_empty(((const struct host_adapter *)self)->pinned);
@@ -127,7 +121,7 @@ static const acre_allocator_ops adapter_ops = {
     .allocate = adapter_allocate,
     .copy_data = acre_copy_memory,
     .raw_deleter = adapter_raw_deleter,
-    .is_initialized = adapter_is_initialized,
+    .is_initialized = allocator_is_always_ready,
     .empty_cache = adapter_empty_cache,
     .record_stream = adapter_record_stream,
     .stats_get = adapter_stats_get,

@@ -5,6 +5,7 @@
  * own, so each data pointer has a ticket that names both. */
 #include "plan/plan.h"
 
+#include "alloc/allocator.h"
 #include "backend/backend.h"
 #include "backend/stream.h"
 #include "base/heap.h"
@@ -61,12 +62,6 @@ static acre_status plan_copy_data(void *self, void *dst, const void *src, size_t
     if (bytes == 0)
         return ACRE_OK;
     return acre_copy(planner->device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE);
-}
-
-static bool plan_is_initialized(void *self)
-{
-    (void)self;
-    return true;
 }
 
 static acre_status plan_empty_cache(void *self)
@@ -147,7 +142,7 @@ static const acre_allocator_ops plan_ops = {
     .version = ACRE_ALLOCATOR_VERSION,
     .allocate = plan_allocate,
     .copy_data = plan_copy_data,
-    .is_initialized = plan_is_initialized,
+    .is_initialized = allocator_is_always_ready,
     .empty_cache = plan_empty_cache,
     .record_stream = plan_record_stream,
     .stats_get = plan_stats_get,
