@@ -13,8 +13,7 @@
 #include "base/status.h"
 
 struct async {
-    struct deleter_owner owner;  /* first: the deleter finds the rest */
-    acre_deleter deleter;
+    struct deleter_owner owner; /* first: see deleter_of_self */
     acre_device_type type;
     _Atomic(acre_allocator *) *place; /* see async_set_place, or NULL */
     acre_allocator *allocator;
@@ -69,7 +68,7 @@ static acre_status async_allocate(void *self, size_t bytes, acre_data_ptr *out)
     if (status == ACRE_OK && bytes)
         status = async_lane_alloc(lane, bytes, stream, &base);
     if (status == ACRE_OK)
-        acre_data_ptr_make(out, base, base, async->deleter, acre_device_id_of(lane->device));
+        acre_data_ptr_make(out, base, base, async->owner.deleter, acre_device_id_of(lane->device));
     return status;
 }
 
@@ -84,11 +83,6 @@ static acre_status async_copy_data(void *self, void *dst, const void *src, size_
     return status == ACRE_OK
                ? acre_copy(device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE)
                : status;
-}
-
-static acre_deleter async_raw_deleter(void *self)
-{
-    return ((struct async *)self)->deleter;
 }
 
 static acre_status async_empty_cache(void *self)
@@ -127,7 +121,7 @@ static acre_status async_record_stream(void *self, const acre_data_ptr *ptr, acr
     void *native;
     acre_status status;
 
-    if (!ptr->data || ptr->deleter != async->deleter)
+    if (!ptr->data || ptr->deleter != async->owner.deleter)
         return ACRE_OK;
     status = acre_stream_native(stream, &native);
     return status == ACRE_OK ? record_anywhere(async, ptr->data, native, &is_known) : status;
@@ -192,7 +186,7 @@ static void async_destroy(void *self)
 
     if (async->place)
         atomic_compare_exchange_strong(async->place, &mine, NULL);
-    deleter_unbind(async->deleter);
+    deleter_unbind(async->owner.deleter);
     for (int i = 0; i < async->lane_count; i++)
         async_lane_fini(&async->lanes[i]);
     heap_free(async);
@@ -203,7 +197,7 @@ static const acre_allocator_ops async_ops = {
     .version = ACRE_ALLOCATOR_VERSION,
     .allocate = async_allocate,
     .copy_data = async_copy_data,
-    .raw_deleter = async_raw_deleter,
+    .raw_deleter = deleter_of_self,
     .is_initialized = allocator_is_always_ready,
     .empty_cache = async_empty_cache,
     .record_stream = async_record_stream,
@@ -257,7 +251,7 @@ acre_status acre_async_allocator_create(acre_device_type type, acre_allocator **
     async->lane_count = count;
     status = lanes_find(async);
     if (status == ACRE_OK)
-        status = deleter_bind(&async->owner, &async->deleter);
+        status = deleter_bind(&async->owner);
     if (status != ACRE_OK)
         goto free_async;
     for (int i = 0; i < count; i++)
@@ -266,7 +260,7 @@ acre_status acre_async_allocator_create(acre_device_type type, acre_allocator **
     status = acre_allocator_create(&desc, out);
     if (status == ACRE_OK)
         return status;
-    deleter_unbind(async->deleter);
+    deleter_unbind(async->owner.deleter);
 free_async:
     heap_free(async);
     return status;

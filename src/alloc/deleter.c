@@ -50,7 +50,7 @@ static const acre_deleter functions[] = {ALL(NAME)};
 #undef NAME
 _Static_assert(sizeof functions / sizeof functions[0] == DELETER_COUNT, "one per owner");
 
-acre_status deleter_bind(struct deleter_owner *owner, acre_deleter *out)
+acre_status deleter_bind(struct deleter_owner *owner)
 {
     acre_status status = ACRE_OK;
     unsigned tried = 0;
@@ -66,7 +66,7 @@ acre_status deleter_bind(struct deleter_owner *owner, acre_deleter *out)
                              "there are %d allocators of caches already; destroy one first",
                              DELETER_COUNT);
     } else {
-        *out = functions[next_turn];
+        owner->deleter = functions[next_turn];
         atomic_store_explicit(&owners[next_turn], owner, memory_order_release);
         next_turn = (next_turn + 1) % DELETER_COUNT;
     }
@@ -92,6 +92,11 @@ void deleter_unbind(acre_deleter deleter)
     lock_take(&owners_lock);
     atomic_store_explicit(&owners[index], NULL, memory_order_release);
     lock_drop(&owners_lock);
+}
+
+acre_deleter deleter_of_self(void *self)
+{
+    return ((const struct deleter_owner *)self)->deleter;
 }
 
 struct deleter_owner *deleter_owner_of(acre_deleter deleter)

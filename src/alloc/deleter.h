@@ -26,12 +26,16 @@ enum { DELETER_COUNT = 256 };
 
 struct deleter_owner {
     void (*free)(struct deleter_owner *owner, void *pointer); /* pointer is not NULL */
+    acre_deleter deleter; /* its own while bound; stays as it was after that */
 };
 
-/* Gives a deleter that calls owner->free. Errors: ACRE_ERR_LIMIT. */
-acre_status deleter_bind(struct deleter_owner *owner, acre_deleter *out);
+/* Sets owner->deleter to one that calls owner->free. Errors: ACRE_ERR_LIMIT. */
+acre_status deleter_bind(struct deleter_owner *owner);
 /* Ends that; other functions, and one that is not bound, are left alone. */
 void deleter_unbind(acre_deleter deleter);
+
+/* raw_deleter of an allocator whose self begins with its owner. */
+acre_deleter deleter_of_self(void *self);
 
 /* The owner of a deleter of the set, or NULL. */
 struct deleter_owner *deleter_owner_of(acre_deleter deleter);

@@ -63,8 +63,7 @@ static void plug_destroy_now(struct plug *plug)
 {
     if (plug->watch)
         plug->watch->end(plug->watch);
-    if (plug->deleter)
-        deleter_unbind(plug->deleter);
+    deleter_unbind(plug->owner.deleter);
     plug_table_fini(&plug->table);
     lock_fini(&plug->lock);
     dl_close(plug->library);
@@ -229,7 +228,7 @@ static acre_status plug_allocate(void *self, size_t bytes, acre_data_ptr *out)
     if (status == ACRE_OK)
         status = plug_take_memory(plug, bytes, id.index, stream, &pointer);
     if (status == ACRE_OK)
-        acre_data_ptr_make(out, pointer, pointer, plug->deleter, id);
+        acre_data_ptr_make(out, pointer, pointer, plug->owner.deleter, id);
     return status;
 }
 
@@ -314,11 +313,6 @@ acre_status acre_pluggable_free(acre_allocator *allocator, void *pointer)
     return pointer ? plug_give_back(plug, pointer) : ACRE_OK;
 }
 
-static acre_deleter plug_raw_deleter(void *self)
-{
-    return ((const struct plug *)self)->deleter;
-}
-
 static acre_status plug_copy_data(void *self, void *dst, const void *src, size_t bytes)
 {
     const struct plug *plug = self;
@@ -351,7 +345,7 @@ static acre_status plug_record_stream(void *self, const acre_data_ptr *ptr, acre
     acre_device *device;
     void *native;
 
-    if (!ptr->data || ptr->deleter != plug->deleter)
+    if (!ptr->data || ptr->deleter != plug->owner.deleter)
         return ACRE_OK;
     acre_status status = stream_device(stream, &device);
     if (status == ACRE_OK)
@@ -432,7 +426,7 @@ static const acre_allocator_ops plug_ops = {
     .version = ACRE_ALLOCATOR_VERSION,
     .allocate = plug_allocate,
     .copy_data = plug_copy_data,
-    .raw_deleter = plug_raw_deleter,
+    .raw_deleter = deleter_of_self,
     .is_initialized = allocator_is_always_ready,
     .empty_cache = plug_empty_cache,
     .record_stream = plug_record_stream,
@@ -493,7 +487,7 @@ static acre_status create(acre_device_type type, const struct plug_calls *calls,
                                 .ops = &plug_ops, .self = plug, .destroy = plug_end};
     status = plug_table_init(&plug->table, acre_device_count(type));
     if (status == ACRE_OK)
-        status = deleter_bind(&plug->owner, &plug->deleter);
+        status = deleter_bind(&plug->owner);
     if (status == ACRE_OK)
         status = acre_allocator_create(&desc, out);
     if (status != ACRE_OK) {

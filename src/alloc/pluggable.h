@@ -36,8 +36,7 @@ struct plug_watch {
 };
 
 struct plug {
-    struct deleter_owner owner;
-    acre_deleter deleter;
+    struct deleter_owner owner; /* first: see deleter_of_self */
     acre_device_type type;
     uint32_t flags;
     struct plug_calls calls;

@@ -23,8 +23,7 @@
 #include "cache/cache.h"
 
 struct adapter {
-    struct deleter_owner owner;
-    acre_deleter deleter;
+    struct deleter_owner owner; /* first: see deleter_of_self */
     acre_device_id first;  /* type of the devices; index of caches[0]         */
     bool is_single;        /* one cache, not owned; else one per device       */
     acre_allocator *allocator;               /* of this adapter; with place only */
@@ -100,7 +99,7 @@ static acre_status adapter_allocate(void *self, size_t bytes, acre_data_ptr *out
     if (LIKELY(status == ACRE_OK))
         status = acre_cache_alloc(cache, bytes, stream, &pointer);
     if (LIKELY(status == ACRE_OK))
-        acre_data_ptr_make(out, pointer, pointer, adapter->deleter,
+        acre_data_ptr_make(out, pointer, pointer, adapter->owner.deleter,
                            acre_device_id_of(cache->device));
     return status;
 }
@@ -115,11 +114,6 @@ static acre_status adapter_copy_data(void *self, void *dst, const void *src, siz
     if (status != ACRE_OK)
         return status;
     return acre_copy(cache->device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE);
-}
-
-static acre_deleter adapter_raw_deleter(void *self)
-{
-    return ((const struct adapter *)self)->deleter;
 }
 
 static acre_status adapter_empty_cache(void *self)
@@ -219,8 +213,7 @@ static void adapter_destroy(void *self)
 
     if (adapter->place)
         atomic_compare_exchange_strong(adapter->place, &allocator, NULL);
-    if (adapter->deleter)
-        deleter_unbind(adapter->deleter);
+    deleter_unbind(adapter->owner.deleter);
     for (int i = 0; i < adapter->cache_count && !adapter->is_single; i++)
         acre_cache_destroy(adapter->caches[i]);
     heap_free(adapter);
@@ -240,7 +233,7 @@ static const acre_allocator_ops adapter_ops = {
     .version = ACRE_ALLOCATOR_VERSION,
     .allocate = adapter_allocate,
     .copy_data = adapter_copy_data,
-    .raw_deleter = adapter_raw_deleter,
+    .raw_deleter = deleter_of_self,
     .is_initialized = allocator_is_always_ready,
     .empty_cache = adapter_empty_cache,
     .record_stream = adapter_record_stream,
@@ -257,7 +250,7 @@ static acre_status adapter_finish(struct adapter *adapter, acre_allocator **out)
                                 .destroy = adapter_destroy};
 
     adapter->owner.free = adapter_free;
-    acre_status status = deleter_bind(&adapter->owner, &adapter->deleter);
+    acre_status status = deleter_bind(&adapter->owner);
     if (status == ACRE_OK)
         status = acre_allocator_create(&desc, out);
     if (status != ACRE_OK)

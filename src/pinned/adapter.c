@@ -10,8 +10,7 @@
 #include "pinned/pinned.h"
 
 struct host_adapter {
-    struct deleter_owner owner;
-    acre_deleter deleter;
+    struct deleter_owner owner; /* first: see deleter_of_self */
     acre_pinned *pinned;
     bool is_owner; /* the cache ends with it */
 };
@@ -34,14 +33,9 @@ static acre_status adapter_allocate(void *self, size_t bytes, acre_data_ptr *out
     if (LIKELY(status == ACRE_OK))
         status = acre_pinned_alloc(adapter->pinned, bytes, &pointer);
     if (LIKELY(status == ACRE_OK))
-        acre_data_ptr_make(out, pointer, pointer, adapter->deleter,
+        acre_data_ptr_make(out, pointer, pointer, adapter->owner.deleter,
                            (acre_device_id){ACRE_DEVICE_CPU, -1});
     return status;
-}
-
-static acre_deleter adapter_raw_deleter(void *self)
-{
-    return ((const struct host_adapter *)self)->deleter;
 }
 
 static acre_status adapter_empty_cache(void *self)
@@ -54,7 +48,7 @@ static acre_status adapter_record_stream(void *self, const acre_data_ptr *ptr,
 {
     const struct host_adapter *adapter = self;
 
-    if (!ptr->data || ptr->deleter != adapter->deleter)
+    if (!ptr->data || ptr->deleter != adapter->owner.deleter)
         return ACRE_OK;
     return acre_pinned_record_event(adapter->pinned, ptr->data, ptr->context, stream, NULL);
 }
@@ -108,8 +102,7 @@ static void adapter_destroy(void *self)
 {
     struct host_adapter *adapter = self;
 
-    if (adapter->deleter)
-        deleter_unbind(adapter->deleter);
+    deleter_unbind(adapter->owner.deleter);
     if (adapter->is_owner)
         acre_pinned_destroy(adapter->pinned);
     heap_free(adapter);
@@ -120,7 +113,7 @@ static const acre_allocator_ops adapter_ops = {
     .version = ACRE_ALLOCATOR_VERSION,
     .allocate = adapter_allocate,
     .copy_data = acre_copy_memory,
-    .raw_deleter = adapter_raw_deleter,
+    .raw_deleter = deleter_of_self,
     .is_initialized = allocator_is_always_ready,
     .empty_cache = adapter_empty_cache,
     .record_stream = adapter_record_stream,
@@ -140,7 +133,7 @@ acre_status acre_pinned_allocator(acre_pinned *pinned, acre_allocator **out)
                                 .self = adapter, .destroy = adapter_destroy};
     adapter->pinned = pinned;
     adapter->owner.free = adapter_free;
-    acre_status status = deleter_bind(&adapter->owner, &adapter->deleter);
+    acre_status status = deleter_bind(&adapter->owner);
     if (status == ACRE_OK)
         status = acre_allocator_create(&desc, out);
     if (status != ACRE_OK)

@@ -22,10 +22,10 @@ static void count(struct deleter_owner *owner, void *pointer)
 TEST(each_calls_its_own_owner)
 {
     struct counted a = {.owner.free = count}, b = {.owner.free = count};
-    acre_deleter of_a, of_b;
 
-    REQUIRE_OK(deleter_bind(&a.owner, &of_a));
-    REQUIRE_OK(deleter_bind(&b.owner, &of_b));
+    REQUIRE_OK(deleter_bind(&a.owner));
+    REQUIRE_OK(deleter_bind(&b.owner));
+    acre_deleter of_a = deleter_of_self(&a), of_b = deleter_of_self(&b);
     EXPECT(of_a != of_b);
     EXPECT(deleter_owner_of(of_a) == &a.owner);
     EXPECT(deleter_owner_of(of_b) == &b.owner);
@@ -43,9 +43,9 @@ TEST(each_calls_its_own_owner)
 TEST(nothing_is_deleted_for_nobody)
 {
     struct counted a = {.owner.free = count};
-    acre_deleter of_a;
 
-    REQUIRE_OK(deleter_bind(&a.owner, &of_a));
+    REQUIRE_OK(deleter_bind(&a.owner));
+    acre_deleter of_a = a.owner.deleter;
     of_a(NULL);
     EXPECT_EQ(a.calls, 0);
     deleter_unbind(of_a);
@@ -61,30 +61,31 @@ TEST(nothing_is_deleted_for_nobody)
 TEST(they_run_out_and_are_used_in_turn)
 {
     static struct counted all[DELETER_COUNT + 1];
-    acre_deleter deleters[DELETER_COUNT], extra = NULL, again;
+    struct counted *extra = &all[DELETER_COUNT];
 
-    for (int i = 0; i < DELETER_COUNT; i++) {
+    for (int i = 0; i <= DELETER_COUNT; i++)
         all[i].owner.free = count;
-        REQUIRE_OK(deleter_bind(&all[i].owner, &deleters[i]));
-    }
-    EXPECT_EQ(deleter_bind(&all[DELETER_COUNT].owner, &extra), ACRE_ERR_LIMIT);
-    EXPECT_HAS(acre_last_error(), "256");
-    EXPECT(!extra);
     for (int i = 0; i < DELETER_COUNT; i++)
-        deleters[i](&all[i]);
+        REQUIRE_OK(deleter_bind(&all[i].owner));
+    EXPECT_EQ(deleter_bind(&extra->owner), ACRE_ERR_LIMIT);
+    EXPECT_HAS(acre_last_error(), "256");
+    EXPECT(!extra->owner.deleter);
+    for (int i = 0; i < DELETER_COUNT; i++)
+        all[i].owner.deleter(&all[i]);
     for (int i = 0; i < DELETER_COUNT; i++)
         EXPECT(all[i].calls == 1 && all[i].last == &all[i]);
-    deleter_unbind(deleters[100]);
-    REQUIRE_OK(deleter_bind(&all[DELETER_COUNT].owner, &extra));
-    EXPECT(extra == deleters[100]);
+    deleter_unbind(all[100].owner.deleter);
+    REQUIRE_OK(deleter_bind(&extra->owner));
+    EXPECT(extra->owner.deleter == all[100].owner.deleter);
     for (int i = 0; i < DELETER_COUNT; i++)
-        deleter_unbind(deleters[i]);
+        deleter_unbind(all[i].owner.deleter);
     /* The one freed last is not the one taken next. */
-    REQUIRE_OK(deleter_bind(&all[0].owner, &extra));
-    deleter_unbind(extra);
-    REQUIRE_OK(deleter_bind(&all[0].owner, &again));
-    EXPECT(extra != again);
-    deleter_unbind(again);
+    REQUIRE_OK(deleter_bind(&all[0].owner));
+    acre_deleter before = all[0].owner.deleter;
+    deleter_unbind(before);
+    REQUIRE_OK(deleter_bind(&all[0].owner));
+    EXPECT(all[0].owner.deleter != before);
+    deleter_unbind(all[0].owner.deleter);
 }
 
 T_MAIN()
