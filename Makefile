@@ -59,7 +59,7 @@ clean:
 
 help:
 	@echo 'make                     the release, into build/: acre, libacre.so, libacre.a,'
-	@echo '                         libopenreg.so, libacre_torch.so, bench/*'
+	@echo '                         libopenreg.so, libacre_torch.so, bench/*, examples/*'
 	@echo 'make demo                installs what is missing, builds, shows what Acre does'
 	@echo 'make test                installs what is missing, builds, runs every test (minutes)'
 	@echo 'make test-long           the long forms: soak, exhaustive faults, clang, check level 2'
