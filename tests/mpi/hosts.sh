@@ -73,7 +73,8 @@ run() {
             --mca btl_tcp_if_include 10.77.0.0/24 --bind-to none -n 4 "$program" ;;
     mpich-two)
         timeout -k 5 100 ip netns exec "$a" mpirun.mpich -launcher ssh \
-            -launcher-exec "$folder/door" -iface cable -hosts 10.77.0.1,10.77.0.2 -ppn 2 -bind-to none -n 4 "$program" ;;
+            -launcher-exec "$folder/door" -iface cable \
+            -hosts 10.77.0.1,10.77.0.2 -ppn 2 -bind-to none -n 4 "$program" ;;
     esac
 }
 
