@@ -347,9 +347,7 @@ static acre_status plug_record_stream(void *self, const acre_data_ptr *ptr, acre
 
     if (!ptr->data || ptr->deleter != plug->owner.deleter)
         return ACRE_OK;
-    acre_status status = stream_device(stream, &device);
-    if (status == ACRE_OK)
-        status = acre_stream_native(stream, &native);
+    acre_status status = stream_resolve(stream, &device, &native);
     if (status != ACRE_OK)
         return status;
     lock_take(&plug->lock);
@@ -358,10 +356,7 @@ static acre_status plug_record_stream(void *self, const acre_data_ptr *ptr, acre
     if (!record)
         status = status_fail(ACRE_ERR_INVALID, "invalid device pointer: %p is not live", ptr->data);
     else if (stream.type != (int32_t)plug->type || stream.index != record->device)
-        status = status_fail(ACRE_ERR_UNSUPPORTED,
-                             "memory of device %d cannot follow a stream of device %d: let a "
-                             "stream of its own device wait for an event there", record->device,
-                             stream.index);
+        status = stream_refuse_other(record->device, stream.index);
     else if (!hook)
         status = plug_record_add_stream(record, native);
     lock_drop(&plug->lock);

@@ -63,14 +63,11 @@ void acre_event_destroy(acre_event *event)
 static acre_status resolve(const acre_event *event, acre_stream stream, const char *call,
                            acre_device **out_device, void **out_native)
 {
-    acre_status status;
-
     if ((int)event->type != stream.type)
         return status_fail(ACRE_ERR_INVALID, "%s: the event is of type %s, the stream of %s", call,
                            acre_device_type_name(event->type),
                            acre_device_type_name((acre_device_type)stream.type));
-    status = stream_device(stream, out_device);
-    return status != ACRE_OK ? status : acre_stream_native(stream, out_native);
+    return stream_resolve(stream, out_device, out_native);
 }
 
 /* The first record makes the native event; it stays only if recording works. */

@@ -406,15 +406,28 @@ acre_status acre_stream_external(acre_device_type type, int index, void *native,
     return ACRE_OK;
 }
 
+acre_status stream_resolve(acre_stream stream, acre_device **out_device, void **out_native)
+{
+    acre_status status = stream_device(stream, out_device);
+
+    return status != ACRE_OK ? status : native_of(*out_device, stream.id, out_native);
+}
+
+acre_status stream_refuse_other(int memory_index, int stream_index)
+{
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "memory of device %d cannot follow a stream of device %d: let a stream "
+                       "of its own device wait for an event there", memory_index,
+                       stream_index);
+}
+
 acre_status acre_stream_native(acre_stream stream, void **out)
 {
     acre_device *device = NULL;
-    acre_status status;
 
     if (!out)
         return status_fail(ACRE_ERR_INVALID, "acre_stream_native: out is NULL");
-    status = stream_device(stream, &device);
-    return status != ACRE_OK ? status : native_of(device, stream.id, out);
+    return stream_resolve(stream, &device, out);
 }
 
 bool acre_stream_query(acre_stream stream)
@@ -422,19 +435,16 @@ bool acre_stream_query(acre_stream stream)
     acre_device *device = NULL;
     void *native;
 
-    return stream_device(stream, &device) == ACRE_OK &&
-           native_of(device, stream.id, &native) == ACRE_OK &&
+    return stream_resolve(stream, &device, &native) == ACRE_OK &&
            device->ops->stream_query(device->self, device->index, native) == ACRE_OK;
 }
 
 acre_status acre_stream_synchronize(acre_stream stream)
 {
     acre_device *device = NULL;
-    acre_status status = stream_device(stream, &device);
     void *native;
+    acre_status status = stream_resolve(stream, &device, &native);
 
-    if (status == ACRE_OK)
-        status = native_of(device, stream.id, &native);
     if (status == ACRE_OK)
         status = device->ops->stream_synchronize(device->self, device->index, native);
     return status;
@@ -448,9 +458,7 @@ acre_status acre_stream_priority(acre_stream stream, int *out)
 
     if (!out)
         return status_fail(ACRE_ERR_INVALID, "acre_stream_priority: out is NULL");
-    status = stream_device(stream, &device);
-    if (status == ACRE_OK)
-        status = native_of(device, stream.id, &native);
+    status = stream_resolve(stream, &device, &native);
     if (status == ACRE_OK)
         status = device->ops->stream_priority(device->self, device->index, native, out);
     return status;

@@ -21,6 +21,13 @@ acre_status stream_check_id(const acre_backend *backend, int64_t id);
  * backend_of_type, ACRE_ERR_RANGE, ACRE_ERR_INVALID. */
 acre_status stream_device(acre_stream stream, acre_device **out);
 
+/* The same, and the native form of the stream. Errors: those and of acre_stream_native. */
+acre_status stream_resolve(acre_stream stream, acre_device **out_device, void **out_native);
+
+/* Refuses to let memory of one device follow a stream of another: gives
+ * ACRE_ERR_UNSUPPORTED. */
+acre_status stream_refuse_other(int memory_index, int stream_index);
+
 /* The native form of the calling thread's current stream of a device; NULL when
  * the device has no streams. Takes no lock once that stream exists. Errors: those
  * of acre_stream_native. */

@@ -144,16 +144,11 @@ static acre_status adapter_record_stream(void *self, const acre_data_ptr *ptr,
     if (!cache || !map_find(&cache->map, ptr->data))
         return status_fail(ACRE_ERR_INVALID, "invalid device pointer: no cache of its allocator "
                                              "gave %p", ptr->data);
-    acre_status status = stream_device(stream, &device);
-    if (status == ACRE_OK)
-        status = acre_stream_native(stream, &native);
+    acre_status status = stream_resolve(stream, &device, &native);
     if (status != ACRE_OK)
         return status;
     if (device != cache->device)
-        return status_fail(ACRE_ERR_UNSUPPORTED,
-                           "memory of device %d cannot follow a stream of device %d: let a "
-                           "stream of its own device wait for an event there",
-                           cache->device->index, device->index);
+        return stream_refuse_other(cache->device->index, device->index);
     return acre_cache_record_stream(cache, ptr->data, native);
 }
 

@@ -233,9 +233,7 @@ acre_status acre_pinned_record_event(acre_pinned *pinned, void *pointer, void *c
         *out_known = known != NULL;
     if (!known)
         return ACRE_OK;
-    acre_status status = stream_device(stream, &device);
-    if (status == ACRE_OK)
-        status = acre_stream_native(stream, &native);
+    acre_status status = stream_resolve(stream, &device, &native);
     if (status != ACRE_OK)
         return status;
     return acre_pinned_record_stream(pinned, known, device, native);

@@ -78,16 +78,11 @@ static acre_status plan_record_stream(void *self, const acre_data_ptr *ptr, acre
     (void)self;
     if (!ticket)
         return ACRE_OK;
-    acre_status status = stream_device(stream, &device);
-    if (status == ACRE_OK)
-        status = acre_stream_native(stream, &native);
+    acre_status status = stream_resolve(stream, &device, &native);
     if (status != ACRE_OK)
         return status;
     if (device != ticket->planner->device)
-        return status_fail(ACRE_ERR_UNSUPPORTED,
-                           "memory of device %d cannot follow a stream of device %d: let a "
-                           "stream of its own device wait for an event there",
-                           ticket->planner->device->index, device->index);
+        return stream_refuse_other(ticket->planner->device->index, device->index);
     return acre_planner_record_stream(ticket->planner, ticket->pointer, native);
 }
 
