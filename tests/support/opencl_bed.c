@@ -41,15 +41,27 @@ static bool must_work(const char *name)
         result code = real.name arguments;                                     \
         return is_failing ? OCL_OUT_OF_RESOURCES : code;                       \
     }
-#define WRAP_ENQUEUE(result, name, parameters, arguments)                      \
+/* A call that gives something when it works. */
+#define WRAP_GIVES(result, name, parameters, arguments, refusal, given)        \
     static result wrap_##name parameters                                       \
     {                                                                          \
         if (fails(#name))                                                      \
-            return OCL_OUT_OF_RESOURCES;                                       \
-        result code = real.name arguments;                                     \
-        held += code == OCL_SUCCESS && out_event;                              \
-        return code;                                                           \
+            return refusal;                                                    \
+        result answer = real.name arguments;                                   \
+        held += given;                                                         \
+        return answer;                                                         \
     }
+#define WRAP_ENQUEUE(result, name, parameters, arguments)                      \
+    WRAP_GIVES(result, name, parameters, arguments, OCL_OUT_OF_RESOURCES,      \
+               answer == OCL_SUCCESS && out_event)
+#define WRAP_RETAIN(result, name, parameters, arguments)                       \
+    WRAP_GIVES(result, name, parameters, arguments, OCL_OUT_OF_RESOURCES,      \
+               answer == OCL_SUCCESS)
+#define WRAP_OBJECT(result, name, parameters, arguments)                       \
+    WRAP_GIVES(result, name, parameters, arguments,                            \
+               (*out_error = OCL_OUT_OF_RESOURCES, NULL), answer != NULL)
+#define WRAP_MEMORY(result, name, parameters, arguments)                       \
+    WRAP_GIVES(result, name, parameters, arguments, NULL, answer != NULL)
 #define WRAP_RELEASE(result, name, parameters, arguments)                      \
     static result wrap_##name parameters                                       \
     {                                                                          \
@@ -58,35 +70,6 @@ static bool must_work(const char *name)
                                                                                \
         held -= code == OCL_SUCCESS;                                           \
         return is_failing ? OCL_OUT_OF_RESOURCES : code;                       \
-    }
-#define WRAP_RETAIN(result, name, parameters, arguments)                       \
-    static result wrap_##name parameters                                       \
-    {                                                                          \
-        if (fails(#name))                                                      \
-            return OCL_OUT_OF_RESOURCES;                                       \
-        result code = real.name arguments;                                     \
-        held += code == OCL_SUCCESS;                                           \
-        return code;                                                           \
-    }
-#define WRAP_OBJECT(result, name, parameters, arguments)                       \
-    static result wrap_##name parameters                                       \
-    {                                                                          \
-        if (fails(#name)) {                                                    \
-            *out_error = OCL_OUT_OF_RESOURCES;                                 \
-            return NULL;                                                       \
-        }                                                                      \
-        result object = real.name arguments;                                   \
-        held += object != NULL;                                                \
-        return object;                                                         \
-    }
-#define WRAP_MEMORY(result, name, parameters, arguments)                       \
-    static result wrap_##name parameters                                       \
-    {                                                                          \
-        if (fails(#name))                                                      \
-            return NULL;                                                       \
-        result memory = real.name arguments;                                   \
-        held += memory != NULL;                                                \
-        return memory;                                                         \
     }
 #define WRAP_NOTHING(result, name, parameters, arguments)                      \
     static result wrap_##name parameters                                       \
