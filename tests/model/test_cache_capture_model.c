@@ -6,6 +6,7 @@
  * allocate on a stream of their own. No capture may break, memory of a graph
  * stays while the graph lives, and nothing is lost at the end. */
 #include "tests/support/capture_lab.h"
+#include "tests/support/dice.h"
 
 #include <pthread.h>
 
@@ -44,13 +45,8 @@ static int node_count;
 static struct piece pieces[BLOCKS_MAX];
 static int piece_count;
 static acre_recording *graphs[GRAPHS];
-static uint64_t random_state, reuse_count;
+static uint64_t reuse_count;
 static void *outside; /* a stream that never takes part */
-
-static uint64_t below(uint64_t limit)
-{
-    return t_random(&random_state) % limit;
-}
 
 static void set_add(set to, const set from)
 {
@@ -253,7 +249,7 @@ static void run_model(acre_policy policy, const char *conf, bool is_shared)
     acre_pool_id id = acre_pool_id_next();
     uint64_t captures = t_count(300, 20000 / t_slowness());
 
-    random_state = t_seed();
+    dice_begin();
     reuse_count = 0;
     bench_open(&bench, policy, conf);
     REQUIRE_OK(acre_stream_native_create(bench.device, 0, 0, &outside));

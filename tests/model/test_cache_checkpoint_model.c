@@ -3,6 +3,7 @@
  * exactly the blocks of the save are live, with their sizes, and the two lists of
  * the delta say what happened; all facts of the cache hold throughout. */
 #include "base/bits.h"
+#include "tests/support/dice.h"
 #include "tests/support/fake.h"
 #include "tests/support/t.h"
 
@@ -28,12 +29,6 @@ static struct fake *fake;
 static acre_cache *cache;
 static acre_pool_id pool;
 static struct picture now, saved[STATES];
-static uint64_t random_state;
-
-static uint64_t below(uint64_t limit)
-{
-    return t_random(&random_state) % limit;
-}
 
 static int find(const struct picture *picture, const void *base)
 {
@@ -123,7 +118,7 @@ static void run_model(acre_policy policy, const char *conf, uint64_t page_bytes)
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
     uint64_t steps = t_count(20000, 1000000 / t_slowness());
 
-    random_state = t_seed();
+    dice_begin();
     memset(&now, 0, sizeof now);
     memset(saved, 0, sizeof saved);
     fake = fake_create(&(struct fake_config){.bytes = 700 * MIB, .page_bytes = page_bytes});

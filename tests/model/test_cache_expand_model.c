@@ -3,6 +3,7 @@
  * contents are verified, while pages come and go. A page taken away too early, or
  * handed out twice, shows as wrong bytes or as a fault of the device. */
 #include "base/bits.h"
+#include "tests/support/dice.h"
 #include "tests/support/standin_bed.h"
 #include "tests/support/t.h"
 
@@ -26,19 +27,13 @@ static acre_cache *cache;
 static void *streams[STREAMS];
 static struct piece live[LIVE_MAX];
 static int live_count;
-static uint64_t random_state;
-
-static uint64_t below(uint64_t limit)
-{
-    return t_random(&random_state) % limit;
-}
 
 static void open_model(const char *conf)
 {
     acre_cache_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_TORCH,
                                 .conf = conf, .flags = ACRE_CACHE_NO_ENVIRONMENT};
 
-    random_state = t_seed();
+    dice_begin();
     live_count = 0;
     backend = ground_create("devices:2,memory:" DEVICE_TEXT);
     REQUIRE_OK(acre_backend_device(backend, 0, &device));

@@ -5,6 +5,7 @@
  * statistic is the sum over the lists. At the end nothing is lost. */
 #include "base/bits.h"
 #include "cache/size.h"
+#include "tests/support/dice.h"
 #include "tests/support/fake.h"
 #include "tests/support/t.h"
 
@@ -34,15 +35,10 @@ struct side {
 
 static struct fake *fake;
 static struct side sides[DEVICES];
-static uint64_t random_state, step;
+static uint64_t step;
 static acre_policy policy;
 static bool is_exact_oom; /* the segment of a request can be foretold */
 static bool is_paged;     /* expandable segments, switched off and on   */
-
-static uint64_t below(uint64_t limit)
-{
-    return t_random(&random_state) % limit;
-}
 
 static void wrong(const char *what)
 {
@@ -307,7 +303,7 @@ static void run_model(acre_policy which, const char *conf, bool is_exact)
 {
     uint64_t steps = t_count(100000, 5000000 / t_slowness());
 
-    random_state = t_seed();
+    dice_begin();
     policy = which;
     is_exact_oom = is_exact;
     open_sides(conf);

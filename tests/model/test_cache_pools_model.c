@@ -5,6 +5,7 @@
  * helps out), no two live blocks overlap, a pool that is used keeps what it
  * holds, and at the end nothing is lost. */
 #include "base/bits.h"
+#include "tests/support/dice.h"
 #include "tests/support/fake.h"
 #include "tests/support/t.h"
 
@@ -37,13 +38,8 @@ static acre_cache *cache;
 static struct side_pool pools[POOLS]; /* pools[0]: the shared one */
 static struct piece live[LIVE_MAX], pending[PENDING_MAX];
 static int live_count, pending_count;
-static uint64_t random_state, step, ends, served[POOLS], lent;
+static uint64_t step, ends, served[POOLS], lent;
 static bool answer; /* of the filter that is a function */
-
-static uint64_t below(uint64_t limit)
-{
-    return t_random(&random_state) % limit;
-}
 
 static void wrong(const char *what)
 {
@@ -352,7 +348,7 @@ static void run_model(acre_policy policy, const char *conf)
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
     uint64_t steps = t_count(40000, 2000000 / t_slowness());
 
-    random_state = t_seed();
+    dice_begin();
     memset(pools, 0, sizeof pools);
     memset(served, 0, sizeof served);
     live_count = pending_count = 0;

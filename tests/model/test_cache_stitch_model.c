@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "cache/cache.h"
 #include "cache/stitch.h"
+#include "tests/support/dice.h"
 #include "tests/support/standin_bed.h"
 #include "tests/support/t.h"
 
@@ -28,15 +29,9 @@ static acre_cache *cache;
 static void *streams[STREAMS];
 static struct piece live[LIVE_MAX];
 static int live_count;
-static uint64_t random_state;
 static uint32_t next_id;
 static uint32_t words[BYTES_MAX / sizeof(uint32_t)], others[BYTES_MAX / sizeof(uint32_t)];
 static int stitched_count; /* blocks so far that were stitched */
-
-static uint64_t below(uint64_t limit)
-{
-    return t_random(&random_state) % limit;
-}
 
 static uint32_t word_of(uint32_t id, size_t at)
 {
@@ -214,7 +209,7 @@ static void run_model(int stream_count)
     for (int i = 1; i < stream_count; i++)
         REQUIRE_OK(acre_stream_native_create(device, 0, 0, &streams[i]));
     REQUIRE_OK(acre_cache_create(device, &config, &cache));
-    random_state = t_seed();
+    dice_begin();
     live_count = stitched_count = 0;
     for (uint64_t step = 1; step <= steps; step++) {
         run_step();
