@@ -162,6 +162,16 @@ bool allocator_is_always_ready(void *self)
     return true;
 }
 
+acre_status allocator_copy(acre_device_type type, void *dst, const void *src, size_t bytes)
+{
+    acre_device *device;
+    acre_status status = acre_device_get(type, -1, &device);
+
+    if (status != ACRE_OK)
+        return status;
+    return acre_copy(device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE);
+}
+
 static acre_status need_device(const acre_allocator *allocator, const char *call)
 {
     if (acre_allocator_is_device(allocator))

@@ -16,6 +16,9 @@ struct acre_allocator {
 /* is_initialized of an allocator that serves from the day it is made. */
 bool allocator_is_always_ready(void *self);
 
+/* copy_data within the memory of devices of a type, made by the current one. */
+acre_status allocator_copy(acre_device_type type, void *dst, const void *src, size_t bytes);
+
 /* Takes an allocator out of both registries, wherever it serves. */
 void registry_forget(const acre_allocator *allocator);
 

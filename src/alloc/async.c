@@ -76,13 +76,7 @@ static acre_status async_allocate(void *self, size_t bytes, acre_data_ptr *out)
 
 static acre_status async_copy_data(void *self, void *dst, const void *src, size_t bytes)
 {
-    struct async *async = self;
-    acre_device *device;
-    acre_status status = acre_device_get(async->type, -1, &device);
-
-    return status == ACRE_OK
-               ? acre_copy(device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE)
-               : status;
+    return allocator_copy(((const struct async *)self)->type, dst, src, bytes);
 }
 
 static acre_status async_empty_cache(void *self)

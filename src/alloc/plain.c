@@ -248,16 +248,10 @@ static acre_status plain_allocate(void *self, size_t bytes, acre_data_ptr *out)
 
 static acre_status plain_copy_data(void *self, void *dst, const void *src, size_t bytes)
 {
-    struct plain *plain = self;
-    acre_device *device;
-    acre_status status;
+    const struct plain *plain = self;
 
-    if (plain->is_host)
-        return acre_copy_memory(NULL, dst, src, bytes);
-    status = acre_device_get(plain->type, -1, &device);
-    if (status != ACRE_OK)
-        return status;
-    return acre_copy(device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE);
+    return plain->is_host ? acre_copy_memory(NULL, dst, src, bytes)
+                          : allocator_copy(plain->type, dst, src, bytes);
 }
 
 static acre_deleter plain_raw_deleter(void *self)

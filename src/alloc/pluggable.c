@@ -316,16 +316,11 @@ acre_status acre_pluggable_free(acre_allocator *allocator, void *pointer)
 static acre_status plug_copy_data(void *self, void *dst, const void *src, size_t bytes)
 {
     const struct plug *plug = self;
-    acre_device *device;
 
     if (bytes == 0)
         return ACRE_OK;
-    if (plug->flags & ACRE_PLUGGABLE_HOST_MEMORY)
-        return acre_copy_memory(NULL, dst, src, bytes);
-    acre_status status = acre_device_get(plug->type, -1, &device);
-    if (status != ACRE_OK)
-        return status;
-    return acre_copy(device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE);
+    return plug->flags & ACRE_PLUGGABLE_HOST_MEMORY ? acre_copy_memory(NULL, dst, src, bytes)
+                                                    : allocator_copy(plug->type, dst, src, bytes);
 }
 
 /* ---- The group "device allocator" ----------------------------------------------------- */
