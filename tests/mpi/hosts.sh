@@ -11,6 +11,8 @@ program=$ACRE_BUILD/tests/test_mpi_ranks
 id=$$
 folder=$(mktemp -d)
 a=acre-a-$id b=acre-b-$id
+# An mpirun that ends takes away what another beside it is about to use in the same place.
+export TMPDIR="$folder"
 
 clean() {
     ip netns del "$a" 2>/dev/null || true

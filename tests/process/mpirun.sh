@@ -3,6 +3,10 @@
 # Ranks that mpirun starts find each other, with each MPI that is installed.
 set -eu
 program=$ACRE_BUILD/examples/symm_hello
+# An mpirun that ends takes away what another beside it is about to use in the same place.
+TMPDIR=$(mktemp -d)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 found=no
 for mpi in openmpi mpich; do
     command -v "mpirun.$mpi" >/dev/null 2>&1 || continue
