@@ -24,6 +24,14 @@ CUresult cuMemGetInfo_v2(size_t *out_free, size_t *out_total)
     return CUDA_SUCCESS;
 }
 
+/* The device of the current context, where no capture forbids to change memory. */
+static CUresult memory_allowed(int *out_device)
+{
+    CUresult result = context_device(out_device);
+
+    return result ? result : capture_allows();
+}
+
 /* Notes what the device gave, or gives it back. */
 static CUresult note(enum block_kind kind, void *base, size_t bytes, int device)
 {
@@ -47,9 +55,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
     ENTRY(cuMemAlloc_v2);
     if (!out || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = context_device(&device);
-    if (!result)
-        result = capture_allows();
+    CUresult result = memory_allowed(&device);
     if (!result)
         result = SIM(alloc, device, bytes, &base);
     if (!result)
@@ -80,9 +86,7 @@ CUresult cuMemFree_v2(CUdeviceptr base)
     int device, owner = 0;
 
     ENTRY(cuMemFree_v2);
-    CUresult result = context_device(&device);
-    if (!result)
-        result = capture_allows();
+    CUresult result = memory_allowed(&device);
     if (result)
         return result;
     if (forget(BLOCK_PLAIN, base, &owner))
@@ -118,9 +122,7 @@ CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
     ENTRY(cuMemHostAlloc);
     if (!out || bytes == 0 || flags > 7)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = context_device(&device);
-    if (!result)
-        result = capture_allows();
+    CUresult result = memory_allowed(&device);
     if (!result)
         result = SIM(host_alloc, bytes, &base);
     if (!result)
@@ -135,9 +137,7 @@ CUresult cuMemFreeHost(void *base)
     int device;
 
     ENTRY(cuMemFreeHost);
-    CUresult result = context_device(&device);
-    if (!result)
-        result = capture_allows();
+    CUresult result = memory_allowed(&device);
     if (!result)
         result = forget(BLOCK_HOST, (uintptr_t)base, &device);
     return result ? result : SIM(host_free, base);
@@ -150,9 +150,7 @@ CUresult cuMemHostRegister_v2(void *base, size_t bytes, unsigned flags)
     ENTRY(cuMemHostRegister_v2);
     if (!base || bytes == 0 || flags > 15)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = context_device(&device);
-    if (!result)
-        result = capture_allows();
+    CUresult result = memory_allowed(&device);
     if (result)
         return result;
     acre_status status = standin.ops->host_register(standin.self, base, bytes);
@@ -173,9 +171,7 @@ CUresult cuMemHostUnregister(void *base)
     int device;
 
     ENTRY(cuMemHostUnregister);
-    CUresult result = context_device(&device);
-    if (!result)
-        result = capture_allows();
+    CUresult result = memory_allowed(&device);
     if (result)
         return result;
     if (forget(BLOCK_REGISTERED, (uintptr_t)base, &device))
