@@ -43,6 +43,17 @@ TEST(B145_the_block_freed_last_serves_any_size_of_its_bucket)
     pinned_bed_close(&bed);
 }
 
+/* Gives back a block whose stream 0 is held up, then one whose stream 1 has passed. */
+static void give_late_and_passed(struct pinned_bed *bed, void *late, void *passed)
+{
+    pinned_use(bed, late, 0);
+    pinned_use(bed, passed, 1);
+    pinned_hold_up(bed, 0);
+    pinned_give(bed, late);
+    pinned_give(bed, passed);
+    REQUIRE_OK(acre_stream_native_synchronize(bed->devices[0], bed->streams[1]));
+}
+
 TEST(B146_all_streams_first_and_events_in_order)
 {
     struct pinned_bed bed;
@@ -63,12 +74,7 @@ TEST(B146_all_streams_first_and_events_in_order)
     EXPECT_PTR_EQ(pinned_take(&bed, 4096), a);
 
     /* A younger event that has passed stands behind an older one that has not. */
-    pinned_use(&bed, a, 0);
-    pinned_use(&bed, b, 1);
-    pinned_hold_up(&bed, 0);
-    pinned_give(&bed, a);
-    pinned_give(&bed, b);
-    REQUIRE_OK(acre_stream_native_synchronize(bed.devices[0], bed.streams[1]));
+    give_late_and_passed(&bed, a, b);
     void *c = pinned_take(&bed, 4096);
     EXPECT(c != a && c != b);
     pinned_let_go(&bed, 0);
@@ -83,12 +89,7 @@ TEST(B146_policy_acre_passes_by_streams_that_are_behind)
 
     pinned_bed_open(&bed, ACRE_POLICY_ACRE, NULL);
     void *a = pinned_take(&bed, 4096), *b = pinned_take(&bed, 4096);
-    pinned_use(&bed, a, 0);
-    pinned_use(&bed, b, 1);
-    pinned_hold_up(&bed, 0);
-    pinned_give(&bed, a);
-    pinned_give(&bed, b);
-    REQUIRE_OK(acre_stream_native_synchronize(bed.devices[0], bed.streams[1]));
+    give_late_and_passed(&bed, a, b);
     REQUIRE_OK(acre_pinned_process(bed.pinned));
     EXPECT_PTR_EQ(pinned_take(&bed, 4096), b);
     pinned_let_go(&bed, 0);
