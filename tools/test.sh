@@ -58,7 +58,7 @@ again=yes
 
 # What one thread does alone has no races: the short run with ThreadSanitizer leaves it out.
 nothing='^$'
-alone='^(fuzz|golden)_|^test_(format|explain|view|replay)_|^example_'
+alone='^vectors$|^(fuzz|golden)_|^test_(format|explain|view|replay)_|^example_'
 alone="$alone|^test_plan_(place|learn|search|greedy|order|follower)"
 alone="$alone|^test_cache_(sleep|fault|model|stitch_model|expand_model)"
 without=$nothing
