@@ -161,6 +161,7 @@ int cmd_devices(int argc, char **argv)
                   "Shows the backends of this build, each with its devices, or with the reason\n"
                   "why it is not available here.\n\n"
                   "  --json   {\"backends\": [{\"name\", \"available\", \"why\", \"devices\"}]}\n\n"
+                  "Exit status: 1 when a device does not answer, 2 when a setting is bad.\n\n"
                   "Example: three reference devices of 80 GiB that hand out addresses only\n"
                   "  ACRE_SIM=devices:3,memory:80GiB,dry:1 acre devices\n", stdout);
             return CLI_DONE;
