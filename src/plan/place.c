@@ -27,7 +27,7 @@
 #include <string.h>
 
 #define PAIR 2
-#define SKYLINE_WORK 800000u              /* buffers placed by skylines at most      */
+#define SKYLINE_WORK 900000u              /* buffers placed by skylines at most      */
 #define SKYLINE_ROUNDS_MIN 2u
 #define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
 #define LOWEST_NS 500000000.0             /* work of one search for the lowest       */

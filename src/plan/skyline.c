@@ -33,6 +33,13 @@ struct node {
     uint32_t best;          /* smallest rank, or NO_RANK when there are none */
 };
 
+/* A buffer, next to those of its leaf. */
+struct item {
+    uint32_t first, last;   /* sections of its life                          */
+    uint32_t rank;          /* NO_RANK once placed                           */
+    uint32_t buffer;
+};
+
 /* A run, known by its first section. */
 struct run {
     int64_t height;
@@ -47,10 +54,10 @@ struct skyline {
     uint32_t depth;         /* of the tree; leaves are 1 << depth            */
     struct node *nodes;     /* 1 is the root, 2i and 2i + 1 its children     */
     uint32_t *leaf_start;   /* by leaf and one more, into items              */
-    uint32_t *items;        /* buffers by leaf                               */
-    uint32_t *leaf_of;      /* by buffer                                     */
-    uint32_t *rank;         /* by buffer; NO_RANK once placed                */
-    uint32_t *by_rank;      /* order given                                   */
+    struct item *items;     /* by leaf                                       */
+    uint32_t *item_of;      /* by buffer                                     */
+    uint32_t *leaf_of;      /* by item                                       */
+    uint32_t *by_rank;      /* items in the order given                      */
     struct run *runs;       /* by section                                    */
     uint32_t *heap;         /* runs, the lowest first                        */
     uint32_t heap_count;
@@ -101,8 +108,12 @@ static void split(struct skyline *skyline, struct key *keys, uint32_t from, uint
         uint32_t leaf = node - (1u << skyline->depth);
         skyline->leaf_start[leaf] = from;
         for (uint32_t k = from; k < to; k++) {
-            skyline->items[k] = keys[k].buffer;
-            skyline->leaf_of[keys[k].buffer] = leaf;
+            uint32_t buffer = keys[k].buffer;
+            skyline->items[k] = (struct item){sections_first(skyline->sections, buffer),
+                                              sections_last(skyline->sections, buffer),
+                                              NO_RANK, buffer};
+            skyline->item_of[buffer] = k;
+            skyline->leaf_of[k] = leaf;
         }
         return;
     }
@@ -120,24 +131,23 @@ static void sum_leaf(struct skyline *skyline, uint32_t leaf)
     struct node node = {UINT32_MAX, 0, UINT32_MAX, 0, NO_RANK};
 
     for (uint32_t k = skyline->leaf_start[leaf]; k < skyline->leaf_start[leaf + 1]; k++) {
-        uint32_t buffer = skyline->items[k];
-        if (skyline->rank[buffer] == NO_RANK)
+        const struct item *item = &skyline->items[k];
+        if (item->rank == NO_RANK)
             continue;
-        uint32_t first = sections_first(skyline->sections, buffer);
-        uint32_t last = sections_last(skyline->sections, buffer);
-        node.first_min = first < node.first_min ? first : node.first_min;
-        node.first_max = first > node.first_max ? first : node.first_max;
-        node.last_min = last < node.last_min ? last : node.last_min;
-        node.last_max = last > node.last_max ? last : node.last_max;
-        if (skyline->rank[buffer] < node.best)
-            node.best = skyline->rank[buffer];
+        node.first_min = item->first < node.first_min ? item->first : node.first_min;
+        node.first_max = item->first > node.first_max ? item->first : node.first_max;
+        node.last_min = item->last < node.last_min ? item->last : node.last_min;
+        node.last_max = item->last > node.last_max ? item->last : node.last_max;
+        node.best = item->rank < node.best ? item->rank : node.best;
     }
     skyline->nodes[(1u << skyline->depth) + leaf] = node;
 }
 
-static void sum_node(struct skyline *skyline, uint32_t at)
+/* Sums up the children of a node; tells whether that changed it. */
+static bool sum_node(struct skyline *skyline, uint32_t at)
 {
     const struct node *a = &skyline->nodes[2 * at], *b = a + 1;
+    struct node before = skyline->nodes[at];
 
     skyline->nodes[at] = (struct node){
         a->first_min < b->first_min ? a->first_min : b->first_min,
@@ -145,6 +155,7 @@ static void sum_node(struct skyline *skyline, uint32_t at)
         a->last_min < b->last_min ? a->last_min : b->last_min,
         a->last_max > b->last_max ? a->last_max : b->last_max,
         a->best < b->best ? a->best : b->best};
+    return memcmp(&before, &skyline->nodes[at], sizeof before) != 0;
 }
 
 /* Looks below a node for a rank better than best, within [first, last). */
@@ -160,11 +171,9 @@ static uint32_t find_best(const struct skyline *skyline, uint32_t at, uint32_t f
     if (at >= 1u << skyline->depth) {
         uint32_t leaf = at - (1u << skyline->depth);
         for (uint32_t k = skyline->leaf_start[leaf]; k < skyline->leaf_start[leaf + 1]; k++) {
-            uint32_t buffer = skyline->items[k];
-            if (skyline->rank[buffer] < best &&
-                sections_first(skyline->sections, buffer) >= first &&
-                sections_last(skyline->sections, buffer) <= last)
-                best = skyline->rank[buffer];
+            const struct item *item = &skyline->items[k];
+            if (item->rank < best && item->first >= first && item->last <= last)
+                best = item->rank;
         }
         return best;
     }
@@ -173,14 +182,14 @@ static uint32_t find_best(const struct skyline *skyline, uint32_t at, uint32_t f
     return find_best(skyline, near ^ 1u, first, last, best);
 }
 
-static void remove_buffer(struct skyline *skyline, uint32_t buffer)
+static void remove_item(struct skyline *skyline, uint32_t item)
 {
-    uint32_t leaf = skyline->leaf_of[buffer];
+    uint32_t leaf = skyline->leaf_of[item], at = ((1u << skyline->depth) + leaf) / 2;
 
-    skyline->rank[buffer] = NO_RANK;
+    skyline->items[item].rank = NO_RANK;
     sum_leaf(skyline, leaf);
-    for (uint32_t at = ((1u << skyline->depth) + leaf) / 2; at > 0; at /= 2)
-        sum_node(skyline, at);
+    while (at > 0 && sum_node(skyline, at))
+        at /= 2;
 }
 
 /* ---- Heap of runs ----------------------------------------------------------------- */
@@ -305,8 +314,9 @@ static void reset(struct skyline *skyline, const uint32_t *order)
 
     for (uint32_t i = 0; i < skyline->sections->buffer_count; i++)
         if (skyline->sections->size[order[i]] > 0) {
-            skyline->by_rank[rank] = order[i];
-            skyline->rank[order[i]] = rank++;
+            skyline->by_rank[rank] = skyline->item_of[order[i]];
+            skyline->items[skyline->item_of[order[i]]].rank = rank;
+            rank++;
         }
     for (uint32_t leaf = 0; leaf < 1u << skyline->depth; leaf++)
         sum_leaf(skyline, leaf);
@@ -334,15 +344,15 @@ int64_t skyline_place(struct skyline *skyline, const uint32_t *order, double dea
             rise(skyline, run);
             continue;
         }
-        uint32_t buffer = skyline->by_rank[rank];
-        uint32_t first = sections_first(sections, buffer), last = sections_last(sections, buffer);
+        const struct item *item = &skyline->items[skyline->by_rank[rank]];
+        uint32_t buffer = item->buffer, first = item->first;
         offsets[buffer] = sections_align(sections, buffer, skyline->runs[run].height);
         cut_run(skyline, run, first);
-        cut_run(skyline, first, last);
+        cut_run(skyline, first, item->last);
         int64_t top = offsets[buffer] + sections->size[buffer];
         set_height(skyline, first, top);
         height = top > height ? top : height;
-        remove_buffer(skyline, buffer);
+        remove_item(skyline, skyline->by_rank[rank]);
         left--;
         if (left % CLOCK_STEPS == 0 && left > 0 && clock_is_past(deadline))
             return INT64_MAX;
@@ -388,12 +398,12 @@ acre_status skyline_create(const struct sections *sections, struct skyline **out
                                      sizeof *skyline->leaf_start);
     skyline->items = heap_array(count + 1, sizeof *skyline->items);
     skyline->leaf_of = heap_array(count + 1, sizeof *skyline->leaf_of);
-    skyline->rank = heap_array(count + 1, sizeof *skyline->rank);
+    skyline->item_of = heap_array(count + 1, sizeof *skyline->item_of);
     skyline->by_rank = heap_array(count + 1, sizeof *skyline->by_rank);
     skyline->runs = heap_array(sections->section_count + 1u, sizeof *skyline->runs);
     skyline->heap = heap_array(sections->section_count + 1u, sizeof *skyline->heap);
     if (skyline->nodes && skyline->leaf_start && skyline->items && skyline->leaf_of &&
-        skyline->rank && skyline->by_rank && skyline->runs && skyline->heap)
+        skyline->item_of && skyline->by_rank && skyline->runs && skyline->heap)
         status = fill(skyline);
     if (status != ACRE_OK) {
         skyline_destroy(skyline);
@@ -411,7 +421,7 @@ void skyline_destroy(struct skyline *skyline)
     heap_free(skyline->leaf_start);
     heap_free(skyline->items);
     heap_free(skyline->leaf_of);
-    heap_free(skyline->rank);
+    heap_free(skyline->item_of);
     heap_free(skyline->by_rank);
     heap_free(skyline->runs);
     heap_free(skyline->heap);
