@@ -121,7 +121,9 @@ static bool command_make(char *out, size_t bytes, int source, int ranks)
     if (access(helper, X_OK) != 0)
         return false;
     if (source == 1)
-        snprintf(out, bytes, "mpirun.openmpi --allow-run-as-root %s -n %d '%s' 2>&1",
+        /* Nothing is started elsewhere, but without ssh it wants to be told of another way. */
+        snprintf(out, bytes,
+                 "mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent sh %s -n %d '%s' 2>&1",
                  is_crowded ? "--oversubscribe --bind-to none" : "--bind-to core", ranks,
                  helper);
     else

@@ -64,8 +64,8 @@ END
 run() {
     case $1-$kind in
     openmpi-one)
-        timeout -k 5 100 mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n 4 \
-            "$program" ;;
+        timeout -k 5 100 mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none \
+            --mca plm_rsh_agent sh -n 4 "$program" ;;
     mpich-one)
         timeout -k 5 100 mpirun.mpich -bind-to none -n 4 "$program" ;;
     openmpi-two)

@@ -12,7 +12,8 @@ for mpi in openmpi mpich; do
     command -v "mpirun.$mpi" >/dev/null 2>&1 || continue
     found=yes
     case $mpi in
-    openmpi) options="--allow-run-as-root --oversubscribe --bind-to none" ;;
+    # Nothing is started elsewhere, but without ssh it wants to be told of another way.
+    openmpi) options="--allow-run-as-root --oversubscribe --bind-to none --mca plm_rsh_agent sh" ;;
     mpich) options="-bind-to none" ;;
     esac
     # shellcheck disable=SC2086

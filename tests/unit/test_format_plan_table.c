@@ -4,7 +4,8 @@
 #include "format/csv.h"
 #include "tests/support/t.h"
 
-
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Writes text into a file of this process and gives its path. */
@@ -77,6 +78,29 @@ TEST(alignments_and_gaps)
     EXPECT_EQ(buffers[0].gaps[1].start, 9);
     EXPECT_EQ(buffers[0].gaps[1].end, 12);
     EXPECT_EQ(buffers[1].gap_count, 0);
+    acre_plan_close(table);
+}
+
+/* As /dev/null must: what is no file is written to and not replaced by one. */
+TEST(a_pipe_stays_a_pipe)
+{
+    uint64_t offset = 7;
+    acre_plan_table *table;
+    char text[256] = "", path[80];
+    struct stat facts;
+
+    REQUIRE_OK(read_text("id,lower,upper,size\na,0,2,5\n", &table));
+    snprintf(path, sizeof path, "/tmp/acre-csv-pipe-%d", (int)getpid());
+    REQUIRE(mkfifo(path, 0600) == 0);
+    int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    REQUIRE(fd >= 0);
+    EXPECT_OK(acre_plan_write(table, &offset, path));
+    EXPECT_GT(read(fd, text, sizeof text - 1), 0);
+    EXPECT_STR_EQ(text, "id,lower,upper,size,offset\na,0,2,5,7\n");
+    REQUIRE(stat(path, &facts) == 0);
+    EXPECT(S_ISFIFO(facts.st_mode));
+    close(fd);
+    unlink(path);
     acre_plan_close(table);
 }
 
