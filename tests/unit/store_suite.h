@@ -147,6 +147,34 @@ TEST(S82_add_of_several_sums_exactly)
     store_end();
 }
 
+/* Adds from a process of its own, whose store must be opened there. */
+static inline void process_main(void *arg)
+{
+    struct helper helper = {.store = store_open(), .number = *(int *)arg};
+
+    add_many(&helper);
+    acre_store_destroy(helper.store);
+}
+
+/* For the kinds that processes can share. */
+static inline void expect_processes_sum(void)
+{
+    int numbers[3] = {1, 2, 3};
+    pid_t pids[3];
+    int64_t sum;
+
+    store_begin();
+    for (int i = 0; i < 3; i++)
+        pids[i] = t_start(process_main, &numbers[i]);
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(t_join(pids[i]), 0);
+    acre_store *store = store_open();
+    REQUIRE_OK(acre_store_add(store, "sum", 0, &sum));
+    EXPECT_EQ(sum, 50 * 6);
+    acre_store_destroy(store);
+    store_end();
+}
+
 static void expect_compare(acre_store *store, const char *expected, const char *desired,
                            const char *answer)
 {

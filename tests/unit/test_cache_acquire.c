@@ -198,6 +198,39 @@ TEST(B16_beyond_and_just_below_an_exbibyte)
     lab_close(&lab);
 }
 
+/* Rounding to a size class, to a division, to a segment or to pages must not come out at
+ * nothing and hand over a piece of the neighbour; nor must a limit be passed by a wrapped sum. */
+TEST(W9_sizes_that_would_wrap_leave_the_neighbour_alone)
+{
+    static const char *const confs[] = {
+        "", "roundup_power2_divisions:4", "expandable_segments:True", "max_split_size_mb:40",
+        "garbage_collection_threshold:0.5", "expandable_segments:True,max_split_size_mb:40",
+    };
+    static const size_t below_bytes[] = {0, 1, 510, 511, 512, 2 * MIB - 1, 2 * MIB, 20 * MIB};
+
+    for (size_t i = 0; i < sizeof confs / sizeof *confs; i++) {
+        acre_cache_config config = {.policy = ACRE_POLICY_TORCH, .conf = confs[i]};
+        struct lab lab;
+
+        lab_open_with(&lab, &(struct fake_config){.page_bytes = 2 * MIB}, &config);
+        lab_limit(&lab, 4 * GIB);
+        void *neighbour = lab_alloc(&lab, 3 * MIB);
+        char before[256];
+        snprintf(before, sizeof before, "%s", lab_layout(&lab));
+        for (size_t k = 0; k < sizeof below_bytes / sizeof *below_bytes; k++) {
+            EXPECT_EQ(lab_try(&lab, SIZE_MAX - below_bytes[k]), ACRE_ERR_DEVICE_MEMORY);
+            EXPECT_EQ(lab_try(&lab, SIZE_MAX / 2 - below_bytes[k]), ACRE_ERR_DEVICE_MEMORY);
+            EXPECT_EQ(lab_try(&lab, ((size_t)1 << 60) - 1 - below_bytes[k]),
+                      ACRE_ERR_DEVICE_MEMORY);
+        }
+        EXPECT_STR_EQ(lab_layout(&lab), before);
+        EXPECT_EQ(CURRENT(&lab, requested_bytes), 3 * MIB);
+        EXPECT_EQ(CURRENT(&lab, allocation), 1);
+        lab_free(&lab, neighbour);
+        lab_close(&lab);
+    }
+}
+
 /* ---- Callbacks ------------------------------------------------------------------- */
 
 struct giver {

@@ -48,7 +48,7 @@ TEST(memory_of_a_busy_stream_does_not_without_the_option)
 
 /* ---- Hard cases --------------------------------------------------------------------------- */
 
-TEST(sizes_near_overflow_fail_cleanly)
+TEST(W9_sizes_near_overflow_fail_cleanly)
 {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 510, SIZE_MAX - 511, SIZE_MAX - 512,
                                    (size_t)1 << 63, (size_t)1 << 60, ((size_t)1 << 60) - 1,

@@ -28,6 +28,11 @@ static void store_end(void)
     EXPECT_EQ(heap_live_count(), 0);
 }
 
+TEST(S82_add_of_several_processes_sums_exactly)
+{
+    expect_processes_sum();
+}
+
 static void child(void *arg)
 {
     acre_store *store;

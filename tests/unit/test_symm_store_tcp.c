@@ -24,6 +24,11 @@ static void store_end(void)
     EXPECT_EQ(heap_live_count(), 0);
 }
 
+TEST(S82_add_of_several_processes_sums_exactly)
+{
+    expect_processes_sum();
+}
+
 TEST(another_secret_is_refused)
 {
     acre_store *store;
