@@ -8,6 +8,7 @@
 
 #include <acre/sim.h>
 
+#include <pthread.h>
 #include <unistd.h>
 
 static float value(int rank, size_t i)
@@ -360,6 +361,40 @@ TEST(many_reductions_in_a_row)
 {
     ranks_run(2, mixed);
     ranks_run(3, mixed);
+}
+
+/* A user's barriers on the lowest channels, from a second thread, while reductions run: neither
+ * takes a signal of the other. */
+static void *barriers_main(void *arg)
+{
+    acre_symm *symm = arg;
+
+    for (int i = 0; i < 200; i++)
+        REQUIRE_OK(acre_symm_barrier(symm, i % 2, 0));
+    return NULL;
+}
+
+static void beside_barriers(struct rank *me)
+{
+    float *base, out[1000];
+    pthread_t thread;
+    acre_symm *symm = ranks_symm(me, sizeof out, (void **)&base);
+
+    REQUIRE(pthread_create(&thread, NULL, barriers_main, symm) == 0);
+    for (int i = 0; i < 100; i++) {
+        fill(base, me->rank, 1000);
+        REQUIRE_OK(acre_symm_all_reduce(symm, 0, 1000, ACRE_DTYPE_F32, i % 2 ? NULL : out, NULL));
+        expect_sum(i % 2 ? base : out, me->count, 1000);
+    }
+    pthread_join(thread, NULL);
+    ranks_meet(me, 0);
+    acre_symm_release(symm);
+    acre_symm_free(base);
+}
+
+TEST(S53_channels_of_users_do_not_meet_collectives)
+{
+    ranks_run(3, beside_barriers);
 }
 
 static void dies(struct rank *me)
