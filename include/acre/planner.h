@@ -46,7 +46,9 @@ typedef struct acre_planner_config {
     uint32_t period_min;  /**< Calls in the shortest iteration looked for; 0: 64.         */
     uint32_t period_max;  /**< Calls in the longest, which bounds memory; 0: 2^18.        */
     uint64_t seed;        /**< As in acre_plan_config.                                    */
-    double seconds;       /**< Time for placing one iteration; 0: a fixed amount of work. */
+    double seconds;       /**< Time for placing one iteration, all its streams together, where
+                               the bound is not reached sooner; 0: 1 second. INFINITY: a fixed
+                               amount of work, so that plans are repeatable, however long. */
 } acre_planner_config;
 
 /** What a planner did. */
@@ -84,7 +86,8 @@ ACRE_API void acre_planner_destroy(acre_planner *planner);
 /** Allocates @p bytes for use on @p stream, a native stream of the device.
  *
  * As acre_cache_alloc(): aligned to 512 bytes, zero bytes give NULL. The call that
- * completes the second round of a sequence also places it, which takes its time.
+ * completes the second round of a sequence also places it, which takes the seconds of
+ * the config at most, or as long as the first placement of a very long round takes.
  * Errors: those of acre_cache_alloc(); a plan that cannot be made is no error.
  */
 ACRE_API acre_status acre_planner_alloc(acre_planner *planner, size_t bytes, void *stream,

@@ -3,6 +3,8 @@
 
 #include "base/bits.h"
 #include "base/heap.h"
+#include "plan/budget.h"
+#include "plan/clock.h"
 #include "plan/guard.h"
 
 #include <acre/plan.h>
@@ -108,9 +110,12 @@ static acre_status list_events(struct timetable *table, const struct record *rec
 struct yard {
     acre_plan_buffer *buffers;
     acre_plan_gap *gaps;
-    uint32_t *whose;      /* by buffer: its entry               */
+    uint32_t *whose;      /* by buffer: its entry                        */
     uint64_t *offsets;
-    bool *is_done;        /* by entry: its stream was placed    */
+    uint64_t *apart;      /* by entry: its offset when streams are apart */
+    bool *is_done;        /* by entry: its stream was seen               */
+    uint64_t seed;
+    struct budget budget;
 };
 
 /* An entry as a buffer to place. */
@@ -132,10 +137,10 @@ static void fill_buffer(const struct timetable *table, const struct entry *entry
 
 /* Places the entries of one stream, or all of them, above what the arena has. */
 static acre_status place_some(struct timetable *table, struct yard *yard, bool is_all,
-                              void *stream, const acre_planner_config *config)
+                              void *stream)
 {
-    acre_plan_config how = {.struct_size = sizeof how, .seed = config->seed,
-                            .seconds = config->seconds};
+    acre_plan_config how = {.struct_size = sizeof how, .seed = yard->seed,
+                            .seconds = budget_next(&yard->budget, clock_now())};
     acre_plan_result result = {.struct_size = sizeof result};
     uint32_t count = 0;
 
@@ -156,61 +161,65 @@ static acre_status place_some(struct timetable *table, struct yard *yard, bool i
     return ACRE_OK;
 }
 
+/* Whether an entry of the arena is the first of its stream that is met; all of that
+ * stream then count as seen. */
+static bool is_first(const struct timetable *table, struct yard *yard, uint32_t e)
+{
+    if (yard->is_done[e] || table->entries[e].offset == OFFSET_CACHE)
+        return false;
+    for (uint32_t k = e; k < table->entry_count; k++)
+        yard->is_done[k] |= table->entries[k].stream == table->entries[e].stream;
+    return true;
+}
+
+static uint32_t count_streams(const struct timetable *table, struct yard *yard)
+{
+    uint32_t count = 0;
+
+    memset(yard->is_done, 0, table->entry_count * sizeof *yard->is_done);
+    for (uint32_t e = 0; e < table->entry_count; e++)
+        count += is_first(table, yard, e);
+    return count;
+}
+
 /* Places stream after stream, in the order they first come. */
-static acre_status place_apart(struct timetable *table, struct yard *yard,
-                               const acre_planner_config *config)
+static acre_status place_apart(struct timetable *table, struct yard *yard)
 {
     acre_status status = ACRE_OK;
 
-    table->arena_bytes = table->lower_bound = 0;
     memset(yard->is_done, 0, table->entry_count * sizeof *yard->is_done);
-    for (uint32_t e = 0; e < table->entry_count && status == ACRE_OK; e++) {
-        void *stream = table->entries[e].stream;
-        if (yard->is_done[e] || table->entries[e].offset == OFFSET_CACHE)
-            continue;
-        for (uint32_t k = e; k < table->entry_count; k++)
-            yard->is_done[k] |= table->entries[k].stream == stream;
-        status = place_some(table, yard, false, stream, config);
-    }
+    for (uint32_t e = 0; e < table->entry_count && status == ACRE_OK; e++)
+        if (is_first(table, yard, e))
+            status = place_some(table, yard, false, table->entries[e].stream);
     return status;
 }
 
-static uint32_t count_streams(const struct timetable *table)
-{
-    const struct entry *first = NULL;
-
-    for (uint32_t e = 0; e < table->entry_count; e++) {
-        const struct entry *entry = &table->entries[e];
-        if (entry->offset == OFFSET_CACHE)
-            continue;
-        if (!first)
-            first = entry;
-        else if (first->stream != entry->stream)
-            return 2;
-    }
-    return first != NULL;
-}
-
 /* Places everything together when that is lower and few entries need a guard. */
-static acre_status place_all(struct timetable *table, struct yard *yard,
-                             const acre_planner_config *config)
+static acre_status place_all(struct timetable *table, struct yard *yard, double seconds)
 {
-    acre_status status = place_apart(table, yard, config);
-    uint64_t apart = table->arena_bytes;
-    uint32_t guarded = 0;
+    uint32_t streams = count_streams(table, yard), guarded = 0;
 
-    if (status != ACRE_OK || count_streams(table) < 2)
+    yard->budget = budget_make(seconds, streams > 1 ? streams + 1 : 1, clock_now());
+    acre_status status = place_apart(table, yard);
+    if (status != ACRE_OK || streams < 2)
         return status;
+    uint64_t arena_bytes = table->arena_bytes, lower_bound = table->lower_bound;
+    for (uint32_t e = 0; e < table->entry_count; e++)
+        yard->apart[e] = table->entries[e].offset;
     table->arena_bytes = table->lower_bound = 0;
-    status = place_some(table, yard, true, NULL, config);
+    status = place_some(table, yard, true, NULL);
     if (status == ACRE_OK)
         status = guard_entries(table->entries, table->entry_count, &guarded);
     if (status != ACRE_OK ||
-        (table->arena_bytes < apart && guarded <= table->entry_count / GUARDED_SHARE))
+        (table->arena_bytes < arena_bytes && guarded <= table->entry_count / GUARDED_SHARE))
         return status;
-    for (uint32_t e = 0; e < table->entry_count; e++)
+    for (uint32_t e = 0; e < table->entry_count; e++) {
         table->entries[e].is_guarded = false;
-    return place_apart(table, yard, config);
+        table->entries[e].offset = yard->apart[e];
+    }
+    table->arena_bytes = arena_bytes;
+    table->lower_bound = lower_bound;
+    return ACRE_OK;
 }
 
 static acre_status place_entries(struct timetable *table, const acre_planner_config *config)
@@ -220,15 +229,18 @@ static acre_status place_entries(struct timetable *table, const acre_planner_con
                         .gaps = heap_array(count, sizeof *yard.gaps),
                         .whose = heap_array(count, sizeof *yard.whose),
                         .offsets = heap_array(count, sizeof *yard.offsets),
+                        .apart = heap_array(count, sizeof *yard.apart),
+                        .seed = config->seed,
                         .is_done = heap_array(count, sizeof *yard.is_done)};
     acre_status status = ACRE_ERR_HOST_MEMORY;
 
-    if (yard.buffers && yard.gaps && yard.whose && yard.offsets && yard.is_done)
-        status = place_all(table, &yard, config);
+    if (yard.buffers && yard.gaps && yard.whose && yard.offsets && yard.apart && yard.is_done)
+        status = place_all(table, &yard, config->seconds);
     heap_free(yard.buffers);
     heap_free(yard.gaps);
     heap_free(yard.whose);
     heap_free(yard.offsets);
+    heap_free(yard.apart);
     heap_free(yard.is_done);
     return status;
 }

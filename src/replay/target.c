@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,7 +78,9 @@ static acre_status collect(struct target *target, struct feed *feed, acre_trace_
 
 acre_status target_plan(struct target *target, struct feed *feed)
 {
-    acre_planner_config config = {.struct_size = sizeof config, .flags = ACRE_PLANNER_KEEP};
+    /* A fixed amount of work, so that a replay gives the same figures again. */
+    acre_planner_config config = {.struct_size = sizeof config, .flags = ACRE_PLANNER_KEEP,
+                                  .seconds = INFINITY};
     acre_trace_event *events = NULL;
     size_t count = 0;
     acre_status status = acre_planner_create(target->cache, &config, &target->planner);

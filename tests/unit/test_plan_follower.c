@@ -258,7 +258,7 @@ TEST(nothing_overlaps_whatever_departs)
 
     for (uint64_t n = 0; n < t_count(24, 2000); n++) {
         void *streams[2] = {NULL, NULL};
-        /* The fixed amount of work takes seconds where the bound is out of reach. */
+        /* The default takes a second where the bound is out of reach. */
         acre_planner_config config = {.struct_size = sizeof config, .seconds = 0.02};
         open_ground(&config, 0, true);
         REQUIRE_OK(acre_stream_native_create(ground.device, 0, 0, &streams[1]));

@@ -2,6 +2,8 @@
 /* Plans from recorded events, and whole traces. */
 #include "tests/support/planner_ground.h"
 
+#include <math.h>
+
 /* ---- Learning --------------------------------------------------------------------------- */
 
 TEST(a_recorded_sequence_is_followed_from_its_first_event)
@@ -71,12 +73,14 @@ TEST(repeating_traces_are_followed_without_having_been_seen)
     static const char *const names[] = {"traces/public/resnet50_sgd.trace.gz",
                                         "traces/public/unet_ddpm.trace.gz"};
 
+    acre_planner_config config = {.struct_size = sizeof config, .seconds = INFINITY};
+
     for (int n = 0; n < 2; n++) {
         const char *path = t_shared(names[n]);
         uint64_t allocs;
         if (!path)
             T_SKIP("%s is not at hand", names[n]);
-        open_ground(NULL, (uint64_t)80 << 30, true);
+        open_ground(&config, (uint64_t)80 << 30, true);
         feed_file(path, &allocs);
         acre_planner_stats now = stats();
         printf("%s: %llu plans, %llu dropped, %llu rounds, %llu of %llu depart, arena %+.3f %%\n",
