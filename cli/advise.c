@@ -177,7 +177,7 @@ static int say_no_history(const char *file)
 
 int cmd_advise(int argc, char **argv)
 {
-    struct request request = {NULL};
+    struct request request = {0};
     struct progress progress;
     acre_advice *advice = NULL;
 

@@ -189,7 +189,7 @@ static void print_text(const acre_why *why)
 
 int cmd_why(int argc, char **argv)
 {
-    struct request request = {NULL};
+    struct request request = {0};
     acre_snapshot *snapshot = NULL;
     acre_why *why = NULL;
     int code = CLI_BAD;

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #define HAS_AVX2 1
 #else
 #define HAS_AVX2 0
@@ -132,6 +135,21 @@ KERNEL_TARGET static void sum_f16_avx2(const struct reduction *r)
     }
     sum_f16_from(r, i);
 }
+
+/* Whether the processor converts half precision. Not every compiler knows the word for it, so
+ * the processor is asked; once, since in a virtual machine that takes microseconds. */
+static bool has_f16c(void)
+{
+    static _Atomic int known; /* 0: not asked, 1: it does not, 2: it does */
+    unsigned a, b, c = 0, d;
+    int now = atomic_load_explicit(&known, memory_order_relaxed);
+
+    if (now == 0) {
+        now = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) ? 2 : 1;
+        atomic_store_explicit(&known, now, memory_order_relaxed);
+    }
+    return now == 2;
+}
 #endif
 
 /* ---- Choice ----------------------------------------------------------------------- */
@@ -160,7 +178,7 @@ void reduce_run_plain(const struct reduction *r)
 void reduce_run(const struct reduction *r)
 {
 #if HAS_AVX2
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+    if (__builtin_cpu_supports("avx2") && has_f16c()) {
         if (r->dtype == ACRE_DTYPE_F32)
             sum_f32_avx2(r);
         else if (r->dtype == ACRE_DTYPE_F16)
