@@ -193,7 +193,7 @@ acre_status growth_find(const struct snapshot *snapshot, uint32_t device,
     memset(found, 0, GROWTH_MAX * sizeof *found);
     if (snapshot->stack_count == 0 || end < 64)
         return ACRE_OK;
-    watch.entries = snapshot->entries + snapshot->devices[device].first_entry;
+    watch.entries = snapshot_history(snapshot, device);
     choose_moments(&watch, device, end);
     if (watch.moment_count < 4 || (!watch.has_marks && !is_steady(&watch)))
         return ACRE_OK;

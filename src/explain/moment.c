@@ -51,7 +51,7 @@ acre_status moment_of_peak(const struct snapshot *snapshot, uint32_t device, uin
 static acre_status find_owners(const struct snapshot *snapshot, uint32_t device,
                                struct moment *moment)
 {
-    const struct snap_entry *entries = snapshot->entries + snapshot->devices[device].first_entry;
+    const struct snap_entry *entries = snapshot_history(snapshot, device);
     struct past *past = &moment->past;
     struct ptrmap blocks = PTRMAP_INITIALIZER;
     acre_status status = ptrmap_reserve(&blocks, past->block_count);

@@ -398,7 +398,8 @@ static acre_status set_from(struct builder *builder, value object, size_t base)
 
     if (count % 2)
         return BUILDER_FAIL(builder, "%s", "a dict has a key without a value; the file is damaged");
-    acre_status status = record_set_pairs(builder, object, builder->stack + base, count / 2);
+    const value *pairs = count ? builder->stack + base : NULL; /* there may be no stack */
+    acre_status status = record_set_pairs(builder, object, pairs, count / 2);
     builder->stack_count = base;
     return status;
 }

@@ -242,6 +242,13 @@ const char *snapshot_state_name(uint8_t state);
 /* A setting by its key at the top of the settings, or NULL. */
 const struct snap_value *snapshot_setting(const struct snapshot *snapshot, const char *key);
 
+/* The history of a device, oldest first; NULL when no device has any. */
+static inline const struct snap_entry *snapshot_history(const struct snapshot *snapshot,
+                                                        uint32_t device)
+{
+    return snapshot->entries ? snapshot->entries + snapshot->devices[device].first_entry : NULL;
+}
+
 /* Whether the segments add up: blocks tile their segment, sums agree. Otherwise
  * ACRE_ERR_FORMAT with a sentence about the first that does not. */
 acre_status snapshot_check(const struct snapshot *snapshot);

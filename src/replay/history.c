@@ -203,7 +203,7 @@ acre_status history_create(const struct snapshot *snapshot, uint32_t device,
         return ACRE_ERR_HOST_MEMORY;
     status = past_recover(snapshot, device, &history->past);
     if (status == ACRE_OK) {
-        walk.entries = snapshot->entries + snapshot->devices[device].first_entry;
+        walk.entries = snapshot_history(snapshot, device);
         walk.entry_count = snapshot->devices[device].entry_count;
         ptrmap_init(&walk.live);
         status = walk_all(&walk);

@@ -439,7 +439,9 @@ acre_status past_recover_at(const struct snapshot *snapshot, uint32_t device, ui
     for (uint64_t i = 0; i < undo.entry_count; i++)
         past->has_completed |= snapshot->entries[snapshot->devices[device].first_entry + i].action
                                == SNAP_FREE_COMPLETED;
-    undo.entries = snapshot->entries + snapshot->devices[device].first_entry + event;
+    undo.entries = snapshot_history(snapshot, device);
+    if (event)
+        undo.entries += event;
     undo.entry_count -= event;
     ptrmap_init(&undo.blocks);
     ptrmap_init(&undo.segments);

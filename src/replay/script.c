@@ -2,6 +2,7 @@
 #include "replay/script.h"
 
 #include "base/heap.h"
+#include "base/status.h"
 #include "format/array.h"
 
 #include <stdatomic.h>
@@ -248,6 +249,10 @@ void script_fini(struct script *script)
 
 static acre_status expect_alloc(struct script *script, struct script_item item)
 {
+    if (item.address == 0) /* to the cache NULL is no memory */
+        return status_fail(ACRE_ERR_UNSUPPORTED, "a segment of %llu bytes lies at address 0, where "
+                           "no device puts one; the recording is damaged",
+                           (unsigned long long)item.bytes);
     acre_status status = ARRAY_ROOM(script, allocs, alloc, 1);
 
     if (status == ACRE_OK)

@@ -49,6 +49,8 @@ struct script {
 acre_status script_init(struct script *script, uint64_t total_bytes);
 void script_fini(struct script *script); /* after the cache on it; a zeroed one is fine */
 
+/* What the device must be asked for. Errors: ACRE_ERR_UNSUPPORTED (a segment at address 0),
+ * ACRE_ERR_HOST_MEMORY. */
 acre_status script_expect_alloc(struct script *script, uint64_t address, uint64_t bytes,
                                 uint64_t event);
 acre_status script_expect_free(struct script *script, uint64_t address, uint64_t bytes,

@@ -537,7 +537,7 @@ static acre_status verify_once(const struct snapshot *snapshot, uint32_t device,
                                    .ties_by_address = ties_by_address};
     if (status != ACRE_OK)
         return status;
-    verify.entries = snapshot->entries + snapshot->devices[device].first_entry;
+    verify.entries = snapshot_history(snapshot, device);
     verify.entry_count = snapshot->devices[device].entry_count;
     result->events = verify.entry_count;
     result->start_blocks = verify.past.block_count;

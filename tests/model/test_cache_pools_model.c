@@ -15,6 +15,7 @@
 #define STREAMS 3
 #define LIVE_MAX 96
 #define PENDING_MAX 200
+#define USES_MAX 4 /* else counts drift upwards, and pools that never end hold all memory */
 #define DEVICE_BYTES (400 * MIB)
 
 struct side_pool {
@@ -206,6 +207,8 @@ static void run_create(struct side_pool *pool, bool has_source)
 {
     acre_pool_config config = {.struct_size = sizeof config};
 
+    if (pool->use_count >= USES_MAX)
+        return;
     if (pool->exists) {
         GOOD((acre_pool_create(cache, pool->id, NULL) == ACRE_OK) == (pool->use_count > 0));
         pool->use_count += pool->use_count > 0;
@@ -363,7 +366,7 @@ static void run_model(acre_policy policy, const char *conf)
     }
     for (int i = 0; i < POOLS; i++)
         EXPECT_GT(served[i], steps / 1000);
-    EXPECT_GT(ends, 0);
+    EXPECT_GT(ends, steps / 1000);
     while (live_count)
         REQUIRE_OK(acre_cache_free(cache, live[--live_count].base));
     for (int i = 1; i < POOLS; i++) {

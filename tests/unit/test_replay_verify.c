@@ -216,6 +216,20 @@ TEST(a_wrong_address_is_found_where_it_stands)
     snapshot_destroy(snapshot);
 }
 
+TEST(a_segment_at_address_zero_is_refused)
+{
+    struct snapshot *snapshot = record(300, (uint64_t)4 << 20, 7);
+    acre_verify_result result;
+    uint64_t at = 0;
+
+    while (snapshot->entries[at].action != SNAP_SEGMENT_ALLOC)
+        at++;
+    snapshot->entries[at].address = 0;
+    EXPECT_EQ(verify_device(snapshot, 0, &result), ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "at address 0");
+    snapshot_destroy(snapshot);
+}
+
 TEST(a_history_becomes_a_trace_that_is_consistent)
 {
     struct snapshot *snapshot = record(600, (uint64_t)8 << 20, 11);
