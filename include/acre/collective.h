@@ -14,6 +14,9 @@
  *
  * On device memory a call runs as a kernel, and ordinary pointers are memory of that device.
  *
+ * Threads: one call at a time per block and group, as the common order asks for; meanwhile
+ * other threads of a rank may use the signals and barriers of acre/symm.h.
+ *
  * Errors: ACRE_ERR_INVALID before anything is sent (NULL, a range beyond the buffer, sizes or
  * offsets that are not multiples of 4 and of the element), ACRE_ERR_RANGE (rank), then
  * ACRE_ERR_TIMEOUT and ACRE_ERR_PEER, which name the rank; after one of these two the handle's

@@ -5,7 +5,7 @@
  * A framework that saves a tensor asks the backend of its device for a map from names
  * to truth values, keeps it with the tensor, and hands it back after loading. Beside it
  * goes a tag that says on which device the bytes were. These calls make and read both;
- * how they are written down is the framework's matter.
+ * how they are written down is the framework's matter. Threads: any.
  */
 #ifndef ACRE_SERIALIZE_H
 #define ACRE_SERIALIZE_H

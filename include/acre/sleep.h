@@ -23,6 +23,7 @@
  * `expandable_segments:True`.
  *
  * Both calls hold the cache's lock and wait for all work of the device first.
+ * Threads: every call may come from any thread.
  */
 #ifndef ACRE_SLEEP_H
 #define ACRE_SLEEP_H

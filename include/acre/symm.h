@@ -28,6 +28,8 @@
  *
  * A group keeps two descriptors per other rank from its first rendezvous on, a block on host
  * memory keeps one.
+ *
+ * Threads: any; a handle may serve several at once, each channel one at a time on a rank.
  */
 #ifndef ACRE_SYMM_H
 #define ACRE_SYMM_H
