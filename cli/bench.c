@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +183,7 @@ static int write_svg(const char *path, double medians[PATTERNS][COLUMNS])
     if (plot_bars(path, "nanoseconds, logarithmic", groups, PATTERNS, names, COLUMNS,
                   &medians[0][0]))
         return CLI_DONE;
-    perror(path);
+    fprintf(stderr, "acre bench: %s: cannot be written: %s\n", path, strerror(errno));
     return CLI_BAD;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/print.h"
 #include "cli/table.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,7 +242,7 @@ static int write_svg(const char *path, struct results *results)
     }
     if (plot_bars(path, "nanoseconds, logarithmic", groups, count, bars, SOURCES + 1, values))
         return CLI_DONE;
-    perror(path);
+    fprintf(stderr, "acre bench symm: %s: cannot be written: %s\n", path, strerror(errno));
     return CLI_BAD;
 }
 

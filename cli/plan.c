@@ -8,6 +8,7 @@
 
 #include <acre/plan.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,7 +149,8 @@ static int write_all(const struct request *request, const acre_plan_table *table
         return CLI_BAD;
     }
     if (request->svg && !plan_svg(request->svg, buffers, count, offsets, result->height)) {
-        fprintf(stderr, "acre plan: %s: cannot be written\n", request->svg);
+        fprintf(stderr, "acre plan: %s: cannot be written: %s\n", request->svg,
+                strerror(errno));
         return CLI_BAD;
     }
     return CLI_DONE;

@@ -33,7 +33,7 @@ struct report *report_open(const char *folder, const char *title)
     snprintf(report->path, sizeof report->path, "%s/report.html", folder);
     file = fopen(report->path, "w");
     if (!file) {
-        fprintf(stderr, "acre demo: %s cannot be written: %s; choose a folder with -o\n",
+        fprintf(stderr, "acre demo: %s cannot be written: %s; choose another folder with -o\n",
                 report->path, strerror(errno));
         acre_view_destroy(report->view);
         free(report);
