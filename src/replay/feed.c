@@ -141,7 +141,7 @@ acre_status feed_next(struct feed *feed, const acre_trace_event **out_events, si
     if (feed->is_whole) {
         count = feed->kept_count - feed->at;
         *out_count = count < FEED_CHUNK ? count : FEED_CHUNK;
-        *out_events = feed->kept + feed->at;
+        *out_events = *out_count ? feed->kept + feed->at : NULL;
         feed->at += *out_count;
         return ACRE_OK;
     }

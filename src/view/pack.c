@@ -101,7 +101,8 @@ static size_t utf8_length(const unsigned char *text, size_t left)
 
 void pack_json(struct pack *pack, const char *text, size_t length)
 {
-    const unsigned char *at = (const unsigned char *)text, *end = at + length;
+    const unsigned char *at = (const unsigned char *)text;
+    const unsigned char *end = length ? at + length : at; /* an empty text may be NULL */
 
     pack_bytes(pack, "\"", 1);
     while (at < end) {

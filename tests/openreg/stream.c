@@ -352,7 +352,9 @@ TEST(D42_failed_async_copies_are_told_at_synchronise)
     expect_told_once(stream, NULL, host, 64, orMemcpyHostToDevice);
     expect_told_once(stream, block, NULL, 64, orMemcpyHostToDevice);
     expect_told_once(stream, block, host, 1 << 20, orMemcpyHostToDevice);
+#ifndef __cplusplus /* where a value that the type has not cannot be passed */
     expect_told_once(stream, block, host, 64, 7);
+#endif
     EXPECT(block_is(block, 64, 1));
     OK(orMemcpyAsync(block, host, 64, orMemcpyDeviceToHost, stream));
     REFUSED(orDeviceSynchronize());
