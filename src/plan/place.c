@@ -5,7 +5,7 @@
  *             (or the capacity) is reached or the work allotted is done; then the
  *             best order again with what ended highest moved to the front
  *   search    where few enough buffers overlap: exact, at the bound first, then
- *             between the bound and the best height by halving
+ *             down from the best height (goal.h)
  *   greedy    where offsets are fixed, in place of the skyline
  *
  * Work always comes in pairs, whatever the number of threads, and the winner of
@@ -17,6 +17,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "plan/clock.h"
+#include "plan/goal.h"
 #include "plan/greedy.h"
 #include "plan/order.h"
 #include "plan/search.h"
@@ -30,9 +31,11 @@
 #define SKYLINE_WORK 900000u              /* buffers placed by skylines at most      */
 #define SKYLINE_ROUNDS_MIN 2u
 #define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
-#define LOWEST_NS 500000000.0             /* work of one search for the lowest       */
+#define LOWEST_NS 2500000000.0            /* work of all searches for the lowest     */
+#define LOWEST_STEP_NS 200000000.0        /* and of one                              */
+#define LOWEST_STEP_TURNS 150u            /* work of one for each buffer, at most    */
+#define LOWEST_STEP_MIN 20000u            /* but never less than this                */
 #define CAPACITY_NS 1000000000.0          /* work of one search for a capacity       */
-#define SEARCH_STEPS 6u                   /* searches when the bound is not reached  */
 #define CAPACITY_STEPS 20u                /* searches for a given capacity           */
 
 /* One of two workers. */
@@ -47,7 +50,7 @@ struct worker {
     uint32_t turn;                        /* number of the order or seed             */
     acre_status status;
     enum search_result result;
-    uint64_t nodes;
+    uint64_t work;
 };
 
 /* Everything one call holds. */
@@ -60,7 +63,8 @@ struct place {
     int64_t best_height;                  /* INT64_MAX: nothing yet                  */
     int64_t target;                       /* good enough                             */
     int64_t goal;                         /* capacity of the search under way        */
-    _Atomic uint64_t node_limit;          /* of the search under way                 */
+    _Atomic uint64_t work_limit;          /* of the search under way                 */
+    bool is_race;                         /* its styles differ                       */
     bool is_proved;                       /* nothing lower than best exists          */
     bool is_excluded;                     /* nothing within the capacity exists      */
     double started, deadline;             /* seconds; deadline 0: none               */
@@ -187,16 +191,19 @@ static void *work_search(void *arg)
 {
     struct worker *worker = arg;
     struct place *place = worker->place;
-    uint64_t limit = atomic_load(&place->node_limit);
+    uint64_t limit = atomic_load(&place->work_limit);
+    enum search_style style = !place->is_race ? SEARCH_DOWN
+                              : worker == place->workers ? SEARCH_BY_SECTION
+                                                         : SEARCH_BY_FLOOR;
 
     search_set_deadline(worker->search, place->best_height == INT64_MAX ? 0 : place->deadline);
-    worker->result = search_run(worker->search, (uint32_t)(worker - place->workers), place->goal,
-                                place->config->seed * PAIR + worker->turn, &place->node_limit,
-                                worker->offsets, &worker->nodes);
+    worker->result = search_run(worker->search, style, place->goal,
+                                place->config->seed * PAIR + worker->turn, &place->work_limit,
+                                worker->offsets, &worker->work);
     if (worker->result == SEARCH_LIMIT)
         return NULL;
-    while (worker->nodes < limit &&
-           !atomic_compare_exchange_weak(&place->node_limit, &limit, worker->nodes))
+    while (worker->work < limit &&
+           !atomic_compare_exchange_weak(&place->work_limit, &limit, worker->work))
         ;
     return NULL;
 }
@@ -212,13 +219,13 @@ static void measure(struct place *place, struct worker *worker)
 }
 
 /* Searches once for a height of at most goal. */
-static acre_status search_once(struct place *place, int64_t goal, uint32_t step, uint64_t nodes,
+static acre_status search_once(struct place *place, int64_t goal, uint32_t step, uint64_t work,
                                enum search_result *out_result)
 {
     struct worker *winner = NULL;
 
     place->goal = goal;
-    atomic_store(&place->node_limit, nodes);
+    atomic_store(&place->work_limit, work);
     for (int w = 0; w < PAIR; w++) {
         place->workers[w].turn = step * 1000003u * PAIR + (uint32_t)w;
         place->workers[w].status = ACRE_OK;
@@ -228,7 +235,7 @@ static acre_status search_once(struct place *place, int64_t goal, uint32_t step,
         return status;
     for (int w = 0; w < PAIR; w++) {
         struct worker *worker = &place->workers[w];
-        if (worker->result != SEARCH_LIMIT && (!winner || worker->nodes < winner->nodes))
+        if (worker->result != SEARCH_LIMIT && (!winner || worker->work < winner->work))
             winner = worker;
     }
     *out_result = winner ? winner->result : SEARCH_LIMIT;
@@ -239,11 +246,9 @@ static acre_status search_once(struct place *place, int64_t goal, uint32_t step,
     return ACRE_OK;
 }
 
-/* Nodes for one step: a fixed amount of work, less when time is short. */
-static uint64_t step_nodes(const struct place *place, uint64_t cost)
+/* Work for one step: a fixed amount, less when time is short. */
+static uint64_t step_work(const struct place *place, double ns, uint64_t cost)
 {
-    double ns = place->config->capacity ? CAPACITY_NS : LOWEST_NS;
-
     if (place->deadline > 0) {
         double left = (place->deadline - clock_now()) * 1e9;
         ns = left < ns ? left : ns;
@@ -258,8 +263,8 @@ static acre_status search_capacity(struct place *place, uint64_t cost)
         enum search_result result;
         if (place->deadline > 0 ? step && is_late(place) : step >= CAPACITY_STEPS)
             break;
-        acre_status status = search_once(place, place->target, step, step_nodes(place, cost),
-                                         &result);
+        acre_status status = search_once(place, place->target, step,
+                                         step_work(place, CAPACITY_NS, cost), &result);
         if (status != ACRE_OK)
             return status;
         place->is_excluded = result == SEARCH_NONE;
@@ -270,30 +275,37 @@ static acre_status search_capacity(struct place *place, uint64_t cost)
     return ACRE_OK;
 }
 
-/* Looks for the lowest height between the bound and the best by halving. */
+/* Work of a search for a goal: many short descents, or a race for as long as may be. */
+static uint64_t goal_work(const struct place *place, const struct goal *goal, uint64_t cost)
+{
+    uint64_t work = step_work(place, LOWEST_STEP_NS, cost);
+    uint64_t turns = LOWEST_STEP_TURNS * (uint64_t)place->sections->buffer_count;
+
+    turns = turns < LOWEST_STEP_MIN ? LOWEST_STEP_MIN : turns;
+    return goal->is_race || work < turns ? work : turns;
+}
+
+/* Looks for the lowest height. */
 static acre_status search_lowest(struct place *place, uint64_t cost)
 {
-    int64_t low = place->target, proved = place->target; /* nothing is below proved */
+    uint64_t work = 0, most = (uint64_t)(LOWEST_NS / (double)cost);
+    struct goal goal;
 
-    for (uint32_t step = 0; place->best_height > proved; step++) {
+    goal_init(&goal, place->sections);
+    for (uint32_t step = 0; goal_next(&goal, place->best_height); step++) {
         enum search_result result;
-        int64_t goal = step == 0 ? low : low + (place->best_height - 1 - low) / 2;
-        if (place->deadline > 0 ? step && is_late(place) : step >= SEARCH_STEPS)
+        if (place->deadline > 0 ? step && is_late(place) : work >= most)
             break;
-        acre_status status = search_once(place, goal, step, step_nodes(place, cost), &result);
+        place->is_race = goal.is_race;
+        acre_status status = search_once(place, goal.height, step,
+                                         goal_work(place, &goal, cost), &result);
         if (status != ACRE_OK)
             return status;
-        if (result == SEARCH_NONE)
-            proved = low = goal + 1;
-        else if (result == SEARCH_LIMIT)
-            low = goal + 1;
-        if (low >= place->best_height)
-            low = proved; /* time is left: once more, with other seeds */
-        if (low == proved && place->deadline == 0 && result == SEARCH_LIMIT && step > 0)
-            break;
-        tell(place, 0.5 + 0.5 * (step + 1) / SEARCH_STEPS);
+        work += atomic_load(&place->work_limit);
+        goal_note(&goal, result);
+        tell(place, 0.5 + 0.5 * (double)work / (double)most);
     }
-    place->is_proved = place->best_height <= proved;
+    place->is_proved = place->best_height <= goal.proved;
     return ACRE_OK;
 }
 
@@ -310,7 +322,8 @@ static acre_status run_searches(struct place *place)
         return ACRE_OK; /* too many overlaps: the skyline has to do */
     if (status != ACRE_OK)
         return status;
-    uint64_t cost = search_node_cost(place->workers[0].search);
+    place->is_race = true;
+    uint64_t cost = search_work_cost(place->workers[0].search);
     return place->config->capacity ? search_capacity(place, cost) : search_lowest(place, cost);
 }
 

@@ -18,8 +18,9 @@
  * lowest floors, divided by a weight that grows each time the section fails, which is
  * better where few sections are full. Of equal ones the longer life is preferred, so
  * that the rest falls apart into spans of time that do not depend on one another. A
- * search restarts with other ranks and growing limits, and searches of both styles run
- * at the same time.
+ * search restarts with other ranks. By section it weighs what failed, under limits that
+ * grow; by the lowest floor it learns ranks from many short descents (rank.h), as one
+ * that succeeds hardly ever takes much more than two decisions a buffer.
  */
 #include "plan/search.h"
 
@@ -27,23 +28,33 @@
 #include "base/heap.h"
 #include "plan/board.h"
 #include "plan/clock.h"
+#include "plan/rank.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CLOCK_STEPS 1024u     /* decisions between looks at the clock */
-#define RANK_NOISE 0.5
 #define FIRST_LOOK 1.7        /* decisions of the first descent, per buffer   */
+#define FIXED_LOOK 4.0        /* and of the next, if ranks are not drawn      */
 #define ROUND_TURNS 15u       /* descents after which weights and limits begin anew */
+#define ROUNDS_GROWTH 8u      /* rounds after which limits double              */
+#define SHORTEST 20u          /* decisions that a descent may always make     */
+#define LEARN_TURNS 60u       /* descents that learn from one another         */
 #define WEIGHT_KEPT 0.8f      /* of what was learned, at a restart            */
 
 /* How a search goes. */
 static const struct style {
     bool is_by_section;       /* else by the lowest floor                        */
+    bool is_learning;         /* ranks from failures, under limits that stay     */
     double restart;           /* decisions of the shortest descent, per buffer   */
-    unsigned rounds_growth;   /* rounds after which limits double                */
-} styles[SEARCH_STYLES] = {{true, 2.5, 8}, {false, 8, 1}};
+    unsigned fixed;           /* descents with ranks that no seed changes        */
+    unsigned work;            /* of a decision, next to one by the lowest floor  */
+} styles[SEARCH_STYLES] = {
+    [SEARCH_BY_SECTION] = {true, false, 2.5, 3, 4},
+    [SEARCH_BY_FLOOR] = {false, true, 2.5, 3, 1},
+    [SEARCH_DOWN] = {false, true, 2.5, 0, 1},
+};
 
 /* A decision that is in force. */
 struct open_node {
@@ -51,40 +62,17 @@ struct open_node {
     uint32_t buffer;
 };
 
-/* A buffer while ranks are made. */
-struct ranked {
-    double value;             /* the largest is best                             */
-    uint32_t place;           /* in the canonical order                          */
-};
-
 struct search {
     struct board *board;
-    uint32_t *rank;           /* by buffer: smaller is tried first               */
-    uint32_t *by_rank;        /* buffers, the best first                         */
-    struct ranked *ranked;    /* room for ranking                                */
+    struct ranks ranks;
     uint32_t *candidates;     /* by section: how many may be its lowest          */
     int64_t *lowest;          /* by section: the lowest floor in it              */
     struct open_node *stack;  /* by depth                                        */
     const struct style *style;
-    uint64_t nodes;           /* decisions made                                  */
+    uint64_t work;            /* done                                            */
     uint64_t node_limit;      /* of one descent                                  */
-    uint64_t random;
     double deadline;
 };
-
-static uint64_t next_random(struct search *search)
-{
-    uint64_t x = search->random += 0x9E3779B97F4A7C15u;
-
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
-
-static double next_unit(struct search *search)
-{
-    return (double)(next_random(search) >> 11) * 0x1p-53;
-}
 
 /* ---- Making ---------------------------------------------------------------------- */
 
@@ -97,14 +85,12 @@ acre_status search_create(const struct sections *sections, struct search **out)
 
     if (!search)
         return status;
-    search->rank = heap_array(count, sizeof *search->rank);
     search->stack = heap_array(count, sizeof *search->stack);
     search->candidates = heap_array(section_count, sizeof *search->candidates);
     search->lowest = heap_array(section_count, sizeof *search->lowest);
-    search->by_rank = heap_array(count, sizeof *search->by_rank);
-    search->ranked = heap_array(count, sizeof *search->ranked);
-    if (search->rank && search->stack && search->candidates && search->lowest &&
-        search->by_rank && search->ranked)
+    if (search->stack && search->candidates && search->lowest)
+        status = ranks_init(&search->ranks, sections);
+    if (status == ACRE_OK)
         status = board_create(sections, &search->board);
     if (status != ACRE_OK) {
         search_destroy(search);
@@ -119,9 +105,7 @@ void search_destroy(struct search *search)
     if (!search)
         return;
     board_destroy(search->board);
-    heap_free(search->rank);
-    heap_free(search->by_rank);
-    heap_free(search->ranked);
+    ranks_fini(&search->ranks);
     heap_free(search->stack);
     heap_free(search->candidates);
     heap_free(search->lowest);
@@ -133,7 +117,7 @@ void search_set_deadline(struct search *search, double deadline)
     search->deadline = deadline;
 }
 
-uint64_t search_node_cost(const struct search *search)
+uint64_t search_work_cost(const struct search *search)
 {
     const struct board *board = search->board;
     uint64_t overlaps = board->neighbour_start[board->count];
@@ -190,6 +174,7 @@ static uint32_t pick_section(struct search *search)
 static uint32_t pick_member(const struct search *search, uint32_t section)
 {
     const struct board *board = search->board;
+    const uint32_t *rank = search->ranks.rank;
     const uint32_t *member = board->members + board->member_start[section];
     const uint32_t *end = board->members + board->member_start[section + 1];
     uint32_t best = *member;
@@ -197,7 +182,7 @@ static uint32_t pick_member(const struct search *search, uint32_t section)
     while (++member < end)
         if (board->floor[*member] < board->floor[best] ||
             (board->floor[*member] == board->floor[best] &&
-             search->rank[*member] < search->rank[best]))
+             rank[*member] < rank[best]))
             best = *member;
     return best;
 }
@@ -206,7 +191,7 @@ static uint32_t pick_member(const struct search *search, uint32_t section)
 static uint32_t pick_lowest(const struct search *search)
 {
     const int64_t *floor = search->board->floor;
-    const uint32_t *buffer = search->by_rank, *end = buffer + search->board->count;
+    const uint32_t *buffer = search->ranks.by_rank, *end = buffer + search->board->count;
     uint32_t best = *buffer;
     int64_t lowest = floor[best];
 
@@ -243,6 +228,17 @@ static bool pick(struct search *search, uint32_t *out_buffer)
 
 /* ---- Searching ------------------------------------------------------------------- */
 
+/* Blames what was still to be placed in the section that failed last. */
+static void blame(struct search *search)
+{
+    const struct board *board = search->board;
+    const uint32_t *member = board->members + board->member_start[board->failed];
+    const uint32_t *end = board->members + board->member_start[board->failed + 1];
+
+    for (; member < end; member++)
+        search->ranks.blame[*member] += board->floor[*member] != FLOOR_PLACED;
+}
+
 /* One descent with backtracking, until found, excluded or out of nodes. */
 static enum search_result descend(struct search *search, const _Atomic uint64_t *limit)
 {
@@ -251,16 +247,18 @@ static enum search_result descend(struct search *search, const _Atomic uint64_t 
 
     while (board->left > 0) {
         uint32_t buffer = 0, depth;
-        search->nodes++;
+        search->work += search->style->work;
         if (++nodes > search->node_limit || board->is_lost ||
-            search->nodes > atomic_load_explicit(limit, memory_order_relaxed) ||
-            (search->nodes % CLOCK_STEPS == 0 && clock_is_past(search->deadline)))
+            search->work > atomic_load_explicit(limit, memory_order_relaxed) ||
+            (search->work % CLOCK_STEPS == 0 && clock_is_past(search->deadline)))
             return SEARCH_LIMIT;
         bool is_good = pick(search, &buffer);
         if (is_good) {
             search->stack[board->depth] = (struct open_node){board_now(board), buffer};
             is_good = board_place(board, buffer);
         }
+        if (!is_good && search->style->is_learning)
+            blame(search);
         while (!is_good) { /* the last placement to blame does not work: skip it instead */
             if (!conflict_take_last(&board->conflict, &depth))
                 return SEARCH_NONE;
@@ -271,42 +269,6 @@ static enum search_result descend(struct search *search, const _Atomic uint64_t 
         }
     }
     return SEARCH_FOUND;
-}
-
-static int compare_values(const void *left, const void *right)
-{
-    const struct ranked *a = left, *b = right;
-
-    if (a->value != b->value)
-        return a->value > b->value ? -1 : 1;
-    return a->place < b->place ? -1 : 1;
-}
-
-/* Ranks buffers by powers of life and size. The first turns do not depend on the seed; the
- * others are drawn, with noise. */
-static void draw_ranks(struct search *search, unsigned turn)
-{
-    static const double first[][2] = {{0.4, 0.3}, {1.5, 0.3}, {0.78, 0.3}};
-    const struct sections *sections = search->board->sections;
-    bool has_noise = turn >= sizeof first / sizeof *first;
-    double life = has_noise ? 1 + next_unit(search) : first[turn][0];
-    double size = has_noise ? 0.9 * next_unit(search) - 0.3 : first[turn][1];
-
-    for (uint32_t n = 0; n < search->board->count; n++) {
-        uint32_t i = sections->order[n];
-        int64_t width = 1;
-        for (uint32_t p = sections->piece_start[i]; p < sections->piece_start[i + 1]; p++)
-            width += sections->pieces[p].last - sections->pieces[p].first;
-        double value = life * log((double)width) + size * log((double)sections->size[i] + 1);
-        if (has_noise)
-            value += RANK_NOISE * (next_unit(search) - 0.5);
-        search->ranked[n] = (struct ranked){value, n};
-    }
-    qsort(search->ranked, search->board->count, sizeof *search->ranked, compare_values);
-    for (uint32_t n = 0; n < search->board->count; n++) {
-        search->by_rank[n] = sections->order[search->ranked[n].place];
-        search->rank[search->by_rank[n]] = n;
-    }
 }
 
 /* The i-th number of Luby's sequence 1 1 2 1 1 2 4 ..., from 1. */
@@ -320,37 +282,73 @@ static uint64_t luby(uint64_t i)
     }
 }
 
-/* Prepares a descent: ranks, its limit, and weights, of which a part is forgotten. The
- * first is but a look whether it is easy; then come rounds. */
+/* Between low and high. */
+static double draw(struct search *search, double low, double high)
+{
+    return low + (high - low) * ranks_unit(&search->ranks);
+}
+
+/* Ranks by powers of life and size. The first turns of some styles do not depend on the
+ * seed; the others are drawn, with noise, anew each time or learned from one another. */
+static void rank_turn(struct search *search, unsigned turn)
+{
+    static const double first[][2] = {{0.4, 0.3}, {1.5, 0.3}, {0.78, 0.3}};
+    struct ranks *ranks = &search->ranks;
+    const struct style *style = search->style;
+    bool is_learned = style->is_learning && turn >= style->fixed;
+
+    if (turn < style->fixed)
+        ranks_draw(ranks, first[turn][0], first[turn][1], 0);
+    else if (!is_learned)
+        ranks_draw(ranks, draw(search, 1, 2), draw(search, -0.3, 0.6), 0.5);
+    else if ((turn - style->fixed) % LEARN_TURNS == 0)
+        ranks_draw(ranks, draw(search, 1.3, 2), draw(search, -0.1, 0.5), 0.3);
+    else
+        ranks_learn(ranks);
+    ranks_sort(ranks, is_learned ? 0.1 : 0);
+}
+
+/* Decisions of a descent. The very first is but a look whether it is easy. */
+static uint64_t limit_turn(const struct search *search, unsigned turn)
+{
+    const struct style *style = search->style;
+    double shortest = style->restart * search->board->count;
+
+    if (turn == 0 && style->fixed > 0)
+        return (uint64_t)(FIRST_LOOK * search->board->count);
+    if (style->is_learning && turn < style->fixed)
+        return (uint64_t)(FIXED_LOOK * search->board->count);
+    if (style->is_learning)
+        return (uint64_t)(shortest * (double)luby(turn / LEARN_TURNS + 1)) + SHORTEST;
+    turn -= style->fixed > 0;
+    shortest *= (double)luby(turn % ROUND_TURNS + 1);
+    return (uint64_t)ldexp(shortest, (int)(turn / ROUND_TURNS / ROUNDS_GROWTH));
+}
+
+/* Prepares a descent: weights, of which a part is forgotten, its limit and ranks. */
 static void begin_turn(struct search *search, unsigned turn)
 {
     struct board *board = search->board;
-    unsigned step = turn ? (turn - 1) % ROUND_TURNS : 0;
-    double limit = search->style->restart * board->count * (double)luby(step + 1);
-    float kept = step ? WEIGHT_KEPT : 0;
+    float kept = turn > 0 && (turn - 1) % ROUND_TURNS ? WEIGHT_KEPT : 0;
 
     for (uint32_t s = 0; s < board->section_count; s++)
         board->weight[s] = 1 + (board->weight[s] - 1) * kept;
-    if (turn)
-        limit = ldexp(limit, (int)((turn - 1) / ROUND_TURNS / search->style->rounds_growth));
-    else
-        limit = FIRST_LOOK * board->count;
-    search->node_limit = (uint64_t)limit;
-    draw_ranks(search, turn);
+    search->node_limit = limit_turn(search, turn);
+    rank_turn(search, turn);
 }
 
-enum search_result search_run(struct search *search, uint32_t style, int64_t capacity,
-                              uint64_t seed, const _Atomic uint64_t *limit, int64_t *offsets,
-                              uint64_t *out_nodes)
+enum search_result search_run(struct search *search, enum search_style style,
+                              int64_t capacity, uint64_t seed, const _Atomic uint64_t *limit,
+                              int64_t *offsets, uint64_t *out_work)
 {
     struct board *board = search->board;
     enum search_result result = SEARCH_LIMIT;
 
-    search->random = seed;
-    search->nodes = 0;
-    search->style = &styles[style % SEARCH_STYLES];
+    ranks_seed(&search->ranks, seed);
+    search->work = 0;
+    search->style = &styles[style];
     for (unsigned turn = 0; result == SEARCH_LIMIT && !board->is_lost; turn++) {
-        if (search->nodes > atomic_load_explicit(limit, memory_order_relaxed) ||
+        if (search->work > atomic_load_explicit(limit, memory_order_relaxed) ||
             (turn && clock_is_past(search->deadline)))
             break;
         begin_turn(search, turn);
@@ -358,6 +356,6 @@ enum search_result search_run(struct search *search, uint32_t style, int64_t cap
     }
     if (result == SEARCH_FOUND)
         memcpy(offsets, board->offset, board->count * sizeof *offsets);
-    *out_nodes = search->nodes;
+    *out_work = search->work;
     return result;
 }

@@ -13,8 +13,13 @@ enum search_result {
     SEARCH_LIMIT = -1,  /* the nodes were used up, or it was stopped     */
 };
 
-/* Ways to pick the next buffer, for searches at the same time. */
-#define SEARCH_STYLES 2u
+/* Ways to search, each better elsewhere; for searches at the same time. */
+enum search_style {
+    SEARCH_BY_SECTION,  /* the hardest section first; excludes best              */
+    SEARCH_BY_FLOOR,    /* the lowest buffer first, with learned ranks           */
+    SEARCH_DOWN,        /* as well, but from the seed alone: one of many searches */
+    SEARCH_STYLES
+};
 
 struct search;
 
@@ -23,18 +28,18 @@ struct search;
 acre_status search_create(const struct sections *sections, struct search **out);
 void search_destroy(struct search *search); /* NULL is fine */
 
-/* What a decision costs, roughly in nanoseconds. */
-uint64_t search_node_cost(const struct search *search);
+/* What a piece of work costs, roughly in nanoseconds. */
+uint64_t search_work_cost(const struct search *search);
 
 /* Ends runs at a moment (clock.h); 0: never. */
 void search_set_deadline(struct search *search, double deadline);
 
-/* Looks for offsets within capacity, restarting with other orders, until *limit
- * decisions were made. Another thread may lower the limit meanwhile. Gives the
- * number of decisions made. The same seed gives the same offsets after the same
- * number of decisions, so the search that needs fewest is a repeatable winner. */
-enum search_result search_run(struct search *search, uint32_t style, int64_t capacity,
-                              uint64_t seed, const _Atomic uint64_t *limit, int64_t *offsets,
-                              uint64_t *out_nodes);
+/* Looks for offsets within capacity, restarting with other orders, until *limit work was
+ * done: a decision by the lowest floor is one, one by section several. Another thread may
+ * lower the limit meanwhile. Gives the work done. The same seed gives the same offsets
+ * after the same work, so the search that needs least is a repeatable winner. */
+enum search_result search_run(struct search *search, enum search_style style,
+                              int64_t capacity, uint64_t seed, const _Atomic uint64_t *limit,
+                              int64_t *offsets, uint64_t *out_work);
 
 #endif

@@ -13,7 +13,7 @@ static uint64_t race(struct search *search, int64_t capacity, uint64_t seed,
                      enum search_result wanted, int64_t *offsets)
 {
     for (uint64_t most = 1000; most <= DECISIONS_MAX; most *= 2)
-        for (uint32_t style = 0; style < SEARCH_STYLES; style++) {
+        for (uint32_t style = 0; style <= SEARCH_BY_FLOOR; style++) {
             _Atomic uint64_t limit = most;
             uint64_t nodes;
             enum search_result result = search_run(search, style, capacity,
