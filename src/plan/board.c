@@ -44,6 +44,8 @@ static void mark_changed(struct board *board, uint32_t buffer)
 {
     const struct sections *sections = board->sections;
 
+    if (!board->is_tracking)
+        return;
     for (uint32_t p = sections->piece_start[buffer]; p < sections->piece_start[buffer + 1]; p++)
         memset(board->changed + sections->pieces[p].first, 1,
                sections->pieces[p].last - sections->pieces[p].first);

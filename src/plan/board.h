@@ -46,6 +46,7 @@ struct board {
     int64_t *room;            /* by section: capacity - sizes not yet placed       */
     uint32_t *watch;          /* by section                                        */
     uint32_t *unplaced;       /* by section: how many members are not placed       */
+    bool is_tracking;         /* set by the search: changed is kept                */
     uint8_t *changed;         /* by section: set with every change of a floor in it,
                                  cleared by the search                             */
     float *weight;            /* by section: 1 and its failures                    */
@@ -76,21 +77,31 @@ struct board_mark board_now(const struct board *board);
 /* Takes changes back until the state of the mark. */
 void board_undo(struct board *board, struct board_mark mark);
 
-/* The lowest top of the overlapping buffers not yet placed, and whose it is;
- * FLOOR_PLACED when there are none. */
-static inline int64_t board_lowest_top(const struct board *board, uint32_t buffer,
-                                       uint32_t *out_whose)
+/* The lowest top of the overlapping buffers not yet placed; FLOOR_PLACED when there are
+ * none. */
+static inline int64_t board_lowest_top(const struct board *board, uint32_t buffer)
 {
     const uint32_t *other = board->neighbours + board->neighbour_start[buffer];
     const uint32_t *end = board->neighbours + board->neighbour_start[buffer + 1];
-    int64_t lowest = FLOOR_PLACED;
+    int64_t lowest = FLOOR_PLACED, second = FLOOR_PLACED;
 
-    for (; other < end; other++)
-        if (board->top[*other] < lowest) {
-            lowest = board->top[*other];
-            *out_whose = *other;
-        }
-    return lowest;
+    for (; end - other >= 2; other += 2) { /* two at a time, as neither waits for the other */
+        lowest = board->top[other[0]] < lowest ? board->top[other[0]] : lowest;
+        second = board->top[other[1]] < second ? board->top[other[1]] : second;
+    }
+    if (other < end && board->top[*other] < lowest)
+        lowest = board->top[*other];
+    return second < lowest ? second : lowest;
+}
+
+/* The overlapping buffer that has this lowest top. */
+static inline uint32_t board_lowest(const struct board *board, uint32_t buffer, int64_t top)
+{
+    const uint32_t *other = board->neighbours + board->neighbour_start[buffer];
+
+    while (board->top[*other] != top)
+        other++;
+    return *other;
 }
 
 #endif

@@ -187,20 +187,38 @@ static uint32_t pick_member(const struct search *search, uint32_t section)
     return best;
 }
 
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The lowest floor of all: four at a time, as none waits for another. */
+static int64_t find_level(const struct board *board)
+{
+    const int64_t *floor = board->floor, *end = floor + board->count;
+    int64_t a = FLOOR_PLACED, b = a, c = a, d = a;
+
+    for (; end - floor >= 4; floor += 4) {
+        a = smaller(floor[0], a);
+        b = smaller(floor[1], b);
+        c = smaller(floor[2], c);
+        d = smaller(floor[3], d);
+    }
+    for (; floor < end; floor++)
+        a = smaller(*floor, a);
+    return smaller(smaller(a, b), smaller(c, d));
+}
+
 /* The lowest buffer of all, the best-ranked of several. */
 static uint32_t pick_lowest(const struct search *search)
 {
     const int64_t *floor = search->board->floor;
-    const uint32_t *buffer = search->ranks.by_rank, *end = buffer + search->board->count;
-    uint32_t best = *buffer;
-    int64_t lowest = floor[best];
+    const uint32_t *buffer = search->ranks.by_rank;
+    int64_t lowest = find_level(search->board);
 
-    while (++buffer < end)
-        if (floor[*buffer] < lowest) {
-            best = *buffer;
-            lowest = floor[best];
-        }
-    return best;
+    while (floor[*buffer] != lowest)
+        buffer++;
+    return *buffer;
 }
 
 /* Picks the buffer to decide on. False when the node has failed. */
@@ -209,13 +227,12 @@ static bool pick(struct search *search, uint32_t *out_buffer)
     struct board *board = search->board;
 
     for (;;) {
-        uint32_t below = 0;
         uint32_t buffer = search->style->is_by_section
                               ? pick_member(search, pick_section(search))
                               : pick_lowest(search);
         int64_t lowest;
-        while ((lowest = board_lowest_top(board, buffer, &below)) <= board->floor[buffer])
-            buffer = below; /* down to one that nothing has to go below */
+        while ((lowest = board_lowest_top(board, buffer)) <= board->floor[buffer])
+            buffer = board_lowest(board, buffer, lowest); /* down to what nothing goes below */
         if (!board->skipped[buffer]) {
             *out_buffer = buffer;
             return true;
@@ -264,8 +281,7 @@ static enum search_result descend(struct search *search, const _Atomic uint64_t 
                 return SEARCH_NONE;
             board_undo(board, search->stack[depth].before);
             buffer = search->stack[depth].buffer;
-            is_good = board_skip(board, buffer,
-                                 board_lowest_top(board, buffer, &(uint32_t){0}));
+            is_good = board_skip(board, buffer, board_lowest_top(board, buffer));
         }
     }
     return SEARCH_FOUND;
@@ -347,6 +363,7 @@ enum search_result search_run(struct search *search, enum search_style style,
     ranks_seed(&search->ranks, seed);
     search->work = 0;
     search->style = &styles[style];
+    board->is_tracking = search->style->is_by_section;
     for (unsigned turn = 0; result == SEARCH_LIMIT && !board->is_lost; turn++) {
         if (search->work > atomic_load_explicit(limit, memory_order_relaxed) ||
             (turn && clock_is_past(search->deadline)))

@@ -25,8 +25,8 @@ TEST(placing_raises_floors_and_fails_without_room)
     EXPECT(board_reset(board, 50));
     struct board_mark start = board_now(board);
     EXPECT_EQ(board->left, 3);
-    EXPECT_EQ(board_lowest_top(board, 1, &whose), 10);
-    EXPECT_EQ(whose, 0);
+    EXPECT_EQ(board_lowest_top(board, 1), 10);
+    EXPECT_EQ(board_lowest(board, 1, 10), 0);
     EXPECT(board_place(board, 1)); /* 20 and 30 fill what there is */
     EXPECT_EQ(board->floor[0], 20);
     EXPECT_EQ(board->floor[2], 20);
@@ -34,7 +34,7 @@ TEST(placing_raises_floors_and_fails_without_room)
     EXPECT(board_place(board, 0));
     EXPECT_EQ(board->left, 0);
     EXPECT_EQ(board->offset[2], 20);
-    EXPECT_EQ(board_lowest_top(board, 1, &whose), FLOOR_PLACED);
+    EXPECT_EQ(board_lowest_top(board, 1), FLOOR_PLACED);
     board_undo(board, start);
     EXPECT(board_place(board, 0));
     conflict_clear(&board->conflict);
@@ -65,10 +65,10 @@ TEST(undo_restores_everything)
         board_reset(board, sections->lower_bound + 20);
         struct board_mark start = board_now(board);
         for (int step = 0; step < 30; step++) {
-            uint32_t buffer = (uint32_t)(t_random(&random) % 40), whose;
+            uint32_t buffer = (uint32_t)(t_random(&random) % 40);
             if (board->floor[buffer] == FLOOR_PLACED)
                 continue;
-            int64_t lowest = board_lowest_top(board, buffer, &whose);
+            int64_t lowest = board_lowest_top(board, buffer);
             conflict_clear(&board->conflict);
             bool is_good = t_random(&random) % 3 && lowest < FLOOR_PLACED
                                ? board_place(board, buffer)
