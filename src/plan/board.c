@@ -295,6 +295,19 @@ static acre_status list_members(struct board *board)
     return ACRE_OK;
 }
 
+/* Where those members of a section begin that a buffer that lives before it as well has not
+ * overlapped yet: the last ones, in the canonical order, unless there are gaps. */
+static uint32_t first_new(const struct board *board, uint32_t buffer, uint32_t section)
+{
+    uint32_t from = board->member_start[section], k = board->member_start[section + 1];
+
+    if (board->sections->has_gaps || section == sections_first(board->sections, buffer))
+        return from;
+    while (k > from && sections_first(board->sections, board->members[k - 1]) == section)
+        k--;
+    return k;
+}
+
 /* Walks the overlapping buffers of one; puts them at out unless it is NULL. */
 static uint32_t walk_neighbours(struct board *board, uint32_t buffer, uint32_t *seen,
                                 uint32_t *out)
@@ -303,7 +316,7 @@ static uint32_t walk_neighbours(struct board *board, uint32_t buffer, uint32_t *
 
     seen[buffer] = buffer + 1;
     FOR_SECTIONS(board, buffer, s) {
-        for (uint32_t k = board->member_start[s]; k < board->member_start[s + 1]; k++) {
+        for (uint32_t k = first_new(board, buffer, s); k < board->member_start[s + 1]; k++) {
             uint32_t other = board->members[k];
             if (seen[other] == buffer + 1)
                 continue;

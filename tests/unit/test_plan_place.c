@@ -407,7 +407,8 @@ TEST(every_host_allocation_may_fail)
 
 /* ---- Known instances ------------------------------------------------------------------- */
 
-static void solve_shared(const char *name, uint64_t capacity, uint64_t seed)
+/* Places within a capacity or, without one, at the height known, 0 for the bound. */
+static void solve_shared(const char *name, uint64_t capacity, uint64_t known, uint64_t seed)
 {
     const char *path = t_shared(name);
     acre_plan_config config = {.struct_size = sizeof config, .capacity = capacity, .seed = seed};
@@ -422,10 +423,7 @@ static void solve_shared(const char *name, uint64_t capacity, uint64_t seed)
     uint64_t *offsets = calloc(count, sizeof *offsets);
     REQUIRE_OK(acre_plan_place(buffers, count, &config, offsets, &result));
     EXPECT_EQ(sweep_height(buffers, count, offsets), result.height);
-    if (capacity)
-        EXPECT_LE(result.height, capacity);
-    else
-        EXPECT_EQ(result.height, result.lower_bound);
+    EXPECT_LE(result.height, capacity ? capacity : known ? known : result.lower_bound);
     free(offsets);
     acre_plan_close(table);
 }
@@ -437,7 +435,7 @@ TEST(challenging_instances_fit_their_capacity)
     for (const char *letter = t_slowness() > 1 ? "ADGH" : "ABCDEFGHIJK"; *letter; letter++)
         for (uint64_t seed = 0; seed < t_count(1, 20); seed++) {
             snprintf(name, sizeof name, "plan/minimalloc/%c.1048576.csv", *letter);
-            solve_shared(name, 1048576, seed);
+            solve_shared(name, 1048576, 0, seed);
         }
 }
 
@@ -458,7 +456,20 @@ TEST(other_instances_reach_the_bound)
     size_t count = sizeof names / sizeof *names - (t_slowness() > 1); /* the last is large */
 
     for (size_t n = 0; n < count; n++)
-        solve_shared(names[n], 0, 0);
+        solve_shared(names[n], 0, 0, 0);
+}
+
+/* Of D and J the lowest is not known, so all of the work is done each time: seconds. */
+TEST(lowest_heights_known_are_reached_with_any_seed)
+{
+    bool is_long = t_count(0, 1);
+    char name[64];
+
+    for (uint64_t seed = 0; seed < t_count(1, 21); seed++)
+        for (const char *letter = is_long ? "ABCDEFGHIJK" : "BCH"; *letter; letter++) {
+            snprintf(name, sizeof name, "plan/minimalloc/%c.1048576.csv", *letter);
+            solve_shared(name, 0, *letter == 'D' ? 1013760 : *letter == 'J' ? 1009664 : 0, seed);
+        }
 }
 
 T_MAIN()
