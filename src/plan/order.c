@@ -166,7 +166,7 @@ static struct recipe draw_recipe(uint64_t salt)
 }
 
 void order_make(const struct order_facts *facts, struct order_work *work, uint64_t seed,
-                uint32_t turn, const float *lift)
+                uint32_t turn)
 {
     uint32_t count = facts->sections->buffer_count;
     uint64_t salt = mix(seed ^ mix(turn));
@@ -180,8 +180,6 @@ void order_make(const struct order_facts *facts, struct order_work *work, uint64
                     recipe.load * facts->load[i];
         if (noise > 0)
             key += noise * unit(salt ^ mix(n));
-        if (lift)
-            key += lift[i];
         work->items[n] = (struct order_item){sortable(key), i};
     }
     sort_items(work, count);

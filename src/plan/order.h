@@ -30,9 +30,8 @@ void order_facts_fini(struct order_facts *facts);
 acre_status order_work_init(struct order_work *work, const struct sections *sections);
 void order_work_fini(struct order_work *work);
 
-/* Makes the turn-th order into work->order. lift, by buffer, adds to the preference;
- * NULL: none. */
+/* Makes the turn-th order into work->order. */
 void order_make(const struct order_facts *facts, struct order_work *work, uint64_t seed,
-                uint32_t turn, const float *lift);
+                uint32_t turn);
 
 #endif

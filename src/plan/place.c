@@ -2,8 +2,9 @@
 /* Placing buffers: several ways, the best result wins.
  *
  *   skyline   orders one after the other, two at a time, until the lower bound
- *             (or the capacity) is reached or the work allotted is done; then the
- *             best order again with what ended highest moved to the front
+ *             (or the capacity) is reached or the work allotted is done
+ *   sweep     where there are many buffers: outward from a full section, below a
+ *             ceiling that comes down as long as it holds
  *   search    where few enough buffers overlap: exact, at the bound first, then
  *             down from the best height (goal.h)
  *   greedy    where offsets are fixed, in place of the skyline
@@ -23,13 +24,16 @@
 #include "plan/search.h"
 #include "plan/section.h"
 #include "plan/skyline.h"
+#include "plan/sweep.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #define PAIR 2
-#define SKYLINE_WORK 900000u              /* buffers placed by skylines at most      */
-#define SKYLINE_ROUNDS_MIN 2u
+#define ROUND_WORK 1600000u               /* buffers placed in rounds                */
+#define ROUNDS_MIN 2u
+#define SEARCHED_ROUNDS 8u                /* where a search comes next               */
+#define CEILING_PART 250                  /* of the bound: the first ceiling above it */
 #define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
 #define LOWEST_NS 2500000000.0            /* work of all searches for the lowest     */
 #define LOWEST_STEP_NS 200000000.0        /* and of one                              */
@@ -42,9 +46,9 @@
 struct worker {
     struct place *place;
     struct skyline *skyline;              /* NULL until used                         */
+    struct sweep *sweep;                  /* NULL until used                         */
     struct search *search;                /* NULL until used                         */
     struct order_work order;
-    float *lift;                          /* by buffer; what to prefer               */
     int64_t *offsets;
     int64_t height;                       /* of the offsets                          */
     uint32_t turn;                        /* number of the order or seed             */
@@ -62,7 +66,7 @@ struct place {
     int64_t *best;                        /* offsets                                 */
     int64_t best_height;                  /* INT64_MAX: nothing yet                  */
     int64_t target;                       /* good enough                             */
-    int64_t goal;                         /* capacity of the search under way        */
+    int64_t goal;                         /* height that is tried for now            */
     _Atomic uint64_t work_limit;          /* of the search under way                 */
     bool is_race;                         /* its styles differ                       */
     bool is_proved;                       /* nothing lower than best exists          */
@@ -126,9 +130,8 @@ static void *work_skyline(void *arg)
 {
     struct worker *worker = arg;
     struct place *place = worker->place;
-    const float *lift = worker->lift;
 
-    order_make(&place->facts, &worker->order, place->config->seed, worker->turn, lift);
+    order_make(&place->facts, &worker->order, place->config->seed, worker->turn);
     if (place->sections->has_fixed) {
         worker->status = greedy_place(place->sections, worker->order.order, worker->offsets,
                                       &worker->height);
@@ -144,43 +147,98 @@ static void *work_skyline(void *arg)
     return NULL;
 }
 
-/* Prefers more what ended above the target; forgets slowly. */
-static void lift_highest(struct place *place, struct worker *worker, float step)
+/* ---- Sweep ---------------------------------------------------------------------------- */
+
+static void *work_sweep(void *arg)
 {
-    for (uint32_t i = 0; i < place->sections->buffer_count; i++) {
-        int64_t top = worker->offsets[i] + place->sections->size[i];
-        worker->lift[i] = worker->lift[i] * 0.95f + (top > place->target ? step : 0);
-    }
+    struct worker *worker = arg;
+    struct place *place = worker->place;
+
+    worker->status = ACRE_OK;
+    if (!worker->sweep)
+        worker->status = sweep_create(place->sections, &worker->sweep);
+    if (worker->status == ACRE_OK)
+        worker->height = sweep_place(worker->sweep, place->config->seed, worker->turn,
+                                     place->goal, place->best_height, place->deadline,
+                                     worker->offsets);
+    return NULL;
 }
 
-static acre_status run_skylines(struct place *place)
+/* A ceiling for sweeps: near the bound at first, and half as far from it as the best. */
+static int64_t pick_ceiling(const struct place *place)
 {
-    uint32_t count = place->sections->buffer_count + 1;
-    uint32_t rounds = SKYLINE_WORK / count / PAIR, best_turn = 0;
-    acre_status status = ACRE_OK;
+    int64_t above = place->sections->lower_bound / CEILING_PART;
+    int64_t best = (place->best_height - place->sections->lower_bound) / 2;
 
-    rounds = rounds < SKYLINE_ROUNDS_MIN ? SKYLINE_ROUNDS_MIN : rounds > 40 ? 40 : rounds;
+    if (place->config->capacity)
+        return place->target;
+    return place->sections->lower_bound + (best < above ? best : above);
+}
+
+/* ---- Rounds --------------------------------------------------------------------------- */
+
+/* How rounds of a kind have gone. */
+struct kind {
+    uint32_t rounds;
+    int64_t best;                         /* height                                  */
+};
+
+/* Whether a round is one of sweeps: where there are many buffers, they and skylines take
+ * turns, and the kind that has the lower height is given two turns more. */
+static bool is_sweep_round(const struct place *place, uint32_t round, const struct kind *sweeps,
+                           const struct kind *skylines)
+{
+    if (place->sections->buffer_count <= SEARCH_BUFFERS_MAX || place->sections->has_fixed)
+        return false;
+    return round % 4 < 2 ? round % 2 : sweeps->best < skylines->best;
+}
+
+/* Work done so far, in buffers placed by a sweep; a skyline takes twice the time. */
+static uint64_t work_done(const struct place *place, const struct kind *skylines)
+{
+    uint64_t work = (uint64_t)2 * PAIR * skylines->rounds * place->sections->buffer_count;
+
+    for (int w = 0; w < PAIR; w++)
+        if (place->workers[w].sweep)
+            work += sweep_work(place->workers[w].sweep);
+    return work;
+}
+
+/* Runs a round, and keeps what is best. */
+static acre_status run_round(struct place *place, struct kind *kind, void *(*work)(void *))
+{
+    for (int w = 0; w < PAIR; w++)
+        place->workers[w].turn = PAIR * kind->rounds + (uint32_t)w;
+    kind->rounds++;
+    acre_status status = run_pair(place, work);
+    for (int w = 0; w < PAIR && status == ACRE_OK; w++) {
+        keep(place, &place->workers[w]);
+        if (place->workers[w].height < kind->best)
+            kind->best = place->workers[w].height;
+    }
+    return status;
+}
+
+static acre_status run_rounds(struct place *place)
+{
+    bool is_searched = place->sections->buffer_count <= SEARCH_BUFFERS_MAX;
+    struct kind skylines = {0, INT64_MAX}, sweeps = {0, INT64_MAX};
+
     for (uint32_t round = 0; place->best_height > place->target; round++) {
-        bool is_repair = round >= 4 && round % 2; /* every other: what ended highest first */
-        if ((place->deadline == 0 && round >= rounds) || (round && is_late(place)))
+        uint64_t work = work_done(place, &skylines);
+        if (is_searched ? round >= SEARCHED_ROUNDS
+                        : place->deadline == 0 && round >= ROUNDS_MIN && work >= ROUND_WORK)
             break;
-        for (int w = 0; w < PAIR; w++) {
-            struct worker *worker = &place->workers[w];
-            if (is_repair)
-                lift_highest(place, worker, w ? 0.5f : 0.2f);
-            else
-                memset(worker->lift, 0, place->sections->buffer_count * sizeof *worker->lift);
-            worker->turn = is_repair ? best_turn : PAIR * round + (uint32_t)w;
-        }
-        status = run_pair(place, work_skyline);
+        if (round && is_late(place))
+            break;
+        bool is_sweep = is_sweep_round(place, round, &sweeps, &skylines);
+        place->goal = is_sweep ? pick_ceiling(place) : 0;
+        acre_status status = is_sweep ? run_round(place, &sweeps, work_sweep)
+                                      : run_round(place, &skylines, work_skyline);
         if (status != ACRE_OK)
             return status;
-        for (int w = 0; w < PAIR; w++)
-            if (keep(place, &place->workers[w]))
-                best_turn = place->workers[w].turn;
-        tell(place, 0.5 * (round + 1) / rounds);
-        if (place->sections->buffer_count <= 2000 && round >= 7)
-            break; /* the search does better */
+        tell(place, is_searched ? 0.5 * (round + 1) / SEARCHED_ROUNDS
+                                : (double)work / ROUND_WORK);
     }
     return ACRE_OK;
 }
@@ -333,9 +391,9 @@ static void place_fini(struct place *place)
 {
     for (int w = 0; w < PAIR; w++) {
         skyline_destroy(place->workers[w].skyline);
+        sweep_destroy(place->workers[w].sweep);
         search_destroy(place->workers[w].search);
         order_work_fini(&place->workers[w].order);
-        heap_free(place->workers[w].lift);
         heap_free(place->workers[w].offsets);
     }
     order_facts_fini(&place->facts);
@@ -357,10 +415,9 @@ static acre_status place_init(struct place *place, const acre_plan_buffer *buffe
     for (int w = 0; w < PAIR && status == ACRE_OK; w++) {
         struct worker *worker = &place->workers[w];
         worker->place = place;
-        worker->lift = heap_array(count + 1, sizeof *worker->lift);
         worker->offsets = heap_array(count + 1, sizeof *worker->offsets);
         status = order_work_init(&worker->order, place->sections);
-        if (!worker->lift || !worker->offsets)
+        if (!worker->offsets)
             status = ACRE_ERR_HOST_MEMORY;
     }
     return status;
@@ -397,7 +454,7 @@ static acre_status place_run(struct place *place)
     if (config->capacity)
         place->target = config->capacity < INT64_MAX / 16 ? (int64_t)config->capacity
                                                           : INT64_MAX / 16;
-    status = run_skylines(place);
+    status = run_rounds(place);
     if (status == ACRE_OK)
         status = run_searches(place);
     place->is_proved |= place->best_height == bound;

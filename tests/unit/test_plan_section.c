@@ -60,7 +60,7 @@ TEST(orders_hold_every_buffer_once)
     REQUIRE_OK(order_work_init(&work, sections));
     for (uint32_t turn = 0; turn < 20; turn++) {
         unsigned seen = 0;
-        order_make(&facts, &work, 1, turn, NULL);
+        order_make(&facts, &work, 1, turn);
         for (int n = 0; n < 5; n++)
             seen |= 1u << work.order[n];
         EXPECT_EQ(seen, 31);

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: MIT */
+/* A sweep starts at a full section, where everything that lives is stacked without a
+ * hole, and goes outward from there, once to later and once to earlier sections. The
+ * two sides share nothing but the stack. On its way a buffer that ends leaves a hole,
+ * and one that begins is put into a hole below the ceiling:
+ *
+ *   ceiling ---------------------------      the stack at the start: first those that
+ *     |_R__|====|======        |_a___        end sooner to the right (L), the longest
+ *     |_R_____|=======|   |_b______          lowest, then those that end sooner to the
+ *     |_L__________|       ...               left (R), so that what ends first on
+ *     |_L_______________|                    either side lies together
+ *   floor   ---------------------------
+ *           start ->
+ *
+ * Which hole is a matter of taste: one that leaves little over, next to a buffer that
+ * ends at about the same time, at that end of the hole. Farther out the load is lower,
+ * so there is room for the holes that no buffer fits into; the start, where there is
+ * none, has no such holes.
+ *
+ * When a buffer finds no hole, the sweep goes back to a mark and comes again with other
+ * tastes, from farther back each time. When that has taken as much work as is allotted,
+ * the ceiling is raised. One thread at a time; several sweeps may share their sections.
+ */
+#include "plan/sweep.h"
+
+#include "base/check.h"
+#include "base/heap.h"
+#include "plan/clock.h"
+#include "plan/space.h"
+#include "plan/taste.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STARTS 6u             /* sections to start from, at most                */
+#define START_APART 200u      /* they are this part of all sections apart       */
+#define START_LOAD 0.97       /* of the fullest                                 */
+#define MARKS 16u             /* marks to go back to                            */
+#define MARK_STEP 1000u       /* births between them, at least                  */
+#define TRIES 6u              /* with other tastes before going farther back    */
+#define RETRY_WORK 1u         /* births in vain, as a multiple of all           */
+#define RETURN_COST 8u        /* residents that come back for the work of a birth */
+#define HOLES_MAX 256u        /* holes looked at for one buffer                 */
+#define DRAWN_TURNS 4u        /* turns from here on have tastes of their own     */
+
+/* The buffers as seen when going one way. */
+struct side {
+    uint32_t *birth, *death;  /* by buffer, in sections gone from the far end   */
+    uint32_t *by_birth;       /* buffers; of those born together the larger first */
+    uint32_t *by_death;
+};
+
+/* A state to come back to. */
+struct mark {
+    uint32_t births, deaths;  /* how many have been                             */
+    int64_t ceiling;
+    uint32_t *list;           /* residents                                      */
+    uint32_t count, capacity;
+};
+
+struct sweep {
+    const struct sections *sections;
+    uint32_t count;           /* buffers that live                              */
+    float mean;               /* size                                           */
+    struct side sides[2];     /* to later sections, and to earlier ones         */
+    uint32_t starts[STARTS], start_count;
+    struct space space;
+    struct mark marks[MARKS]; /* a ring                                         */
+    uint32_t *stack;          /* what lives at the start                        */
+    uint32_t stack_count;
+    int64_t stack_ceiling;    /* of a side that begins                          */
+    const struct side *side;  /* under way                                      */
+    struct taste taste;
+    uint32_t deaths;          /* how many have been                             */
+    uint64_t random;
+    uint64_t work;            /* births, those in vain as well                  */
+};
+
+/* ---- Holes ----------------------------------------------------------------------- */
+
+/* Where a buffer is to go. */
+struct choice {
+    uint32_t below;           /* owner of the hole, or SPACE_NONE               */
+    int64_t offset;
+    float score;
+};
+
+/* Looks whether a hole is better than the choice so far. */
+static void try_hole(const struct sweep *sweep, uint32_t buffer, uint32_t owner, float unit,
+                     struct choice *choice)
+{
+    const struct space *space = &sweep->space;
+    const struct taste *taste = &sweep->taste;
+    const uint32_t *death = sweep->side->death;
+    int64_t size = space->residents[buffer].size;
+    int64_t low = sections_align(sweep->sections, buffer, space_hole_start(space, owner));
+    int64_t high = space_hole_end(space, owner) - size, rest = high - low;
+    uint32_t above = space->residents[owner].above, now = sweep->side->birth[buffer];
+
+    if (rest < 0)
+        return;
+    float left = (float)(death[buffer] - now);
+    float lower = owner == space->floor ? taste->edge
+                                        : taste_ratio((float)(death[owner] - now), left);
+    float upper = above == SPACE_NONE ? taste->edge
+                                      : taste_ratio((float)(death[above] - now), left);
+    float score = taste_score(taste, (float)rest / unit, lower < upper ? lower : upper);
+    if (score >= choice->score)
+        return;
+    if (upper < lower)
+        low += rest / sweep->sections->alignment[buffer] * sweep->sections->alignment[buffer];
+    *choice = (struct choice){owner, low, score};
+}
+
+static struct choice choose(const struct sweep *sweep, uint32_t buffer)
+{
+    const struct space *space = &sweep->space;
+    struct choice choice = {SPACE_NONE, 0, INFINITY};
+    int64_t size = space->residents[buffer].size;
+    float unit = sweep->taste.is_by_mean ? sweep->mean : (float)size;
+    uint32_t looked = 0;
+
+    for (uint32_t bin = space_next_bin(space, space_bin(size));
+         bin < SPACE_BINS && looked < HOLES_MAX; bin = space_next_bin(space, bin + 1)) {
+        if (taste_least(&sweep->taste, (float)(space_bin_size(bin) - size) / unit) >=
+            choice.score)
+            break;
+        for (uint32_t owner = space->bins[bin]; owner != SPACE_NONE;
+             owner = space->residents[owner].behind) {
+            try_hole(sweep, buffer, owner, unit, &choice);
+            looked++;
+        }
+    }
+    return choice;
+}
+
+/* ---- Going outward --------------------------------------------------------------- */
+
+/* Ends what does not live in a section any more. */
+static void bury(struct sweep *sweep, uint32_t section)
+{
+    const struct side *side = sweep->side;
+
+    while (sweep->deaths < sweep->count &&
+           side->death[side->by_death[sweep->deaths]] <= section)
+        space_take(&sweep->space, side->by_death[sweep->deaths++]);
+}
+
+/* Lets buffers be born, from one to another; gives the first that found no hole. */
+static uint32_t go_on(struct sweep *sweep, uint32_t from, uint32_t to)
+{
+    for (uint32_t k = from; k < to; k++) {
+        uint32_t buffer = sweep->side->by_birth[k];
+        bury(sweep, sweep->side->birth[buffer]);
+        struct choice choice = choose(sweep, buffer);
+        if (choice.below == SPACE_NONE)
+            return k;
+        space_put(&sweep->space, buffer, choice.below, choice.offset);
+    }
+    return to;
+}
+
+/* Raises the ceiling so that a buffer fits below it. False when it reaches the limit. */
+static bool raise_for(struct sweep *sweep, uint32_t buffer, int64_t limit)
+{
+    struct space *space = &sweep->space;
+    int64_t offset = sections_align(sweep->sections, buffer, space_hole_start(space, space->top));
+
+    if (offset + space->residents[buffer].size >= limit)
+        return false;
+    if (offset + space->residents[buffer].size > space->ceiling)
+        space_raise(space, offset + space->residents[buffer].size);
+    return true;
+}
+
+static bool set_mark(struct sweep *sweep, struct mark *mark, uint32_t births)
+{
+    uint32_t count = sweep->space.count;
+
+    if (count > mark->capacity) {
+        uint32_t *list = heap_realloc(mark->list, (count + count / 4) * sizeof *list);
+        if (!list)
+            return false;
+        mark->list = list;
+        mark->capacity = count + count / 4;
+    }
+    space_list(&sweep->space, mark->list);
+    mark->count = count;
+    mark->births = births;
+    mark->deaths = sweep->deaths;
+    mark->ceiling = sweep->space.ceiling;
+    return true;
+}
+
+static void return_to(struct sweep *sweep, const struct mark *mark)
+{
+    space_restore(&sweep->space, mark->list, mark->count, mark->ceiling);
+    sweep->deaths = mark->deaths;
+}
+
+/* Goes back: from farther back the more often it was tried. */
+static uint32_t step_back(struct sweep *sweep, uint32_t tries, uint32_t oldest, uint32_t *last)
+{
+    uint32_t back = tries / TRIES;
+
+    *last -= back < *last - oldest ? back : *last - oldest;
+    return_to(sweep, &sweep->marks[*last % MARKS]);
+    sweep->taste = taste_draw(&sweep->random);
+    return sweep->marks[*last % MARKS].births;
+}
+
+/* Goes on where no more work is spared: the ceiling gives way. */
+static bool force_on(struct sweep *sweep, uint32_t from, uint32_t to, int64_t limit)
+{
+    while (from < to) {
+        if (!raise_for(sweep, sweep->side->by_birth[from], limit))
+            return false;
+        from = go_on(sweep, from, to);
+    }
+    return true;
+}
+
+/* Births from one mark to the next: more where it takes longer to come back to one. */
+static uint32_t next_mark(const struct sweep *sweep, uint32_t births)
+{
+    uint32_t step = sweep->space.count / 2 < MARK_STEP ? MARK_STEP : sweep->space.count / 2;
+
+    return sweep->count - births < step ? sweep->count : births + step;
+}
+
+/* Goes to the end of a side from the births that have been. False when the limit is
+ * reached, memory is short or time is up. */
+static bool go_out(struct sweep *sweep, uint32_t births, int64_t limit, double deadline)
+{
+    struct taste first = sweep->taste;
+    uint64_t spare = (uint64_t)(sweep->count - births) * RETRY_WORK;
+    uint32_t goal = births, tries = 0;
+    uint32_t last = 0, oldest = 0; /* marks, numbered as they are set */
+
+    if (!set_mark(sweep, &sweep->marks[0], births))
+        return false;
+    while (births < sweep->count) {
+        uint32_t to = next_mark(sweep, births);
+        uint32_t stop = go_on(sweep, births, to);
+        uint32_t lost = stop - births + sweep->space.count / RETURN_COST + 1;
+        sweep->work += stop - births;
+        if (clock_is_past(deadline))
+            return false;
+        if (stop < to && spare >= lost) {
+            spare -= lost;
+            sweep->work += sweep->space.count / RETURN_COST;
+            goal = stop >= goal ? stop + 1 : goal;
+            births = step_back(sweep, ++tries, oldest, &last);
+            continue;
+        }
+        if (!force_on(sweep, stop, to, limit))
+            return false;
+        births = to;
+        if (births >= goal) {
+            sweep->taste = first;
+            tries = 0;
+        }
+        last++;
+        oldest = last - oldest >= MARKS ? last - MARKS + 1 : oldest;
+        if (!set_mark(sweep, &sweep->marks[last % MARKS], births))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Starting -------------------------------------------------------------------- */
+
+/* A buffer that lives at the start: its rank in the stack. */
+struct stacked {
+    uint32_t buffer;
+    bool is_right;            /* it ends sooner to the left                     */
+    uint32_t end;             /* sections to the sooner end                     */
+    uint32_t place;           /* in the canonical order                         */
+};
+
+static int compare_stacked(const void *left, const void *right)
+{
+    const struct stacked *a = left, *b = right;
+
+    if (a->is_right != b->is_right)
+        return a->is_right ? 1 : -1;
+    if (a->end != b->end)
+        return a->end > b->end ? -1 : 1;
+    return a->place < b->place ? -1 : 1;
+}
+
+/* Stacks what lives at a section, without holes. */
+static acre_status stack_up(struct sweep *sweep, uint32_t start, int64_t ceiling)
+{
+    const struct sections *sections = sweep->sections;
+    struct stacked *stacked = heap_array(sweep->count + (size_t)1, sizeof *stacked);
+    uint32_t count = 0;
+    int64_t top = 0;
+
+    if (!stacked)
+        return ACRE_ERR_HOST_MEMORY;
+    for (uint32_t n = 0; n < sections->buffer_count; n++) {
+        uint32_t i = sections->order[n];
+        if (sections->size[i] == 0 || sections_first(sections, i) > start ||
+            sections_last(sections, i) <= start)
+            continue;
+        uint32_t later = sections_last(sections, i) - start;
+        uint32_t earlier = start - sections_first(sections, i) + 1;
+        stacked[count++] = (struct stacked){i, earlier <= later,
+                                            earlier <= later ? earlier : later, n};
+    }
+    qsort(stacked, count, sizeof *stacked, compare_stacked);
+    space_clear(&sweep->space, INT64_MAX / 2);
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t i = stacked[k].buffer;
+        int64_t offset = sections_align(sections, i, top);
+        space_put(&sweep->space, i, sweep->space.top, offset);
+        top = offset + sections->size[i];
+        sweep->stack[k] = i;
+    }
+    sweep->stack_count = count;
+    sweep->stack_ceiling = top > ceiling ? top : ceiling;
+    heap_free(stacked);
+    return ACRE_OK;
+}
+
+/* The first of some buffers for which a time is later than a section. */
+static uint32_t first_later(const struct sweep *sweep, const uint32_t *buffers,
+                            const uint32_t *times, uint32_t section)
+{
+    uint32_t low = 0, high = sweep->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (times[buffers[middle]] > section)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Places what lives only to one side of the start. */
+static bool place_side(struct sweep *sweep, uint32_t which, uint32_t start, int64_t limit,
+                       double deadline, int64_t *offsets)
+{
+    const struct side *side = sweep->side = &sweep->sides[which];
+    uint32_t section = which ? sweep->sections->section_count - 1 - start : start;
+    uint32_t born = first_later(sweep, side->by_birth, side->birth, section);
+
+    sweep->deaths = first_later(sweep, side->by_death, side->death, section);
+    space_restore(&sweep->space, sweep->stack, sweep->stack_count, sweep->stack_ceiling);
+    if (!go_out(sweep, born, limit, deadline))
+        return false;
+    for (uint32_t k = born; k < sweep->count; k++)
+        offsets[side->by_birth[k]] = sweep->space.residents[side->by_birth[k]].offset;
+    sweep->stack_ceiling = sweep->space.ceiling; /* what the other side may use, too */
+    return true;
+}
+
+int64_t sweep_place(struct sweep *sweep, uint64_t seed, uint32_t turn, int64_t ceiling,
+                    int64_t limit, double deadline, int64_t *offsets)
+{
+    uint32_t start = sweep->starts[turn % sweep->start_count];
+    int64_t height = 0;
+
+    memset(offsets, 0, sweep->sections->buffer_count * sizeof *offsets);
+    if (sweep->count == 0)
+        return 0;
+    sweep->random = seed * 1000003u + turn;
+    if (stack_up(sweep, start, ceiling) != ACRE_OK || sweep->stack_ceiling >= limit)
+        return INT64_MAX;
+    for (uint32_t which = 0; which < 2; which++) {
+        sweep->taste = turn < DRAWN_TURNS ? taste_first(turn / 2) : taste_draw(&sweep->random);
+        if (!place_side(sweep, which, start, limit, deadline, offsets))
+            return INT64_MAX;
+    }
+    for (uint32_t k = 0; k < sweep->stack_count; k++)
+        offsets[sweep->stack[k]] = sweep->space.residents[sweep->stack[k]].offset;
+    for (uint32_t i = 0; i < sweep->sections->buffer_count; i++)
+        if (offsets[i] + sweep->sections->size[i] > height)
+            height = offsets[i] + sweep->sections->size[i];
+    return height;
+}
+
+uint64_t sweep_work(const struct sweep *sweep)
+{
+    return sweep->work;
+}
+
+/* ---- Making ---------------------------------------------------------------------- */
+
+/* Sorts buffers by a time, those of one time as they stand. */
+static void sort_by_time(const struct sweep *sweep, const uint32_t *buffers,
+                         const uint32_t *times, uint32_t *counts, uint32_t *out)
+{
+    memset(counts, 0, (sweep->sections->section_count + (size_t)2) * sizeof *counts);
+    for (uint32_t k = 0; k < sweep->count; k++)
+        counts[times[buffers[k]] + 1]++;
+    for (uint32_t s = 0; s <= sweep->sections->section_count; s++)
+        counts[s + 1] += counts[s];
+    for (uint32_t k = 0; k < sweep->count; k++)
+        out[counts[times[buffers[k]]]++] = buffers[k];
+}
+
+static int compare_sizes(const void *left, const void *right, void *arg)
+{
+    const struct sections *sections = arg;
+    uint32_t a = sections->order[*(const uint32_t *)left];
+    uint32_t b = sections->order[*(const uint32_t *)right];
+
+    if (sections->size[a] != sections->size[b])
+        return sections->size[a] > sections->size[b] ? -1 : 1;
+    return *(const uint32_t *)left < *(const uint32_t *)right ? -1 : 1;
+}
+
+/* Lists the buffers that live, the largest first. */
+static void list_by_size(struct sweep *sweep, uint32_t *out)
+{
+    const struct sections *sections = sweep->sections;
+    double sum = 0;
+
+    for (uint32_t n = 0; n < sections->buffer_count; n++) {
+        uint32_t i = sections->order[n];
+        if (sections->size[i] == 0)
+            continue;
+        out[sweep->count++] = n;
+        sum += (double)sections->size[i];
+        sweep->space.residents[i].size = sections->size[i];
+    }
+    qsort_r(out, sweep->count, sizeof *out, compare_sizes, (void *)sections);
+    for (uint32_t k = 0; k < sweep->count; k++)
+        out[k] = sections->order[out[k]];
+    sweep->mean = (float)(sum / (sweep->count ? sweep->count : 1));
+}
+
+static acre_status fill_side(struct sweep *sweep, uint32_t which, const uint32_t *by_size,
+                             uint32_t *counts)
+{
+    const struct sections *sections = sweep->sections;
+    struct side *side = &sweep->sides[which];
+    size_t room = sections->buffer_count + (size_t)1;
+
+    side->birth = heap_array(room, sizeof *side->birth);
+    side->death = heap_array(room, sizeof *side->death);
+    side->by_birth = heap_array(room, sizeof *side->by_birth);
+    side->by_death = heap_array(room, sizeof *side->by_death);
+    if (!side->birth || !side->death || !side->by_birth || !side->by_death)
+        return ACRE_ERR_HOST_MEMORY;
+    for (uint32_t k = 0; k < sweep->count; k++) {
+        uint32_t i = by_size[k];
+        uint32_t first = sections_first(sections, i), last = sections_last(sections, i);
+        side->birth[i] = which ? sections->section_count - last : first;
+        side->death[i] = which ? sections->section_count - first : last;
+    }
+    sort_by_time(sweep, by_size, side->birth, counts, side->by_birth);
+    sort_by_time(sweep, by_size, side->death, counts, side->by_death);
+    return ACRE_OK;
+}
+
+/* Picks sections to start from: the fullest, then the fullest that is not near it ... */
+static acre_status pick_starts(struct sweep *sweep)
+{
+    const struct sections *sections = sweep->sections;
+    uint32_t count = sections->section_count, apart = count / START_APART + 1;
+    int64_t *load = heap_array(count + (size_t)1, sizeof *load);
+
+    if (!load)
+        return ACRE_ERR_HOST_MEMORY;
+    memcpy(load, sections->load, count * sizeof *load);
+    while (sweep->start_count < STARTS) {
+        uint32_t best = 0;
+        for (uint32_t s = 1; s < count; s++)
+            best = load[s] > load[best] ? s : best;
+        if (sweep->start_count && (double)load[best] < START_LOAD * (double)sections->lower_bound)
+            break;
+        sweep->starts[sweep->start_count++] = best;
+        uint32_t from = best > apart ? best - apart : 0;
+        uint32_t to = count - best > apart ? best + apart + 1 : count;
+        memset(load + from, 0, (to - from) * sizeof *load);
+    }
+    heap_free(load);
+    return ACRE_OK;
+}
+
+static acre_status fill(struct sweep *sweep)
+{
+    size_t room = sweep->sections->buffer_count + (size_t)1;
+    uint32_t *by_size = heap_array(room, sizeof *by_size);
+    uint32_t *counts = heap_array(sweep->sections->section_count + (size_t)2, sizeof *counts);
+    acre_status status = by_size && counts ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+
+    if (status == ACRE_OK) {
+        list_by_size(sweep, by_size);
+        status = fill_side(sweep, 0, by_size, counts);
+    }
+    if (status == ACRE_OK)
+        status = fill_side(sweep, 1, by_size, counts);
+    if (status == ACRE_OK)
+        status = pick_starts(sweep);
+    heap_free(by_size);
+    heap_free(counts);
+    return status;
+}
+
+acre_status sweep_create(const struct sections *sections, struct sweep **out)
+{
+    struct sweep *sweep = heap_zalloc(sizeof *sweep);
+    acre_status status = ACRE_ERR_HOST_MEMORY;
+
+    if (!sweep)
+        return status;
+    sweep->sections = sections;
+    sweep->stack = heap_array(sections->buffer_count + (size_t)1, sizeof *sweep->stack);
+    if (sweep->stack)
+        status = space_init(&sweep->space, sections->buffer_count);
+    if (status == ACRE_OK)
+        status = fill(sweep);
+    if (status != ACRE_OK) {
+        sweep_destroy(sweep);
+        return status;
+    }
+    *out = sweep;
+    return ACRE_OK;
+}
+
+void sweep_destroy(struct sweep *sweep)
+{
+    if (!sweep)
+        return;
+    for (int which = 0; which < 2; which++) {
+        heap_free(sweep->sides[which].birth);
+        heap_free(sweep->sides[which].death);
+        heap_free(sweep->sides[which].by_birth);
+        heap_free(sweep->sides[which].by_death);
+    }
+    for (unsigned k = 0; k < MARKS; k++)
+        heap_free(sweep->marks[k].list);
+    heap_free(sweep->stack);
+    space_fini(&sweep->space);
+    heap_free(sweep);
+}
