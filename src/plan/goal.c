@@ -2,6 +2,7 @@
 #include "plan/goal.h"
 
 #define SHARE_FIRST 0.25
+#define RACE_PART 8u /* of the work at most is done in races */
 
 static int64_t common_divisor(int64_t a, int64_t b)
 {
@@ -33,6 +34,7 @@ static int64_t find_unit(const struct sections *sections)
 void goal_init(struct goal *goal, const struct sections *sections)
 {
     *goal = (struct goal){
+        .bound = sections->lower_bound,
         .proved = sections->lower_bound,
         .unit = find_unit(sections),
         .share = SHARE_FIRST,
@@ -44,7 +46,8 @@ bool goal_next(struct goal *goal, int64_t best)
     if (best <= goal->proved)
         return false;
     int64_t step = (int64_t)((double)(best - goal->proved) * goal->share) / goal->unit * goal->unit;
-    goal->is_race = !goal->is_begun || goal->was_next;
+    goal->is_race = !goal->is_begun ||
+                    (goal->was_next && goal->raced <= goal->work / RACE_PART);
     goal->height = !goal->is_begun ? goal->proved : best - 1;
     goal->was_next = !goal->is_race && step <= goal->unit;
     if (!goal->is_race && step > goal->unit)
@@ -53,8 +56,12 @@ bool goal_next(struct goal *goal, int64_t best)
     return true;
 }
 
-void goal_note(struct goal *goal, enum search_result result)
+void goal_note(struct goal *goal, enum search_result result, uint64_t work)
 {
+    if (goal->height > goal->bound) {
+        goal->work += work;
+        goal->raced += goal->is_race ? work : 0;
+    }
     if (result == SEARCH_NONE)
         goal->proved = goal->height + 1;
     if (result == SEARCH_FOUND)

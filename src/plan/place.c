@@ -360,7 +360,7 @@ static acre_status search_lowest(struct place *place, uint64_t cost)
         if (status != ACRE_OK)
             return status;
         work += atomic_load(&place->work_limit);
-        goal_note(&goal, result);
+        goal_note(&goal, result, atomic_load(&place->work_limit));
         tell(place, 0.5 + 0.5 * (double)work / (double)most);
     }
     place->is_proved = place->best_height <= goal.proved;

@@ -50,23 +50,25 @@ TEST(goals_go_down_in_steps_that_halve_to_one_unit)
     EXPECT(goal_next(&goal, 1200)); /* the bound first */
     EXPECT_EQ(goal.height, 1000);
     EXPECT(goal.is_race);
-    goal_note(&goal, SEARCH_LIMIT);
+    goal_note(&goal, SEARCH_LIMIT, 10);
     for (int64_t step = 50; step >= 10; step /= 2) { /* then 50, 20 and 10 below */
         EXPECT(goal_next(&goal, 1200));
         EXPECT_EQ(goal.height, 1200 - step / 10 * 10 + 9);
         EXPECT(!goal.is_race);
-        goal_note(&goal, SEARCH_LIMIT);
+        goal_note(&goal, SEARCH_LIMIT, 10);
     }
     EXPECT(goal_next(&goal, 1200)); /* then what could exclude it */
     EXPECT_EQ(goal.height, 1199);
     EXPECT(goal.is_race);
-    goal_note(&goal, SEARCH_LIMIT);
+    goal_note(&goal, SEARCH_LIMIT, 10);
     EXPECT(goal_next(&goal, 1200)); /* and large steps again */
+    EXPECT_EQ(goal.work, 40);
+    EXPECT_EQ(goal.raced, 10);
     EXPECT_EQ(goal.height, 1159);
-    goal_note(&goal, SEARCH_FOUND);
+    goal_note(&goal, SEARCH_FOUND, 10);
     EXPECT(goal_next(&goal, 1140)); /* as long as they are found */
     EXPECT_EQ(goal.height, 1119);
-    goal_note(&goal, SEARCH_NONE);
+    goal_note(&goal, SEARCH_NONE, 10);
     EXPECT(!goal_next(&goal, 1120));
     sections_destroy(sections);
 }
