@@ -37,7 +37,7 @@
 #define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
 #define LOWEST_NS 2500000000.0            /* work of all searches for the lowest     */
 #define LOWEST_STEP_NS 200000000.0        /* and of one                              */
-#define LOWEST_STEP_TURNS 150u            /* work of one for each buffer, at most    */
+#define LOWEST_STEP_TURNS 80u             /* work of one for each buffer, at most    */
 #define LOWEST_STEP_MIN 20000u            /* but never less than this                */
 #define CAPACITY_NS 1000000000.0          /* work of one search for a capacity       */
 #define CAPACITY_STEPS 20u                /* searches for a given capacity           */

@@ -40,6 +40,9 @@
 #define ROUND_TURNS 15u       /* descents after which weights and limits begin anew */
 #define ROUNDS_GROWTH 8u      /* rounds after which limits double              */
 #define SHORTEST 20u          /* decisions that a descent may always make     */
+#define PROMISE_START 0.32    /* of its limit a descent may spend unjudged    */
+#define PROMISE_LEFT 0.75     /* of the buffers may be left then, less        */
+#define PROMISE_PACE 0.625    /* times the part that is spent                 */
 #define LEARN_TURNS 60u       /* descents that learn from one another         */
 #define WEIGHT_KEPT 0.8f      /* of what was learned, at a restart            */
 
@@ -69,6 +72,7 @@ struct search {
     int64_t *lowest;          /* by section: the lowest floor in it              */
     struct open_node *stack;  /* by depth                                        */
     const struct style *style;
+    bool is_learned;          /* ranks of this descent are, and it is learned from */
     uint64_t work;            /* done                                            */
     uint64_t node_limit;      /* of one descent                                  */
     double deadline;
@@ -256,16 +260,29 @@ static void blame(struct search *search)
         search->ranks.blame[*member] += board->floor[*member] != FLOOR_PLACED;
 }
 
+/* Whether a descent that learns is to go on: what has come to little by now hardly ever
+ * succeeds, and its failures are known by then. least: buffers left when it was deepest. */
+static bool is_promising(const struct search *search, uint64_t nodes, uint32_t least)
+{
+    double spent = (double)nodes / (double)search->node_limit;
+
+    return !search->is_learned || spent < PROMISE_START ||
+           least <= (PROMISE_LEFT - PROMISE_PACE * spent) * search->board->count + SHORTEST;
+}
+
 /* One descent with backtracking, until found, excluded or out of nodes. */
 static enum search_result descend(struct search *search, const _Atomic uint64_t *limit)
 {
     struct board *board = search->board;
+    uint32_t least = board->left;
     uint64_t nodes = 0;
 
     while (board->left > 0) {
         uint32_t buffer = 0, depth;
         search->work += search->style->work;
+        least = board->left < least ? board->left : least;
         if (++nodes > search->node_limit || board->is_lost ||
+            !is_promising(search, nodes, least) ||
             search->work > atomic_load_explicit(limit, memory_order_relaxed) ||
             (search->work % CLOCK_STEPS == 0 && clock_is_past(search->deadline)))
             return SEARCH_LIMIT;
@@ -274,7 +291,7 @@ static enum search_result descend(struct search *search, const _Atomic uint64_t 
             search->stack[board->depth] = (struct open_node){board_now(board), buffer};
             is_good = board_place(board, buffer);
         }
-        if (!is_good && search->style->is_learning)
+        if (!is_good && search->is_learned)
             blame(search);
         while (!is_good) { /* the last placement to blame does not work: skip it instead */
             if (!conflict_take_last(&board->conflict, &depth))
@@ -311,17 +328,17 @@ static void rank_turn(struct search *search, unsigned turn)
     static const double first[][2] = {{0.4, 0.3}, {1.5, 0.3}, {0.78, 0.3}};
     struct ranks *ranks = &search->ranks;
     const struct style *style = search->style;
-    bool is_learned = style->is_learning && turn >= style->fixed;
 
+    search->is_learned = style->is_learning && turn >= style->fixed;
     if (turn < style->fixed)
         ranks_draw(ranks, first[turn][0], first[turn][1], 0);
-    else if (!is_learned)
+    else if (!search->is_learned)
         ranks_draw(ranks, draw(search, 1, 2), draw(search, -0.3, 0.6), 0.5);
     else if ((turn - style->fixed) % LEARN_TURNS == 0)
         ranks_draw(ranks, draw(search, 1.3, 2), draw(search, -0.1, 0.5), 0.3);
     else
         ranks_learn(ranks);
-    ranks_sort(ranks, is_learned ? 0.1 : 0);
+    ranks_sort(ranks, search->is_learned ? 0.1 : 0);
 }
 
 /* Decisions of a descent. The very first is but a look whether it is easy. */
