@@ -31,7 +31,7 @@
 
 #define PAIR 2
 #define ROUND_WORK 1600000u               /* buffers placed in rounds                */
-#define ROUNDS_MIN 2u
+#define ROUNDS_MIN 3u
 #define SEARCHED_ROUNDS 8u                /* where a search comes next               */
 #define CEILING_PART 250                  /* of the bound: the first ceiling above it */
 #define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */

@@ -39,13 +39,15 @@ static void remove_hole(struct space *space, uint32_t owner)
 static void sort_hole(struct space *space, uint32_t owner)
 {
     struct resident *resident = &space->residents[owner];
-    int64_t size = space_hole_end(space, owner) - space_hole_start(space, owner);
+    int64_t end = resident->above == SPACE_NONE ? space->ceiling
+                                                : space->residents[resident->above].offset;
 
-    CHECK(size >= 0);
     remove_hole(space, owner);
-    if (size <= 0)
+    resident->hole = end - space_hole_start(space, owner);
+    CHECK(resident->hole >= 0);
+    if (resident->hole <= 0)
         return;
-    resident->bin = space_bin(size);
+    resident->bin = space_bin(resident->hole);
     resident->before = SPACE_NONE;
     resident->behind = space->bins[resident->bin];
     if (resident->behind != SPACE_NONE)
@@ -62,7 +64,7 @@ static void reset(struct space *space, int64_t ceiling)
     memset(space->bins, 0xFF, sizeof space->bins);
     memset(space->filled, 0, sizeof space->filled);
     space->residents[space->floor] =
-        (struct resident){0, 0, SPACE_NONE, SPACE_NONE, SPACE_NONE, SPACE_NONE, SPACE_NONE};
+        (struct resident){0, 0, 0, SPACE_NONE, SPACE_NONE, SPACE_NONE, SPACE_NONE, SPACE_NONE};
     space->ceiling = ceiling;
     space->top = space->floor;
     space->count = 0;

@@ -27,6 +27,7 @@
 /* A buffer, or the floor. What is below and above it counts while it lives. */
 struct resident {
     int64_t offset, size;
+    int64_t hole;               /* size of the hole above it                       */
     uint32_t below, above;      /* SPACE_NONE above the topmost                    */
     uint32_t bin;               /* of the hole above it, or SPACE_NONE             */
     uint32_t before, behind;    /* owners of holes in the same bin                 */
@@ -89,7 +90,7 @@ static inline uint32_t space_next_bin(const struct space *space, uint32_t bin)
     return SPACE_BINS;
 }
 
-/* Where the hole above a resident begins and ends. */
+/* Where the hole above a resident begins, and where it ends. */
 static inline int64_t space_hole_start(const struct space *space, uint32_t owner)
 {
     return space->residents[owner].offset + space->residents[owner].size;
@@ -97,9 +98,7 @@ static inline int64_t space_hole_start(const struct space *space, uint32_t owner
 
 static inline int64_t space_hole_end(const struct space *space, uint32_t owner)
 {
-    uint32_t above = space->residents[owner].above;
-
-    return above == SPACE_NONE ? space->ceiling : space->residents[above].offset;
+    return space_hole_start(space, owner) + space->residents[owner].hole;
 }
 
 #endif

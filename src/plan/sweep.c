@@ -39,9 +39,10 @@
 #define MARKS 16u             /* marks to go back to                            */
 #define MARK_STEP 1000u       /* births between them, at least                  */
 #define TRIES 6u              /* with other tastes before going farther back    */
-#define RETRY_WORK 1u         /* births in vain, as a multiple of all           */
+#define RETRY_WORK 150000u    /* births in vain, at most; and not more than there are */
 #define RETURN_COST 8u        /* residents that come back for the work of a birth */
-#define HOLES_MAX 256u        /* holes looked at for one buffer                 */
+#define HOLES_MAX 32u         /* holes that fit, looked at for one buffer       */
+#define MISFITS_MAX 64u       /* holes of about its size that do not, at most   */
 #define DRAWN_TURNS 4u        /* turns from here on have tastes of their own     */
 
 /* The buffers as seen when going one way. */
@@ -86,8 +87,8 @@ struct choice {
     float score;
 };
 
-/* Looks whether a hole is better than the choice so far. */
-static void try_hole(const struct sweep *sweep, uint32_t buffer, uint32_t owner, float unit,
+/* Looks whether a hole is better than the choice so far. False when it is too small. */
+static bool try_hole(const struct sweep *sweep, uint32_t buffer, uint32_t owner, float unit,
                      struct choice *choice)
 {
     const struct space *space = &sweep->space;
@@ -99,7 +100,7 @@ static void try_hole(const struct sweep *sweep, uint32_t buffer, uint32_t owner,
     uint32_t above = space->residents[owner].above, now = sweep->side->birth[buffer];
 
     if (rest < 0)
-        return;
+        return false;
     float left = (float)(death[buffer] - now);
     float lower = owner == space->floor ? taste->edge
                                         : taste_ratio((float)(death[owner] - now), left);
@@ -107,10 +108,11 @@ static void try_hole(const struct sweep *sweep, uint32_t buffer, uint32_t owner,
                                       : taste_ratio((float)(death[above] - now), left);
     float score = taste_score(taste, (float)rest / unit, lower < upper ? lower : upper);
     if (score >= choice->score)
-        return;
+        return true;
     if (upper < lower)
         low += rest / sweep->sections->alignment[buffer] * sweep->sections->alignment[buffer];
     *choice = (struct choice){owner, low, score};
+    return true;
 }
 
 static struct choice choose(const struct sweep *sweep, uint32_t buffer)
@@ -119,18 +121,20 @@ static struct choice choose(const struct sweep *sweep, uint32_t buffer)
     struct choice choice = {SPACE_NONE, 0, INFINITY};
     int64_t size = space->residents[buffer].size;
     float unit = sweep->taste.is_by_mean ? sweep->mean : (float)size;
-    uint32_t looked = 0;
+    uint32_t fits = 0;
 
     for (uint32_t bin = space_next_bin(space, space_bin(size));
-         bin < SPACE_BINS && looked < HOLES_MAX; bin = space_next_bin(space, bin + 1)) {
+         bin < SPACE_BINS && fits < HOLES_MAX; bin = space_next_bin(space, bin + 1)) {
+        uint32_t owner = space->bins[bin], misfits = 0;
         if (taste_least(&sweep->taste, (float)(space_bin_size(bin) - size) / unit) >=
             choice.score)
             break;
-        for (uint32_t owner = space->bins[bin]; owner != SPACE_NONE;
-             owner = space->residents[owner].behind) {
-            try_hole(sweep, buffer, owner, unit, &choice);
-            looked++;
-        }
+        for (; owner != SPACE_NONE && misfits < MISFITS_MAX;
+             owner = space->residents[owner].behind)
+            if (try_hole(sweep, buffer, owner, unit, &choice))
+                fits++;
+            else
+                misfits++;
     }
     return choice;
 }
@@ -210,7 +214,8 @@ static uint32_t step_back(struct sweep *sweep, uint32_t tries, uint32_t oldest, 
     return sweep->marks[*last % MARKS].births;
 }
 
-/* Goes on where no more work is spared: the ceiling gives way. */
+/* Goes on where no more work is spared: the ceiling gives way. The hole that grew then is
+ * the first of its bin, so it is found. */
 static bool force_on(struct sweep *sweep, uint32_t from, uint32_t to, int64_t limit)
 {
     while (from < to) {
@@ -234,7 +239,7 @@ static uint32_t next_mark(const struct sweep *sweep, uint32_t births)
 static bool go_out(struct sweep *sweep, uint32_t births, int64_t limit, double deadline)
 {
     struct taste first = sweep->taste;
-    uint64_t spare = (uint64_t)(sweep->count - births) * RETRY_WORK;
+    uint32_t spare = sweep->count - births < RETRY_WORK ? sweep->count - births : RETRY_WORK;
     uint32_t goal = births, tries = 0;
     uint32_t last = 0, oldest = 0; /* marks, numbered as they are set */
 

@@ -34,17 +34,20 @@ static void check_space(const struct space *space, const bool *lives)
     for (uint32_t at = space->floor; at != SPACE_NONE; at = space->residents[at].above) {
         EXPECT_GE(space->residents[at].offset, top);
         top = space_hole_start(space, at);
-        int64_t size = space_hole_end(space, at) - top;
+        uint32_t above = space->residents[at].above;
+        int64_t size = space->residents[at].hole;
+        EXPECT_EQ(top + size, above == SPACE_NONE ? space->ceiling
+                                                  : space->residents[above].offset);
         EXPECT_EQ(space->residents[at].bin, size ? space_bin(size) : SPACE_NONE);
         holes += size > 0;
         if (at != space->floor) {
             EXPECT(lives[at]);
             count++;
         }
-        if (space->residents[at].above == SPACE_NONE)
+        if (above == SPACE_NONE)
             EXPECT_EQ(space->top, at);
         else
-            EXPECT_EQ(space->residents[space->residents[at].above].below, at);
+            EXPECT_EQ(space->residents[above].below, at);
     }
     EXPECT_EQ(space->count, count);
     for (uint32_t bin = space_next_bin(space, 0); bin < SPACE_BINS;
