@@ -35,8 +35,8 @@
 #define SEARCHED_ROUNDS 8u                /* where a search comes next               */
 #define CEILING_PART 250                  /* of the bound: the first ceiling above it */
 #define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
-#define LOWEST_NS 2500000000.0            /* work of all searches for the lowest     */
-#define LOWEST_STEP_NS 200000000.0        /* and of one                              */
+#define LOWEST_NS 2000000000.0            /* work of all searches for the lowest     */
+#define LOWEST_STEP_NS 150000000.0        /* and of one                              */
 #define LOWEST_STEP_TURNS 80u             /* work of one for each buffer, at most    */
 #define LOWEST_STEP_MIN 20000u            /* but never less than this                */
 #define CAPACITY_NS 1000000000.0          /* work of one search for a capacity       */

@@ -127,8 +127,8 @@ uint64_t search_work_cost(const struct search *search)
     uint64_t overlaps = board->neighbour_start[board->count];
     uint64_t members = board->member_start[board->section_count];
 
-    return 2 * (100 + board->count + board->section_count +
-                (4 * overlaps + 4 * members) / (board->count + 1));
+    return 240 + board->count / 2 + board->section_count +
+           (5 * overlaps + 10 * members) / (board->count + 1);
 }
 
 /* ---- Picking --------------------------------------------------------------------- */

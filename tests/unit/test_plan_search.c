@@ -5,7 +5,7 @@
 #include "tests/support/t.h"
 
 #define CAPACITY 1048576
-#define DECISIONS_MAX 200000u /* for all eleven instances, with any seed */
+#define DECISIONS_MAX 60000u  /* for all eleven instances, with any seed */
 
 /* Runs both styles by turns with growing limits, as two threads would; gives the decisions
  * of the style that was first. */
