@@ -34,7 +34,8 @@
 #include <string.h>
 
 #define STARTS 6u             /* sections to start from, at most                */
-#define START_APART 200u      /* they are this part of all sections apart       */
+#define START_APART 20u       /* they are this part of all sections apart       */
+#define NEAR_STARTS 2u        /* but so many are only a tenth of that           */
 #define START_LOAD 0.97       /* of the fullest                                 */
 #define MARKS 16u             /* marks to go back to                            */
 #define MARK_STEP 1000u       /* births between them, at least                  */
@@ -468,7 +469,7 @@ static acre_status fill_side(struct sweep *sweep, uint32_t which, const uint32_t
 static acre_status pick_starts(struct sweep *sweep)
 {
     const struct sections *sections = sweep->sections;
-    uint32_t count = sections->section_count, apart = count / START_APART + 1;
+    uint32_t count = sections->section_count;
     int64_t *load = heap_array(count + (size_t)1, sizeof *load);
 
     if (!load)
@@ -481,6 +482,8 @@ static acre_status pick_starts(struct sweep *sweep)
         if (sweep->start_count && (double)load[best] < START_LOAD * (double)sections->lower_bound)
             break;
         sweep->starts[sweep->start_count++] = best;
+        uint32_t part = sweep->start_count < NEAR_STARTS ? 10 * START_APART : START_APART;
+        uint32_t apart = count / part + 1;
         uint32_t from = best > apart ? best - apart : 0;
         uint32_t to = count - best > apart ? best + apart + 1 : count;
         memset(load + from, 0, (to - from) * sizeof *load);
