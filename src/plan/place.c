@@ -33,7 +33,7 @@
 #define ROUND_WORK 1600000u               /* buffers placed in rounds                */
 #define ROUNDS_MIN 3u
 #define SEARCHED_ROUNDS 8u                /* where a search comes next               */
-#define CEILING_PART 250                  /* of the bound: the first ceiling above it */
+#define CEILING_PART 210                  /* of the bound: the first ceiling above it */
 #define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
 #define LOWEST_NS 2000000000.0            /* work of all searches for the lowest     */
 #define LOWEST_STEP_NS 150000000.0        /* and of one                              */

@@ -19,7 +19,8 @@
  *
  * When a buffer finds no hole, the sweep goes back to a mark and comes again with other
  * tastes, from farther back each time. When that has taken as much work as is allotted,
- * the ceiling is raised. One thread at a time; several sweeps may share their sections.
+ * the ceiling is raised. The best of each side of a start is kept, and only a side that
+ * is above the ceiling is placed again. One thread at a time; several sweeps may share their sections.
  */
 #include "plan/sweep.h"
 
@@ -61,17 +62,24 @@ struct mark {
     uint32_t count, capacity;
 };
 
+/* The best that was found for one side of a start. */
+struct half {
+    int64_t height;           /* INT64_MAX: nothing yet                         */
+    int64_t *offsets;         /* of those born on this side, as they are born   */
+};
+
 struct sweep {
     const struct sections *sections;
     uint32_t count;           /* buffers that live                              */
     float mean;               /* size                                           */
     struct side sides[2];     /* to later sections, and to earlier ones         */
     uint32_t starts[STARTS], start_count;
+    struct half halves[STARTS][2];
     struct space space;
     struct mark marks[MARKS]; /* a ring                                         */
     uint32_t *stack;          /* what lives at the start                        */
     uint32_t stack_count;
-    int64_t stack_ceiling;    /* of a side that begins                          */
+    int64_t stack_top;
     const struct side *side;  /* under way                                      */
     struct taste taste;
     uint32_t deaths;          /* how many have been                             */
@@ -297,7 +305,7 @@ static int compare_stacked(const void *left, const void *right)
 }
 
 /* Stacks what lives at a section, without holes. */
-static acre_status stack_up(struct sweep *sweep, uint32_t start, int64_t ceiling)
+static acre_status stack_up(struct sweep *sweep, uint32_t start)
 {
     const struct sections *sections = sweep->sections;
     struct stacked *stacked = heap_array(sweep->count + (size_t)1, sizeof *stacked);
@@ -326,7 +334,7 @@ static acre_status stack_up(struct sweep *sweep, uint32_t start, int64_t ceiling
         sweep->stack[k] = i;
     }
     sweep->stack_count = count;
-    sweep->stack_ceiling = top > ceiling ? top : ceiling;
+    sweep->stack_top = top;
     heap_free(stacked);
     return ACRE_OK;
 }
@@ -347,47 +355,73 @@ static uint32_t first_later(const struct sweep *sweep, const uint32_t *buffers,
     return low;
 }
 
-/* Places what lives only to one side of the start. */
-static bool place_side(struct sweep *sweep, uint32_t which, uint32_t start, int64_t limit,
-                       double deadline, int64_t *offsets)
+/* Keeps what was placed on one side, if it is lower than what there was. */
+static bool keep_half(struct sweep *sweep, struct half *half, uint32_t born)
 {
-    const struct side *side = sweep->side = &sweep->sides[which];
-    uint32_t section = which ? sweep->sections->section_count - 1 - start : start;
-    uint32_t born = first_later(sweep, side->by_birth, side->birth, section);
+    const struct resident *residents = sweep->space.residents;
+    uint32_t count = sweep->count - born;
+    int64_t height = 0;
 
-    sweep->deaths = first_later(sweep, side->by_death, side->death, section);
-    space_restore(&sweep->space, sweep->stack, sweep->stack_count, sweep->stack_ceiling);
-    if (!go_out(sweep, born, limit, deadline))
+    if (!half->offsets)
+        half->offsets = heap_array(count + (size_t)1, sizeof *half->offsets);
+    if (!half->offsets)
         return false;
-    for (uint32_t k = born; k < sweep->count; k++)
-        offsets[side->by_birth[k]] = sweep->space.residents[side->by_birth[k]].offset;
-    sweep->stack_ceiling = sweep->space.ceiling; /* what the other side may use, too */
+    for (uint32_t k = 0; k < count; k++) {
+        const struct resident *resident = &residents[sweep->side->by_birth[born + k]];
+        half->offsets[k] = resident->offset;
+        if (resident->offset + resident->size > height)
+            height = resident->offset + resident->size;
+    }
+    half->height = height;
     return true;
+}
+
+/* Places what lives only to one side of a start, unless it is below the ceiling already.
+ * Gives the height of that side, or INT64_MAX. */
+static int64_t place_side(struct sweep *sweep, uint32_t start, uint32_t which, int64_t ceiling,
+                          int64_t limit, double deadline, int64_t *offsets)
+{
+    struct half *half = &sweep->halves[start][which];
+    const struct side *side = sweep->side = &sweep->sides[which];
+    uint32_t section = sweep->starts[start];
+
+    if (which)
+        section = sweep->sections->section_count - 1 - section;
+    uint32_t born = first_later(sweep, side->by_birth, side->birth, section);
+    if (half->height > ceiling) {
+        sweep->deaths = first_later(sweep, side->by_death, side->death, section);
+        space_restore(&sweep->space, sweep->stack, sweep->stack_count, ceiling);
+        if (go_out(sweep, born, limit < half->height ? limit : half->height, deadline) &&
+            !keep_half(sweep, half, born))
+            return INT64_MAX;
+    }
+    if (half->height < limit)
+        for (uint32_t k = born; k < sweep->count; k++)
+            offsets[side->by_birth[k]] = half->offsets[k - born];
+    return half->height;
 }
 
 int64_t sweep_place(struct sweep *sweep, uint64_t seed, uint32_t turn, int64_t ceiling,
                     int64_t limit, double deadline, int64_t *offsets)
 {
-    uint32_t start = sweep->starts[turn % sweep->start_count];
-    int64_t height = 0;
+    uint32_t start = turn % sweep->start_count;
 
     memset(offsets, 0, sweep->sections->buffer_count * sizeof *offsets);
     if (sweep->count == 0)
         return 0;
     sweep->random = seed * 1000003u + turn;
-    if (stack_up(sweep, start, ceiling) != ACRE_OK || sweep->stack_ceiling >= limit)
+    if (stack_up(sweep, sweep->starts[start]) != ACRE_OK)
         return INT64_MAX;
-    for (uint32_t which = 0; which < 2; which++) {
-        sweep->taste = turn < DRAWN_TURNS ? taste_first(turn / 2) : taste_draw(&sweep->random);
-        if (!place_side(sweep, which, start, limit, deadline, offsets))
-            return INT64_MAX;
-    }
     for (uint32_t k = 0; k < sweep->stack_count; k++)
         offsets[sweep->stack[k]] = sweep->space.residents[sweep->stack[k]].offset;
-    for (uint32_t i = 0; i < sweep->sections->buffer_count; i++)
-        if (offsets[i] + sweep->sections->size[i] > height)
-            height = offsets[i] + sweep->sections->size[i];
-    return height;
+    int64_t height = sweep->stack_top;
+    for (uint32_t which = 0; which < 2 && height < limit; which++) {
+        sweep->taste = turn < DRAWN_TURNS ? taste_first(turn / 2) : taste_draw(&sweep->random);
+        int64_t side = place_side(sweep, start, which, height > ceiling ? height : ceiling, limit,
+                                  deadline, offsets); /* a side may be as high as the other */
+        height = side > height ? side : height;
+    }
+    return height < limit ? height : INT64_MAX;
 }
 
 uint64_t sweep_work(const struct sweep *sweep)
@@ -481,6 +515,8 @@ static acre_status pick_starts(struct sweep *sweep)
             best = load[s] > load[best] ? s : best;
         if (sweep->start_count && (double)load[best] < START_LOAD * (double)sections->lower_bound)
             break;
+        sweep->halves[sweep->start_count][0].height = INT64_MAX;
+        sweep->halves[sweep->start_count][1].height = INT64_MAX;
         sweep->starts[sweep->start_count++] = best;
         uint32_t part = sweep->start_count < NEAR_STARTS ? 10 * START_APART : START_APART;
         uint32_t apart = count / part + 1;
@@ -545,6 +581,10 @@ void sweep_destroy(struct sweep *sweep)
     }
     for (unsigned k = 0; k < MARKS; k++)
         heap_free(sweep->marks[k].list);
+    for (unsigned k = 0; k < STARTS; k++) {
+        heap_free(sweep->halves[k][0].offsets);
+        heap_free(sweep->halves[k][1].offsets);
+    }
     heap_free(sweep->stack);
     space_fini(&sweep->space);
     heap_free(sweep);

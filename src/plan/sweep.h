@@ -13,8 +13,9 @@ acre_status sweep_create(const struct sections *sections, struct sweep **out);
 void sweep_destroy(struct sweep *sweep); /* NULL is fine */
 
 /* Places everything, within the ceiling if it can, else as little above it as it can.
- * Turns differ in where they start and in what they prefer. Gives the height, or
- * INT64_MAX when it would not be below limit or the deadline (clock.h) came first. */
+ * Turns differ in where they start and in what they prefer, and build on what earlier
+ * ones from the same start found. Gives the height, or INT64_MAX when it is not below
+ * limit or the deadline (clock.h) came first. */
 int64_t sweep_place(struct sweep *sweep, uint64_t seed, uint32_t turn, int64_t ceiling,
                     int64_t limit, double deadline, int64_t *offsets);
 /* What all placements took together, in buffers placed. */
