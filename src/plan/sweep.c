@@ -20,7 +20,8 @@
  * When a buffer finds no hole, the sweep goes back to a mark and comes again with other
  * tastes, from farther back each time. When that has taken as much work as is allotted,
  * the ceiling is raised. The best of each side of a start is kept, and only a side that
- * is above the ceiling is placed again. One thread at a time; several sweeps may share their sections.
+ * is above the ceiling is placed again. One thread at a time; several sweeps may share
+ * their sections.
  */
 #include "plan/sweep.h"
 
