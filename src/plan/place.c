@@ -30,10 +30,11 @@
 #include <string.h>
 
 #define PAIR 2
-#define ROUND_WORK 1600000u               /* buffers placed in rounds                */
+#define ROUND_WORK 1700000u               /* buffers placed in rounds                */
 #define ROUNDS_MIN 3u
 #define SEARCHED_ROUNDS 8u                /* where a search comes next               */
 #define CEILING_PART 210                  /* of the bound: the first ceiling above it */
+#define MISSES 2u                         /* rounds above a ceiling before it is raised */
 #define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
 #define LOWEST_NS 2000000000.0            /* work of all searches for the lowest     */
 #define LOWEST_STEP_NS 150000000.0        /* and of one                              */
@@ -67,6 +68,7 @@ struct place {
     int64_t best_height;                  /* INT64_MAX: nothing yet                  */
     int64_t target;                       /* good enough                             */
     int64_t goal;                         /* height that is tried for now            */
+    int64_t missed;                       /* ceiling that sweeps went through, or 0  */
     _Atomic uint64_t work_limit;          /* of the search under way                 */
     bool is_race;                         /* its styles differ                       */
     bool is_proved;                       /* nothing lower than best exists          */
@@ -164,15 +166,20 @@ static void *work_sweep(void *arg)
     return NULL;
 }
 
-/* A ceiling for sweeps: near the bound at first, and half as far from it as the best. */
-static int64_t pick_ceiling(const struct place *place)
+/* A ceiling for sweeps: near the bound at first, or half as far from it as the best; when
+ * sweeps did not stay below one, halfway between that and the best. */
+static int64_t pick_ceiling(struct place *place)
 {
-    int64_t above = place->sections->lower_bound / CEILING_PART;
-    int64_t best = (place->best_height - place->sections->lower_bound) / 2;
+    int64_t bound = place->sections->lower_bound, least = bound / CEILING_PART;
+    int64_t above = (place->best_height - bound) / 2;
 
     if (place->config->capacity)
         return place->target;
-    return place->sections->lower_bound + (best < above ? best : above);
+    if (place->best_height - place->missed < least / 8)
+        place->missed = 0; /* nothing is left between: from below once more */
+    if (place->missed)
+        return place->missed + (place->best_height - place->missed) / 2;
+    return bound + (above < least ? above : least);
 }
 
 /* ---- Rounds --------------------------------------------------------------------------- */
@@ -183,13 +190,16 @@ struct kind {
     int64_t best;                         /* height                                  */
 };
 
-/* Whether a round is one of sweeps: where there are many buffers, they and skylines take
- * turns, and the kind that has the lower height is given two turns more. */
+/* Whether a round is one of sweeps. Where there are many buffers, skylines have the first
+ * two rounds and sweeps the next three; then they take turns, and the kind that has the
+ * lower height is given two turns more. */
 static bool is_sweep_round(const struct place *place, uint32_t round, const struct kind *sweeps,
                            const struct kind *skylines)
 {
     if (place->sections->buffer_count <= SEARCH_BUFFERS_MAX || place->sections->has_fixed)
         return false;
+    if (round < 5)
+        return round >= 2;
     return round % 4 < 2 ? round % 2 : sweeps->best < skylines->best;
 }
 
@@ -223,6 +233,7 @@ static acre_status run_rounds(struct place *place)
 {
     bool is_searched = place->sections->buffer_count <= SEARCH_BUFFERS_MAX;
     struct kind skylines = {0, INT64_MAX}, sweeps = {0, INT64_MAX};
+    uint32_t misses = 0;
 
     for (uint32_t round = 0; place->best_height > place->target; round++) {
         uint64_t work = work_done(place, &skylines);
@@ -237,6 +248,8 @@ static acre_status run_rounds(struct place *place)
                                       : run_round(place, &skylines, work_skyline);
         if (status != ACRE_OK)
             return status;
+        if (is_sweep && place->best_height > place->goal && ++misses % MISSES == 0)
+            place->missed = place->goal;
         tell(place, is_searched ? 0.5 * (round + 1) / SEARCHED_ROUNDS
                                 : (double)work / ROUND_WORK);
     }

@@ -42,7 +42,7 @@
 #define MARKS 16u             /* marks to go back to                            */
 #define MARK_STEP 1000u       /* births between them, at least                  */
 #define TRIES 6u              /* with other tastes before going farther back    */
-#define RETRY_WORK 150000u    /* births in vain, at most; and not more than there are */
+#define RETRY_WORK 100000u    /* births in vain, at most; and not more than there are */
 #define RETURN_COST 8u        /* residents that come back for the work of a birth */
 #define HOLES_MAX 32u         /* holes that fit, looked at for one buffer       */
 #define MISFITS_MAX 64u       /* holes of about its size that do not, at most   */
