@@ -59,12 +59,13 @@ static void sort_hole(struct space *space, uint32_t owner)
 /* ---- Residents ------------------------------------------------------------------- */
 
 /* Empties the space but for the floor, whose hole is still to be sorted. */
-static void reset(struct space *space, int64_t ceiling)
+static void reset(struct space *space, int64_t ceiling, uint32_t section)
 {
     memset(space->bins, 0xFF, sizeof space->bins);
     memset(space->filled, 0, sizeof space->filled);
     space->residents[space->floor] =
-        (struct resident){0, 0, 0, SPACE_NONE, SPACE_NONE, SPACE_NONE, SPACE_NONE, SPACE_NONE};
+        (struct resident){.below = SPACE_NONE, .above = SPACE_NONE, .since = section,
+                          .bin = SPACE_NONE, .before = SPACE_NONE, .behind = SPACE_NONE};
     space->ceiling = ceiling;
     space->top = space->floor;
     space->count = 0;
@@ -72,7 +73,7 @@ static void reset(struct space *space, int64_t ceiling)
 
 void space_clear(struct space *space, int64_t ceiling)
 {
-    reset(space, ceiling);
+    reset(space, ceiling, 0);
     sort_hole(space, space->floor);
 }
 
@@ -84,6 +85,7 @@ void space_put(struct space *space, uint32_t buffer, uint32_t below, int64_t off
     resident->offset = offset;
     resident->below = below;
     resident->above = above;
+    resident->since = space->residents[below].since;
     resident->bin = SPACE_NONE;
     space->residents[below].above = buffer;
     if (above == SPACE_NONE)
@@ -95,7 +97,7 @@ void space_put(struct space *space, uint32_t buffer, uint32_t below, int64_t off
     sort_hole(space, buffer);
 }
 
-void space_take(struct space *space, uint32_t buffer)
+void space_take(struct space *space, uint32_t buffer, uint32_t section)
 {
     struct resident *resident = &space->residents[buffer];
 
@@ -106,6 +108,7 @@ void space_take(struct space *space, uint32_t buffer)
     else
         space->residents[resident->above].below = resident->below;
     space->count--;
+    space->residents[resident->below].since = section;
     sort_hole(space, resident->below);
 }
 
@@ -122,13 +125,15 @@ void space_list(const struct space *space, uint32_t *out)
         *out++ = at;
 }
 
-void space_restore(struct space *space, const uint32_t *list, uint32_t count, int64_t ceiling)
+void space_restore(struct space *space, const uint32_t *list, uint32_t count, int64_t ceiling,
+                   uint32_t section)
 {
-    reset(space, ceiling);
+    reset(space, ceiling, section);
     for (uint32_t k = 0; k < count; k++) {
         struct resident *resident = &space->residents[list[k]];
         resident->below = space->top;
         resident->above = SPACE_NONE;
+        resident->since = section;
         resident->bin = SPACE_NONE;
         space->residents[space->top].above = list[k];
         sort_hole(space, space->top);

@@ -29,6 +29,7 @@ struct resident {
     int64_t offset, size;
     int64_t hole;               /* size of the hole above it                       */
     uint32_t below, above;      /* SPACE_NONE above the topmost                    */
+    uint32_t since;             /* all of the hole has been free from this section on */
     uint32_t bin;               /* of the hole above it, or SPACE_NONE             */
     uint32_t before, behind;    /* owners of holes in the same bin                 */
 };
@@ -47,20 +48,21 @@ struct space {
 acre_status space_init(struct space *space, uint32_t buffer_count);
 void space_fini(struct space *space); /* zeroed is fine */
 
-/* Empties the space. */
+/* Empties the space, in which all has been free from section 0 on. */
 void space_clear(struct space *space, int64_t ceiling);
 /* Lets a buffer live at an offset in the hole above a resident. */
 void space_put(struct space *space, uint32_t buffer, uint32_t below, int64_t offset);
-/* Ends the life of a buffer. */
-void space_take(struct space *space, uint32_t buffer);
+/* Ends the life of a buffer with a section: from there on its bytes are free. */
+void space_take(struct space *space, uint32_t buffer, uint32_t section);
 /* Moves the ceiling up. */
 void space_raise(struct space *space, int64_t ceiling);
 
 /* Lists residents from the floor up; there is room for count of them. */
 void space_list(const struct space *space, uint32_t *out);
-/* Lets these live again, as listed and at the offsets that they had, and nothing else. */
-void space_restore(struct space *space, const uint32_t *list, uint32_t count,
-                   int64_t ceiling);
+/* Lets these live again in a section, as listed and at the offsets that they had, and
+ * nothing else. */
+void space_restore(struct space *space, const uint32_t *list, uint32_t count, int64_t ceiling,
+                   uint32_t section);
 
 /* The bin of holes of a size, which is positive. Larger ones have no smaller bin. */
 static inline uint32_t space_bin(int64_t size)

@@ -28,6 +28,8 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "plan/clock.h"
+#include "plan/shift.h"
+#include "plan/side.h"
 #include "plan/space.h"
 #include "plan/taste.h"
 
@@ -48,16 +50,10 @@
 #define MISFITS_MAX 64u       /* holes of about its size that do not, at most   */
 #define DRAWN_TURNS 4u        /* turns from here on have tastes of their own     */
 
-/* The buffers as seen when going one way. */
-struct side {
-    uint32_t *birth, *death;  /* by buffer, in sections gone from the far end   */
-    uint32_t *by_birth;       /* buffers; of those born together the larger first */
-    uint32_t *by_death;
-};
-
 /* A state to come back to. */
 struct mark {
     uint32_t births, deaths;  /* how many have been                             */
+    uint32_t section;         /* in which it was set                            */
     int64_t ceiling;
     uint32_t *list;           /* residents                                      */
     uint32_t count, capacity;
@@ -83,6 +79,9 @@ struct sweep {
     int64_t stack_top;
     const struct side *side;  /* under way                                      */
     struct taste taste;
+    uint32_t start;           /* section, as seen from the side under way       */
+    uint32_t marked;          /* section of the last mark: what was born until then
+                                 stays where it is                              */
     uint32_t deaths;          /* how many have been                             */
     uint64_t random;
     uint64_t work;            /* births, those in vain as well                  */
@@ -139,7 +138,7 @@ static struct choice choose(const struct sweep *sweep, uint32_t buffer)
         if (taste_least(&sweep->taste, (float)(space_bin_size(bin) - size) / unit) >=
             choice.score)
             break;
-        for (; owner != SPACE_NONE && misfits < MISFITS_MAX;
+        for (; owner != SPACE_NONE && misfits < MISFITS_MAX && fits < HOLES_MAX;
              owner = space->residents[owner].behind)
             if (try_hole(sweep, buffer, owner, unit, &choice))
                 fits++;
@@ -158,7 +157,7 @@ static void bury(struct sweep *sweep, uint32_t section)
 
     while (sweep->deaths < sweep->count &&
            side->death[side->by_death[sweep->deaths]] <= section)
-        space_take(&sweep->space, side->by_death[sweep->deaths++]);
+        space_take(&sweep->space, side->by_death[sweep->deaths++], section);
 }
 
 /* Lets buffers be born, from one to another; gives the first that found no hole. */
@@ -168,6 +167,9 @@ static uint32_t go_on(struct sweep *sweep, uint32_t from, uint32_t to)
         uint32_t buffer = sweep->side->by_birth[k];
         bury(sweep, sweep->side->birth[buffer]);
         struct choice choice = choose(sweep, buffer);
+        if (choice.below == SPACE_NONE && shift_one(&sweep->space, sweep->sections,
+                                                    sweep->side->birth, sweep->marked, buffer))
+            choice = choose(sweep, buffer);
         if (choice.below == SPACE_NONE)
             return k;
         space_put(&sweep->space, buffer, choice.below, choice.offset);
@@ -202,6 +204,10 @@ static bool set_mark(struct sweep *sweep, struct mark *mark, uint32_t births)
     space_list(&sweep->space, mark->list);
     mark->count = count;
     mark->births = births;
+    mark->section = births ? sweep->side->birth[sweep->side->by_birth[births - 1]] : 0;
+    if (mark->section < sweep->start)
+        mark->section = sweep->start;
+    sweep->marked = mark->section;
     mark->deaths = sweep->deaths;
     mark->ceiling = sweep->space.ceiling;
     return true;
@@ -209,8 +215,9 @@ static bool set_mark(struct sweep *sweep, struct mark *mark, uint32_t births)
 
 static void return_to(struct sweep *sweep, const struct mark *mark)
 {
-    space_restore(&sweep->space, mark->list, mark->count, mark->ceiling);
+    space_restore(&sweep->space, mark->list, mark->count, mark->ceiling, mark->section);
     sweep->deaths = mark->deaths;
+    sweep->marked = mark->section;
 }
 
 /* Goes back: from farther back the more often it was tried. */
@@ -340,22 +347,6 @@ static acre_status stack_up(struct sweep *sweep, uint32_t start)
     return ACRE_OK;
 }
 
-/* The first of some buffers for which a time is later than a section. */
-static uint32_t first_later(const struct sweep *sweep, const uint32_t *buffers,
-                            const uint32_t *times, uint32_t section)
-{
-    uint32_t low = 0, high = sweep->count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (times[buffers[middle]] > section)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 /* Keeps what was placed on one side, if it is lower than what there was. */
 static bool keep_half(struct sweep *sweep, struct half *half, uint32_t born)
 {
@@ -388,10 +379,11 @@ static int64_t place_side(struct sweep *sweep, uint32_t start, uint32_t which, i
 
     if (which)
         section = sweep->sections->section_count - 1 - section;
-    uint32_t born = first_later(sweep, side->by_birth, side->birth, section);
+    uint32_t born = side_born(side, section);
     if (half->height > ceiling) {
-        sweep->deaths = first_later(sweep, side->by_death, side->death, section);
-        space_restore(&sweep->space, sweep->stack, sweep->stack_count, ceiling);
+        sweep->deaths = side_dead(side, section);
+        sweep->start = section;
+        space_restore(&sweep->space, sweep->stack, sweep->stack_count, ceiling, section);
         if (go_out(sweep, born, limit < half->height ? limit : half->height, deadline) &&
             !keep_half(sweep, half, born))
             return INT64_MAX;
@@ -432,19 +424,6 @@ uint64_t sweep_work(const struct sweep *sweep)
 
 /* ---- Making ---------------------------------------------------------------------- */
 
-/* Sorts buffers by a time, those of one time as they stand. */
-static void sort_by_time(const struct sweep *sweep, const uint32_t *buffers,
-                         const uint32_t *times, uint32_t *counts, uint32_t *out)
-{
-    memset(counts, 0, (sweep->sections->section_count + (size_t)2) * sizeof *counts);
-    for (uint32_t k = 0; k < sweep->count; k++)
-        counts[times[buffers[k]] + 1]++;
-    for (uint32_t s = 0; s <= sweep->sections->section_count; s++)
-        counts[s + 1] += counts[s];
-    for (uint32_t k = 0; k < sweep->count; k++)
-        out[counts[times[buffers[k]]]++] = buffers[k];
-}
-
 static int compare_sizes(const void *left, const void *right, void *arg)
 {
     const struct sections *sections = arg;
@@ -474,30 +453,6 @@ static void list_by_size(struct sweep *sweep, uint32_t *out)
     for (uint32_t k = 0; k < sweep->count; k++)
         out[k] = sections->order[out[k]];
     sweep->mean = (float)(sum / (sweep->count ? sweep->count : 1));
-}
-
-static acre_status fill_side(struct sweep *sweep, uint32_t which, const uint32_t *by_size,
-                             uint32_t *counts)
-{
-    const struct sections *sections = sweep->sections;
-    struct side *side = &sweep->sides[which];
-    size_t room = sections->buffer_count + (size_t)1;
-
-    side->birth = heap_array(room, sizeof *side->birth);
-    side->death = heap_array(room, sizeof *side->death);
-    side->by_birth = heap_array(room, sizeof *side->by_birth);
-    side->by_death = heap_array(room, sizeof *side->by_death);
-    if (!side->birth || !side->death || !side->by_birth || !side->by_death)
-        return ACRE_ERR_HOST_MEMORY;
-    for (uint32_t k = 0; k < sweep->count; k++) {
-        uint32_t i = by_size[k];
-        uint32_t first = sections_first(sections, i), last = sections_last(sections, i);
-        side->birth[i] = which ? sections->section_count - last : first;
-        side->death[i] = which ? sections->section_count - first : last;
-    }
-    sort_by_time(sweep, by_size, side->birth, counts, side->by_birth);
-    sort_by_time(sweep, by_size, side->death, counts, side->by_death);
-    return ACRE_OK;
 }
 
 /* Picks sections to start from: the fullest, then the fullest that is not near it ... */
@@ -531,21 +486,16 @@ static acre_status pick_starts(struct sweep *sweep)
 
 static acre_status fill(struct sweep *sweep)
 {
-    size_t room = sweep->sections->buffer_count + (size_t)1;
-    uint32_t *by_size = heap_array(room, sizeof *by_size);
-    uint32_t *counts = heap_array(sweep->sections->section_count + (size_t)2, sizeof *counts);
-    acre_status status = by_size && counts ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+    uint32_t *by_size = heap_array(sweep->sections->buffer_count + (size_t)1, sizeof *by_size);
+    acre_status status = by_size ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 
-    if (status == ACRE_OK) {
-        list_by_size(sweep, by_size);
-        status = fill_side(sweep, 0, by_size, counts);
-    }
     if (status == ACRE_OK)
-        status = fill_side(sweep, 1, by_size, counts);
+        list_by_size(sweep, by_size);
+    for (int which = 0; which < 2 && status == ACRE_OK; which++)
+        status = side_init(&sweep->sides[which], sweep->sections, which, by_size, sweep->count);
     if (status == ACRE_OK)
         status = pick_starts(sweep);
     heap_free(by_size);
-    heap_free(counts);
     return status;
 }
 
@@ -574,12 +524,8 @@ void sweep_destroy(struct sweep *sweep)
 {
     if (!sweep)
         return;
-    for (int which = 0; which < 2; which++) {
-        heap_free(sweep->sides[which].birth);
-        heap_free(sweep->sides[which].death);
-        heap_free(sweep->sides[which].by_birth);
-        heap_free(sweep->sides[which].by_death);
-    }
+    side_fini(&sweep->sides[0]);
+    side_fini(&sweep->sides[1]);
     for (unsigned k = 0; k < MARKS; k++)
         heap_free(sweep->marks[k].list);
     for (unsigned k = 0; k < STARTS; k++) {

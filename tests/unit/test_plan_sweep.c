@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Sweeps and what they are made of: the space of one moment, and tastes. */
 #include "base/heap.h"
+#include "plan/shift.h"
+#include "plan/side.h"
 #include "plan/space.h"
 #include "plan/sweep.h"
 #include "plan/taste.h"
@@ -91,7 +93,7 @@ TEST(a_space_knows_its_holes_and_comes_back_to_a_list)
     for (int step = 0; step < 2000; step++) {
         uint32_t i = (uint32_t)(t_random(&random) % RESIDENTS);
         if (lives[i])
-            space_take(&space, i);
+            space_take(&space, i, (uint32_t)step);
         lives[i] = !lives[i] && put_somewhere(&space, i, t_random(&random) % 2);
         check_space(&space, lives);
         if (step == 1000) { /* what lives from here on to the end keeps its offset */
@@ -106,13 +108,110 @@ TEST(a_space_knows_its_holes_and_comes_back_to_a_list)
     for (uint32_t k = 0; k < count; k++)
         if (lived[list[k]])
             list[kept++] = list[k];
-    space_restore(&space, list, kept, CEILING);
+    space_restore(&space, list, kept, CEILING, 9);
+    EXPECT_EQ(space.residents[space.floor].since, 9);
     check_space(&space, lived);
     EXPECT_EQ(space.count, kept);
     space_raise(&space, 2 * CEILING);
     EXPECT_EQ(space_hole_end(&space, space.top), 2 * CEILING);
     check_space(&space, lived);
     space_fini(&space);
+    EXPECT_EQ(heap_live_count(), 0);
+}
+
+/* ---- Shift ---------------------------------------------------------------------------- */
+
+/* Three buffers of 10, 20 and 10 from the floor up, and one of 45 that wants to come in
+ * section 7; the ceiling is at 75, so there are 35 bytes in one piece. */
+struct shift_bed {
+    struct sections *sections;
+    struct space space;
+    uint32_t birth[4];
+};
+
+static void raise_bed(struct shift_bed *bed)
+{
+    static const acre_plan_buffer buffers[4] = {{.start = 0, .end = 99, .size = 10},
+                                                {.start = 2, .end = 99, .size = 20},
+                                                {.start = 3, .end = 99, .size = 10},
+                                                {.start = 7, .end = 99, .size = 45}};
+
+    *bed = (struct shift_bed){.birth = {0, 2, 3, 7}};
+    REQUIRE_OK(sections_create(buffers, 4, &bed->sections));
+    REQUIRE_OK(space_init(&bed->space, 4));
+    for (int i = 0; i < 4; i++)
+        bed->space.residents[i].size = (int64_t)buffers[i].size;
+    space_clear(&bed->space, 75);
+    space_put(&bed->space, 0, bed->space.floor, 0);
+    space_put(&bed->space, 1, 0, 10);
+    space_put(&bed->space, 2, 1, 30);
+}
+
+static void end_bed(struct shift_bed *bed)
+{
+    space_fini(&bed->space);
+    sections_destroy(bed->sections);
+    EXPECT_EQ(heap_live_count(), 0);
+}
+
+TEST(a_neighbour_moves_to_a_hole_that_was_free_when_it_was_born)
+{
+    struct shift_bed bed;
+
+    raise_bed(&bed);
+    space_take(&bed.space, 0, 3); /* from section 3 on: the topmost, born then, may go there */
+    EXPECT(shift_one(&bed.space, bed.sections, bed.birth, 1, 3));
+    EXPECT_EQ(bed.space.residents[2].offset, 0);
+    EXPECT_EQ(bed.space.residents[1].offset, 10);
+    EXPECT_EQ(bed.space.residents[1].hole, 45);
+    EXPECT_EQ(bed.space.count, 2);
+    end_bed(&bed);
+}
+
+TEST(nothing_moves_to_a_hole_that_was_taken_nor_from_before_a_mark)
+{
+    struct shift_bed bed;
+
+    raise_bed(&bed);
+    EXPECT(!shift_one(&bed.space, bed.sections, bed.birth, 1, 3)); /* no hole to go to */
+    space_take(&bed.space, 0, 4); /* but the topmost was born in section 3 */
+    EXPECT(!shift_one(&bed.space, bed.sections, bed.birth, 1, 3));
+    EXPECT_EQ(bed.space.residents[2].offset, 30);
+    end_bed(&bed);
+    raise_bed(&bed);
+    space_take(&bed.space, 0, 3);
+    EXPECT(!shift_one(&bed.space, bed.sections, bed.birth, 3, 3)); /* it is to stay */
+    EXPECT_EQ(bed.space.residents[2].offset, 30);
+    end_bed(&bed);
+}
+
+/* ---- Side ----------------------------------------------------------------------------- */
+
+TEST(a_side_counts_in_the_direction_that_it_goes)
+{
+    static const acre_plan_buffer buffers[3] = {{.start = 0, .end = 2, .size = 1},
+                                                {.start = 2, .end = 4, .size = 1},
+                                                {.start = 0, .end = 6, .size = 1}};
+    static const uint32_t order[3] = {2, 0, 1};
+    struct sections *sections = NULL;
+    struct side side = {0};
+
+    REQUIRE_OK(sections_create(buffers, 3, &sections)); /* sections begin at 0 and at 2 */
+    REQUIRE_OK(side_init(&side, sections, false, order, 3));
+    EXPECT_EQ(side.by_birth[0], 2); /* born together: as given */
+    EXPECT_EQ(side.by_birth[1], 0);
+    EXPECT_EQ(side_born(&side, 0), 2);
+    EXPECT_EQ(side_dead(&side, 0), 0);
+    EXPECT_EQ(side_dead(&side, 1), 1);
+    side_fini(&side);
+    side = (struct side){0};
+    REQUIRE_OK(side_init(&side, sections, true, order, 3));
+    EXPECT_EQ(side_born(&side, 0), 2);
+    EXPECT_EQ(side.birth[0], 1);
+    EXPECT_EQ(side.death[1], 1);
+    EXPECT_EQ(side_dead(&side, 1), 1);
+    side_fini(&side);
+    sections_destroy(sections);
     EXPECT_EQ(heap_live_count(), 0);
 }
 
