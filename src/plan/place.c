@@ -214,12 +214,15 @@ static uint64_t work_done(const struct place *place, const struct kind *skylines
     return work;
 }
 
-/* Work to be done when no time is given: less when the first ceiling was reached. */
-static uint64_t work_allotted(const struct place *place)
+/* Whether enough was done when no time is given: half the work when sweeps have reached
+ * their first ceiling. */
+static bool is_enough(const struct place *place, uint32_t round, uint64_t work)
 {
     int64_t bound = place->sections->lower_bound;
 
-    return place->best_height <= bound + bound / CEILING_PART ? ROUND_WORK / 2 : ROUND_WORK;
+    if (place->best_height <= bound + bound / CEILING_PART)
+        return round >= ROUNDS_MIN && work >= ROUND_WORK / 2;
+    return round > ROUNDS_MIN && work >= ROUND_WORK;
 }
 
 /* Runs a round, and keeps what is best. */
@@ -246,8 +249,7 @@ static acre_status run_rounds(struct place *place)
     for (uint32_t round = 0; place->best_height > place->target; round++) {
         uint64_t work = work_done(place, &skylines);
         if (is_searched ? round >= SEARCHED_ROUNDS
-                        : place->deadline == 0 && round >= ROUNDS_MIN &&
-                              work >= work_allotted(place))
+                        : place->deadline == 0 && is_enough(place, round, work))
             break;
         if (round && is_late(place))
             break;
