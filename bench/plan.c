@@ -17,21 +17,12 @@ static const char *const kinds[KINDS] = {
     "lives and sizes over magnitudes", "any two moments, even sizes",
     "a thousand moments, even sizes"};
 
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t x = *state += 0x9E3779B97F4A7C15u;
-
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
-
 /* A number whose magnitude is drawn: 2^(least + k) and up to twice that, k < magnitudes. */
 static uint64_t draw_magnitude(uint64_t *state, unsigned least, unsigned magnitudes)
 {
-    uint64_t base = UINT64_C(1) << (least + draw(state) % magnitudes);
+    uint64_t base = UINT64_C(1) << (least + measure_random(state) % magnitudes);
 
-    return base + draw(state) % base;
+    return base + measure_random(state) % base;
 }
 
 static acre_plan_buffer draw_buffer(uint64_t *state, unsigned kind, uint64_t i)
@@ -39,26 +30,26 @@ static acre_plan_buffer draw_buffer(uint64_t *state, unsigned kind, uint64_t i)
     uint64_t start = 0, life = 1, size = 1;
 
     if (kind == 0) {
-        start = draw(state) % (4 * count);
-        life = 1 + draw(state) % (i % 10 ? 60 : count);
-        size = 512 * (1 + draw(state) % (i % 7 ? 16 : 512));
+        start = measure_random(state) % (4 * count);
+        life = 1 + measure_random(state) % (i % 10 ? 60 : count);
+        size = 512 * (1 + measure_random(state) % (i % 7 ? 16 : 512));
     } else if (kind == 1) {
-        start = draw(state) % count;
-        life = 1 + draw(state) % (count / 10 + 1);
-        size = 1 + draw(state) % 1000000;
+        start = measure_random(state) % count;
+        life = 1 + measure_random(state) % (count / 10 + 1);
+        size = 1 + measure_random(state) % 1000000;
     } else if (kind == 2) {
-        start = draw(state) % (2 * count);
+        start = measure_random(state) % (2 * count);
         life = draw_magnitude(state, 0, 16);
         size = (draw_magnitude(state, 9, 16) + 511) / 512 * 512;
     } else if (kind == 3) {
-        uint64_t one = draw(state) % count, other = draw(state) % count;
+        uint64_t one = measure_random(state) % count, other = measure_random(state) % count;
         start = one < other ? one : other;
         life = 1 + (one < other ? other - one : one - other);
-        size = 1 + draw(state) % 1000;
+        size = 1 + measure_random(state) % 1000;
     } else {
-        start = draw(state) % 1000;
-        life = 1 + draw(state) % 100;
-        size = 1 + draw(state) % 1000000;
+        start = measure_random(state) % 1000;
+        life = 1 + measure_random(state) % 100;
+        size = 1 + measure_random(state) % 1000000;
     }
     return (acre_plan_buffer){.start = start, .end = start + life, .size = size};
 }

@@ -2,6 +2,7 @@
 #include "plan/order.h"
 
 #include "base/heap.h"
+#include "plan/mix.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,14 +22,6 @@ static const struct recipe first_orders[] = {
 
 /* A section counts in a life as its share of the fullest to such a power. */
 static const double full_powers[ORDER_LIVES] = {0, 20, 40, 60, 80};
-
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9E3779B97F4A7C15u;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
 
 static float unit(uint64_t x)
 {

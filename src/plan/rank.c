@@ -2,6 +2,7 @@
 #include "plan/rank.h"
 
 #include "base/heap.h"
+#include "plan/mix.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,18 +44,9 @@ void ranks_seed(struct ranks *ranks, uint64_t seed)
     ranks->random = seed;
 }
 
-static uint64_t next_random(struct ranks *ranks)
-{
-    uint64_t x = ranks->random += 0x9E3779B97F4A7C15u;
-
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
-
 double ranks_unit(struct ranks *ranks)
 {
-    return (double)(next_random(ranks) >> 11) * 0x1p-53;
+    return (double)(mix_next(&ranks->random) >> 11) * 0x1p-53;
 }
 
 /* Between -noise / 2 and noise / 2. */

@@ -42,7 +42,7 @@ static const void *latest_key(const struct recorder *recorder)
     uint64_t hash = 0;
 
     for (uint32_t i = recorder->count - LATEST; i < recorder->count; i++)
-        hash = hash_mix(hash ^ recorder->log[i].symbol);
+        hash = mix(hash ^ recorder->log[i].symbol);
     return (const void *)(uintptr_t)(hash | 1);
 }
 
@@ -90,7 +90,7 @@ static void append(struct recorder *recorder, struct log_entry entry)
 
 void recorder_alloc(struct recorder *recorder, void *pointer, size_t bytes, void *stream)
 {
-    uint64_t symbol = hash_mix(request_hash(bytes, stream) + ACRE_TRACE_ALLOC);
+    uint64_t symbol = mix(request_hash(bytes, stream) + ACRE_TRACE_ALLOC);
     uintptr_t number = recorder->count + (uintptr_t)1;
 
     if (ptrmap_put(&recorder->live, pointer, (void *)number) != ACRE_OK) {
@@ -107,7 +107,7 @@ void recorder_free(struct recorder *recorder, void *pointer)
     if (!number)
         return;
     uint32_t alloc = (uint32_t)(number - 1);
-    uint64_t symbol = hash_mix(hash_mix(recorder->count - alloc) + ACRE_TRACE_FREE);
+    uint64_t symbol = mix(mix(recorder->count - alloc) + ACRE_TRACE_FREE);
     append(recorder, (struct log_entry){symbol, 0, NULL, alloc, ACRE_TRACE_FREE});
 }
 

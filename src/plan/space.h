@@ -54,7 +54,7 @@ void space_clear(struct space *space, int64_t ceiling);
 void space_put(struct space *space, uint32_t buffer, uint32_t below, int64_t offset);
 /* Ends the life of a buffer with a section: from there on its bytes are free. */
 void space_take(struct space *space, uint32_t buffer, uint32_t section);
-/* Moves the ceiling up. */
+/* Moves the ceiling up, or leaves it; the hole below it becomes the first of its bin. */
 void space_raise(struct space *space, int64_t ceiling);
 
 /* Lists residents from the floor up; there is room for count of them. */

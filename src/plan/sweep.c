@@ -177,7 +177,8 @@ static uint32_t go_on(struct sweep *sweep, uint32_t from, uint32_t to)
     return to;
 }
 
-/* Raises the ceiling so that a buffer fits below it. False when it reaches the limit. */
+/* Raises the ceiling, if need be, so that a buffer fits below it; the hole there becomes
+ * the first of its bin. False when it reaches the limit. */
 static bool raise_for(struct sweep *sweep, uint32_t buffer, int64_t limit)
 {
     struct space *space = &sweep->space;
@@ -185,8 +186,8 @@ static bool raise_for(struct sweep *sweep, uint32_t buffer, int64_t limit)
 
     if (offset + space->residents[buffer].size >= limit)
         return false;
-    if (offset + space->residents[buffer].size > space->ceiling)
-        space_raise(space, offset + space->residents[buffer].size);
+    int64_t top = offset + space->residents[buffer].size;
+    space_raise(space, top > space->ceiling ? top : space->ceiling);
     return true;
 }
 
@@ -231,8 +232,8 @@ static uint32_t step_back(struct sweep *sweep, uint32_t tries, uint32_t oldest, 
     return sweep->marks[*last % MARKS].births;
 }
 
-/* Goes on where no more work is spared: the ceiling gives way. The hole that grew then is
- * the first of its bin, so it is found. */
+/* Goes on where no more work is spared: the ceiling gives way, and the hole below it is
+ * found, however many of its bin are too small. */
 static bool force_on(struct sweep *sweep, uint32_t from, uint32_t to, int64_t limit)
 {
     while (from < to) {

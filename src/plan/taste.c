@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/taste.h"
 
+#include "plan/mix.h"
+
 #include <math.h>
 
 struct taste taste_first(uint32_t turn)
@@ -15,11 +17,7 @@ struct taste taste_first(uint32_t turn)
 
 static float next_unit(uint64_t *random)
 {
-    uint64_t x = *random += 0x9E3779B97F4A7C15u;
-
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return (float)((x ^ (x >> 31)) >> 40) * 0x1p-24f;
+    return (float)(mix_next(random) >> 40) * 0x1p-24f;
 }
 
 struct taste taste_draw(uint64_t *random)

@@ -18,6 +18,7 @@
 #ifndef SRC_PLAN_TIMETABLE_H
 #define SRC_PLAN_TIMETABLE_H
 
+#include "plan/mix.h"
 #include <acre/planner.h>
 
 #include <stdbool.h>
@@ -103,18 +104,10 @@ static inline bool entry_lives(const struct entry *entry, uint32_t at)
     return at > entry->alloc_at || at <= entry->free_at;
 }
 
-static inline uint64_t hash_mix(uint64_t x)
-{
-    x += 0x9E3779B97F4A7C15u;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
-
 /* A request as a number. */
 static inline uint64_t request_hash(size_t bytes, const void *stream)
 {
-    return hash_mix(bytes ^ hash_mix((uintptr_t)stream));
+    return mix(bytes ^ mix((uintptr_t)stream));
 }
 
 /* Runs of requests as numbers: the last comes to a run of the ones before it. */
@@ -123,7 +116,7 @@ static inline uint64_t gram_hash(const uint64_t requests[GRAM])
     uint64_t hash = 0;
 
     for (int i = 0; i < GRAM; i++)
-        hash = hash_mix(hash + requests[i]);
+        hash = mix(hash + requests[i]);
     return hash;
 }
 

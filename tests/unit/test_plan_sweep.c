@@ -307,6 +307,32 @@ TEST(a_sweep_of_nothing_and_of_one_moment)
     sections_destroy(sections);
 }
 
+/* Seventy holes of 96 bytes end together between buffers that stay; the only hole for one
+ * of 100 is older than all of them and in the same bin. */
+TEST(a_hole_behind_many_that_are_too_small_is_found)
+{
+    enum { BLOCKS = 140, CRUMBS = 400, COUNT = BLOCKS + CRUMBS + 1 };
+    acre_plan_buffer buffers[COUNT];
+    struct sections *sections = NULL;
+    struct sweep *sweep = NULL;
+    int64_t offsets[COUNT];
+
+    for (uint64_t k = 0; k < CRUMBS; k++) /* each is a section of its own */
+        buffers[BLOCKS + k] = (acre_plan_buffer){.start = k, .end = k + 1, .size = 1};
+    for (uint64_t k = 0; k < BLOCKS; k++)
+        buffers[k] = (acre_plan_buffer){.start = k + 1, .end = k % 2 ? 9000 : 1000,
+                                        .size = k % 2 ? 8 : 96};
+    buffers[COUNT - 1] = (acre_plan_buffer){.start = 1000, .end = 1001, .size = 100};
+    REQUIRE_OK(sections_create(buffers, COUNT, &sections));
+    REQUIRE_OK(sweep_create(sections, &sweep));
+    int64_t ceiling = sections->lower_bound + 101;
+    int64_t height = sweep_place(sweep, 0, 0, ceiling, INT64_MAX, 0, offsets);
+    EXPECT_LE(height, ceiling);
+    REQUIRE_OK(acre_plan_verify(buffers, COUNT, (uint64_t *)offsets, (uint64_t)height));
+    sweep_destroy(sweep);
+    sections_destroy(sections);
+}
+
 TEST(every_allocation_of_a_sweep_may_fail)
 {
     uint64_t random = t_seed();
