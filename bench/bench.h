@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the benchmark programs share beyond cli/measure.h: options, and ending
+/* What the benchmark programs share beyond cli/bench/measure.h: options, and ending
  * when something fails. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
-#include "cli/measure.h"
+#include "cli/bench/measure.h"
 
 #include <stdbool.h>
 #include <stdint.h>

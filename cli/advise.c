@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* acre advise: which setting would have let a recorded job fit. */
 #include "cli/commands.h"
-#include "cli/options.h"
-#include "cli/print.h"
-#include "cli/progress.h"
-#include "cli/table.h"
+#include "cli/text/options.h"
+#include "cli/text/print.h"
+#include "cli/text/progress.h"
+#include "cli/text/table.h"
 
 #include <acre/explain.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* acre convert: traces and snapshots into one another. */
 #include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/text/options.h"
 
 #include <acre/snapshot.h>
 

@@ -5,7 +5,7 @@
  * shown with the reason. Nothing is changed on any device.
  */
 #include "cli/commands.h"
-#include "cli/print.h"
+#include "cli/text/print.h"
 
 #include <acre/acre.h>
 

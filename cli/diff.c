@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* acre diff: what grew between two snapshots, by stack and size. */
 #include "cli/commands.h"
-#include "cli/options.h"
-#include "cli/print.h"
-#include "cli/table.h"
+#include "cli/text/options.h"
+#include "cli/text/print.h"
+#include "cli/text/table.h"
 
 #include <acre/explain.h>
 #include <acre/view.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* acre plan: offsets for buffers whose lifetimes are known. */
 #include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/text/options.h"
 #include "cli/plan_svg.h"
-#include "cli/print.h"
-#include "cli/progress.h"
+#include "cli/text/print.h"
+#include "cli/text/progress.h"
 
 #include <acre/plan.h>
 

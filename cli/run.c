@@ -7,7 +7,7 @@
  * to. Signals that this command gets go to all ranks. Should it die, the ranks die with it.
  */
 #include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/text/options.h"
 
 #include <acre/store.h>
 

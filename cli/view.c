@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* acre view: a recording as one page for a browser. */
 #include "cli/commands.h"
-#include "cli/options.h"
-#include "cli/print.h"
-#include "cli/progress.h"
+#include "cli/text/options.h"
+#include "cli/text/print.h"
+#include "cli/text/progress.h"
 
 #include <acre/view.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* acre why: what stood in the way of a request, or what held memory at the peak. */
 #include "cli/commands.h"
-#include "cli/options.h"
-#include "cli/print.h"
-#include "cli/table.h"
+#include "cli/text/options.h"
+#include "cli/text/print.h"
+#include "cli/text/table.h"
 
 #include <acre/explain.h>
 

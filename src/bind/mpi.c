@@ -9,7 +9,7 @@
  * Open MPI 4's own choice of transport for windows fails over TCP, hence pt2pt below unless
  * the user chose; that one wants calls from one thread at a time, which is what a wire gets.
  */
-#include "symm/wire.h"
+#include "symm/far/wire.h"
 
 #include <mpi.h>
 

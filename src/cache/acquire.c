@@ -19,9 +19,9 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
-#include "cache/record.h"
+#include "cache/observe/record.h"
 #include "cache/size.h"
-#include "cache/stitch.h"
+#include "cache/acre/stitch.h"
 
 static bool is_about_memory(acre_status status)
 {

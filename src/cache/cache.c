@@ -7,9 +7,9 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "cache/record.h"
+#include "cache/observe/record.h"
 #include "cache/size.h"
-#include "cache/stitch.h"
+#include "cache/acre/stitch.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"
-#include "cache/pool.h"
+#include "cache/torch/pool.h"
 
 /* The events waited for on one stream, oldest first. */
 struct queue {

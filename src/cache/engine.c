@@ -5,8 +5,8 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "cache/cache.h"
-#include "cache/range.h"
-#include "cache/record.h"
+#include "cache/acre/range.h"
+#include "cache/observe/record.h"
 #include "cache/size.h"
 
 /* Accounts for a block that leaves the pool: whole, or with a tail that stays. */

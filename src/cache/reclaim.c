@@ -11,10 +11,10 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
-#include "cache/arena.h"
+#include "cache/acre/arena.h"
 #include "cache/cache.h"
-#include "cache/record.h"
-#include "cache/stitch.h"
+#include "cache/observe/record.h"
+#include "cache/acre/stitch.h"
 
 /* Whether a block is free and nobody's: its stream is none (policy acre). */
 static bool is_common(const struct block *block)

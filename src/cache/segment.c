@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "cache/block.h"
-#include "cache/expand.h"
+#include "cache/torch/expand.h"
 
 void segment_init(struct segment *segment, struct block *block, struct pool *pool,
                   void *stream, void *base, size_t bytes, uint64_t order)

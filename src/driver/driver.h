@@ -10,7 +10,7 @@
 #define SRC_DRIVER_DRIVER_H
 
 #include "driver/books.h"
-#include "driver/library.h"
+#include "driver/vendor/library.h"
 
 #include <stdatomic.h>
 

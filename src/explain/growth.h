@@ -9,7 +9,7 @@
 #ifndef SRC_EXPLAIN_GROWTH_H
 #define SRC_EXPLAIN_GROWTH_H
 
-#include "format/snapshot.h"
+#include "format/snapshot/snapshot.h"
 
 #define GROWTH_MAX 10
 #define GROWTH_MOMENTS 12

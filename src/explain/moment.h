@@ -7,7 +7,7 @@
 #ifndef SRC_EXPLAIN_MOMENT_H
 #define SRC_EXPLAIN_MOMENT_H
 
-#include "format/snapshot.h"
+#include "format/snapshot/snapshot.h"
 #include "replay/past.h"
 
 /* What live blocks have in common: a stack, or a class of sizes. */

@@ -10,7 +10,7 @@
 #include "base/heap.h"
 #include "base/ptrmap.h"
 #include "base/status.h"
-#include "format/snapshot.h"
+#include "format/snapshot/snapshot.h"
 
 struct reading {
     acre_plan_table *table;

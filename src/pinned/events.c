@@ -4,7 +4,7 @@
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"
-#include "pinned/piece.h"
+#include "pinned/host_block.h"
 
 /* The events waited for in one order, oldest first. */
 struct queue {

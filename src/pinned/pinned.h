@@ -8,9 +8,9 @@
 
 #include "base/quick_lock.h"
 #include "cache/conf.h"
-#include "cache/history.h"
+#include "cache/observe/history.h"
 #include "pinned/events.h"
-#include "pinned/hoard.h"
+#include "pinned/host_arena.h"
 #include "pinned/level.h"
 #include "pinned/numa.h"
 #include "pinned/poller.h"

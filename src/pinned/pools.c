@@ -5,7 +5,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "cache/scope.h"
+#include "cache/pools/scope.h"
 #include "pinned/pinned.h"
 
 static struct host_pool *find_locked(const acre_pinned *pinned, acre_pool_id id)

@@ -2,7 +2,7 @@
 #include "pinned/record.h"
 
 #include "base/status.h"
-#include "cache/gathered.h"
+#include "cache/observe/pending_stack.h"
 
 static bool level_is(const acre_pinned *pinned, acre_context_level level)
 {

@@ -3,7 +3,7 @@
 #include "backend/backend.h"
 #include "base/heap.h"
 #include "base/status.h"
-#include "cache/moment.h"
+#include "cache/observe/snapshot_parts.h"
 #include "pinned/record.h"
 
 #include <stdlib.h>

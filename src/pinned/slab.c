@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "base/heap.h"
-#include "pinned/hoard.h"
+#include "pinned/host_arena.h"
 
 uint32_t slab_count(size_t slot_bytes)
 {

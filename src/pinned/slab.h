@@ -10,7 +10,7 @@
 #ifndef SRC_PINNED_SLAB_H
 #define SRC_PINNED_SLAB_H
 
-#include "pinned/piece.h"
+#include "pinned/host_block.h"
 
 enum {
     SLAB_SLOTS_MAX = 64,

@@ -4,7 +4,7 @@
 #include "backend/backend.h"
 #include "base/bits.h"
 #include "base/heap.h"
-#include "pinned/hoard.h"
+#include "pinned/host_arena.h"
 #include "pinned/numa.h"
 #include "pinned/touch.h"
 

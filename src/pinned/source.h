@@ -4,7 +4,7 @@
 #ifndef SRC_PINNED_SOURCE_H
 #define SRC_PINNED_SOURCE_H
 
-#include "pinned/piece.h"
+#include "pinned/host_block.h"
 
 #include <acre/base.h>
 

@@ -14,7 +14,7 @@
 #ifndef SRC_REPLAY_PAST_H
 #define SRC_REPLAY_PAST_H
 
-#include "format/snapshot.h"
+#include "format/snapshot/snapshot.h"
 
 /* A block that was live at the start. */
 struct past_block {

@@ -3,7 +3,7 @@
 #ifndef SRC_REPLAY_RECORDED_H
 #define SRC_REPLAY_RECORDED_H
 
-#include "format/snapshot.h"
+#include "format/snapshot/snapshot.h"
 
 #define RECORDED_CONF_MAX 1024
 

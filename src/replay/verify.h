@@ -3,7 +3,7 @@
 #ifndef SRC_REPLAY_VERIFY_H
 #define SRC_REPLAY_VERIFY_H
 
-#include "format/snapshot.h"
+#include "format/snapshot/snapshot.h"
 
 #include <acre/trace.h>
 

@@ -5,7 +5,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "symm/block.h"
+#include "symm/team/block.h"
 
 #include <string.h>
 

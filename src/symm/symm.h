@@ -3,7 +3,7 @@
 #ifndef SRC_SYMM_SYMM_H
 #define SRC_SYMM_SYMM_H
 
-#include "symm/team.h"
+#include "symm/team/team.h"
 
 struct acre_symm {
     struct team *team;   /* with a reference                                         */

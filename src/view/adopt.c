@@ -4,7 +4,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "format/snapshot.h"
+#include "format/snapshot/snapshot.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
-#include "format/snapshot.h"
+#include "format/snapshot/snapshot.h"
 #include "view/adopt.h"
 #include "view/page.h"
 #include "view/watch.h"

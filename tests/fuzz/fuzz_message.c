@@ -2,8 +2,8 @@
 /* Requests, replies and frames of any bytes: never a crash or a leak; what is accepted is
  * the same again after it was written and read, and a table survives it. */
 #include "base/heap.h"
-#include "symm/frame.h"
-#include "symm/table.h"
+#include "symm/store/frame.h"
+#include "symm/store/table.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

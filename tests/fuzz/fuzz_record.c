@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Records of a rendezvous of any bytes: never a crash; what is accepted is the same again
  * after it was written and read, and can be checked beside itself. */
-#include "symm/record.h"
+#include "symm/link/record.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -3,9 +3,9 @@
  * leak or an answer out of bounds. The first byte says what the rest is:
  * 'h' a handle, 'q' a request, others a reply with so many descriptors. */
 #include "base/heap.h"
-#include "base/socket.h"
-#include "base/wire.h"
-#include "cache/import.h"
+#include "base/process/socket.h"
+#include "base/process/wire.h"
+#include "cache/share/import.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -5,9 +5,9 @@
 #define TESTS_FUZZ_SNAPSHOT_INPUT_H
 
 #include "base/heap.h"
-#include "format/json_write.h"
-#include "format/pickle_write.h"
-#include "format/snapshot.h"
+#include "format/snapshot/json_write.h"
+#include "format/snapshot/pickle_write.h"
+#include "format/snapshot/snapshot.h"
 #include "replay/history.h"
 #include "replay/verify.h"
 #include "tests/fuzz/fuzz.h"

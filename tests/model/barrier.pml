@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The barrier of src/symm/barrier.c: three ranks meet twice; any may run out of time, and one
+/* The barrier of src/symm/collective/barrier.c: three ranks meet twice; any may run out of time, and one
  * may die before it comes, or after it has completed the set and before it opens the barrier.
  *
  * Checked: whoever passes knows that all came; nobody is left waiting for ever. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The barrier of src/symm/counters.c between two ranks that meet twice: a line each, stores
+/* The barrier of src/symm/collective/counters.c between two ranks that meet twice: a line each, stores
  * that may linger in the processor while it loads, ranks that run out of time, and one that
  * may die before or after it counts. Leaving settles all stores (membarrier).
  *

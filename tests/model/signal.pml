@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Put and wait on one word, with sleep: src/symm/word.c, every step sequentially consistent.
+/* Put and wait on one word, with sleep: src/symm/collective/word.c, every step sequentially consistent.
  * The rank that puts may die. A futex sleeps only while the word is what was seen; who sleeps
  * also wakes by itself, to look whether the other lives, which is modelled as seeing a death.
  *

@@ -4,7 +4,7 @@
  * own address and at every other one where its pages are mapped. */
 #include "base/bits.h"
 #include "cache/cache.h"
-#include "cache/stitch.h"
+#include "cache/acre/stitch.h"
 #include "tests/support/dice.h"
 #include "tests/support/standin_bed.h"
 #include "tests/support/t.h"

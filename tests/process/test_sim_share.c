@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Two processes with a reference device each exchange handles as descriptors. */
-#include "backend/sim.h"
+#include "sim/sim.h"
 
 #include "tests/support/sim_bed.h"
 

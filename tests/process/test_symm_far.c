@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Ranks on several hosts, over the wire of tests: everything works, and who is dead, late or
  * different is named. */
-#include "symm/counters.h"
+#include "symm/collective/counters.h"
 #include "symm/deadline.h"
-#include "symm/far.h"
-#include "symm/group.h"
-#include "symm/mail.h"
-#include "symm/member.h"
-#include "symm/plug.h"
-#include "symm/post.h"
-#include "symm/reach.h"
+#include "symm/far/far.h"
+#include "symm/team/group.h"
+#include "symm/far/mail.h"
+#include "symm/link/member.h"
+#include "symm/far/plug.h"
+#include "symm/link/post.h"
+#include "symm/far/reach.h"
 
 #include "tests/support/far_suite.h"
 #include "tests/support/wire.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A random rank is killed at a random moment of a random operation. All others must come back
  * with an error that names it, within a second, and nothing may stay behind. */
-#include "symm/group.h"
+#include "symm/team/group.h"
 
 #include "tests/support/ranks.h"
 

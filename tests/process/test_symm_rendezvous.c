@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Rendezvous with real processes: S15 to S34. */
 #include "base/heap.h"
-#include "symm/exchange.h"
-#include "symm/record.h"
+#include "symm/link/exchange.h"
+#include "symm/link/record.h"
 #include "symm/symm.h"
 
 #include "tests/support/ranks.h"

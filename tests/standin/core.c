@@ -2,7 +2,7 @@
 /* Starting a stand-in, handles, and the vendor's codes. */
 #include "tests/standin/core.h"
 
-#include "backend/sim_queue.h"
+#include "sim/work/sim_queue.h"
 #include "base/ptrmap.h"
 
 #include <pthread.h>

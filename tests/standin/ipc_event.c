@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/standin/ipc_event.h"
 
-#include "base/client.h"
-#include "base/fork_fd.h"
-#include "base/service.h"
+#include "base/process/client.h"
+#include "base/process/fork_fd.h"
+#include "base/process/service.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

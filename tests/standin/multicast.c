@@ -6,7 +6,7 @@
  */
 #include "tests/standin/virtual.h"
 
-#include "base/service.h"
+#include "base/process/service.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
 /* Descriptors for other processes, under 64 bytes that stand for a fabric handle. */
 #include "tests/standin/virtual.h"
 
-#include "base/client.h"
-#include "base/service.h"
+#include "base/process/client.h"
+#include "base/process/service.h"
 
 #include <fcntl.h>
 

@@ -2,7 +2,7 @@
 /* Virtual memory: reserved addresses, physical memory, and mappings. */
 #include "tests/standin/virtual.h"
 
-#include "base/service.h"
+#include "base/process/service.h"
 
 #include <string.h>
 #include <unistd.h>

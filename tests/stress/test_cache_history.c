@@ -2,7 +2,7 @@
 /* History under policy acre: lanes write notes without a lock, several threads at
  * once, and what is read is in order and complete as far as the bound goes. */
 #include "cache/cache.h"
-#include "format/snapshot.h"
+#include "format/snapshot/snapshot.h"
 #include "tests/support/lab.h"
 
 #include <acre/history.h>

@@ -4,8 +4,8 @@
 #ifndef TESTS_SUPPORT_DRIVER_BED_H
 #define TESTS_SUPPORT_DRIVER_BED_H
 
-#include "driver/cuda.h"
-#include "driver/hip.h"
+#include "driver/vendor/cuda.h"
+#include "driver/vendor/hip.h"
 #include "tests/support/standin_bed.h"
 #include "tests/support/t.h"
 

@@ -4,7 +4,7 @@
 #ifndef TESTS_SUPPORT_RECORDER_H
 #define TESTS_SUPPORT_RECORDER_H
 
-#include "format/snapshot.h"
+#include "format/snapshot/snapshot.h"
 
 #include <acre/acre.h>
 

@@ -10,7 +10,7 @@
 #define TESTS_SUPPORT_SIM_BED_H
 
 #include "backend/backend.h"
-#include "backend/sim.h"
+#include "sim/sim.h"
 #include "base/heap.h"
 #include "tests/support/standin_bed.h"
 #include "tests/support/t.h"

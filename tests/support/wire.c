@@ -2,7 +2,7 @@
 /* One thread in each process serves the others; requests are answered in order. */
 #include "tests/support/wire.h"
 
-#include "symm/far.h"
+#include "symm/far/far.h"
 
 #include <errno.h>
 #include <poll.h>

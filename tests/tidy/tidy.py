@@ -5,7 +5,7 @@
     tidy.py [FOLDER]      checks a tree (ACRE_SOURCE, or the one this file is in)
     tidy.py --self-test   breaks every rule in a small tree; each must be noticed
 
-Rules: spdx, width, space, length, function, word, path, layer, part, mirror.
+Rules: spdx, width, space, length, function, word, path, layer, part, mirror, room.
 docs/ARCHITECTURE.md holds the table of layers, exceptions.txt the exceptions.
 """
 import fnmatch
@@ -18,6 +18,7 @@ import tempfile
 
 FILE_LINES = 600
 FUNCTION_LINES = 70
+ROOM_FILES = 30
 WIDTH = 100
 CODE = {".c", ".h", ".cpp", ".hpp", ".py", ".sh", ".js", ".cmake"}
 C_LIKE = {".c", ".h", ".cpp", ".hpp"}
@@ -28,6 +29,13 @@ WORDS = re.compile(r"\b(to" + r"do|fix" + r"me|x" + r"xx|ha" + r"ck|not (yet )?i
 PATHS = re.compile(r"(^|[^A-Za-z0-9_.])/(wo" + r"rk|fa" + r"rm|ro" + r"ot|home|tm" + r"p/w)/")
 FOREIGN = {"zlib.h": {"format"}, "mpi.h": {"bind"}, "liburing.h": {"exchange"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
+
+
+def unit_test(folder, room, stem):
+    """Where the unit test of a source is: src/cache/acre/bins.c has
+    tests/unit/cache/acre/test_cache_bins.c; src/sim/sim_copy.c has test_sim_copy.c."""
+    name = stem if stem.startswith(folder + "_") else f"{folder}_{stem}"
+    return f"tests/unit/{folder}{room}/test_{name}.c"
 
 
 class Tidy:
@@ -117,7 +125,10 @@ class Tidy:
         if folder == "include" or pathlib.Path(name).suffix not in C_LIKE or len(parts) < 2:
             return
         inner = "/".join(parts[1:]) if parts[0] == "src" else name
-        allowed = layers.get(inner, layers.get(folder))
+        room = inner
+        while room and room not in layers:
+            room = room.rpartition("/")[0]
+        allowed = layers.get(room)
         if allowed is None:
             self.complain("layer", name, 1, f"{folder} is not in the table of layers")
             return
@@ -153,14 +164,30 @@ class Tidy:
                 matches = (INCLUDE.match(line) for line in self.lines[name])
                 included |= {m.group(1) for m in matches if m}
         for name in self.files:
-            match = re.fullmatch(r"src/(\w+)/(\w+)\.c", name)
-            if match and f"tests/unit/test_{match[1]}_{match[2]}.c" not in self.lines \
-                    and f"{match[1]}/{match[2]}.h" not in included:
+            match = re.fullmatch(r"src/(\w+)((?:/\w+)*)/(\w+)\.c", name)
+            if match and unit_test(*match.groups()) not in self.lines \
+                    and f"{match[1]}{match[2]}/{match[3]}.h" not in included:
                 self.complain("mirror", name, 1, "no test has its name or includes its header")
-            match = re.fullmatch(r"tests/unit/test_([a-z]+)_(\w+)\.c", name)
-            if match and not any(f"src/{match[1]}/{match[2]}{suffix}" in self.lines
-                                 for suffix in (".c", ".h", ".cpp")):
-                self.complain("mirror", name, 1, f"src/{match[1]}/{match[2]}.c does not exist")
+            match = re.fullmatch(r"tests/unit/(\w+)((?:/\w+)*)/test_\w+\.c", name)
+            if match and not any(unit_test(match[1], match[2], stem) == name
+                                 for stem in self.stems(f"src/{match[1]}{match[2]}")):
+                self.complain("mirror", name, 1, f"src/{match[1]}{match[2]} has no such source")
+
+    def stems(self, folder):
+        """The names of the sources in one folder, without their endings."""
+        return {pathlib.Path(n).stem for n in self.lines
+                if str(pathlib.Path(n).parent) == folder
+                and pathlib.Path(n).suffix in (".c", ".h", ".cpp")}
+
+    def check_rooms(self):
+        """A folder of sources is a room: few enough files to be read as a list."""
+        rooms = {}
+        for name in self.files:
+            if name.startswith(("src/", "cli/", "include/", "tests/unit/", "pytorch/", "python/")):
+                rooms.setdefault(str(pathlib.Path(name).parent), []).append(name)
+        for room, names in rooms.items():
+            if len(names) > ROOM_FILES:
+                self.complain("room", room, 1, f"{len(names)} files of at most {ROOM_FILES}")
 
     # ---- all of it -----------------------------------------------------------
 
@@ -188,6 +215,7 @@ class Tidy:
                 self.check_functions(name)
             self.check_layers(name, layers, wholes)
         self.check_mirror()
+        self.check_rooms()
         self.exceptions()
         return self.found
 
@@ -206,21 +234,23 @@ def self_test():
         "src/base/e.c": spdx + "\n" * FILE_LINES,
         "src/base/f.c": spdx + long_function,
         "src/base/g.c": spdx + "/* to" "do */\n/* see /ro" "ot/x */\n",
-        "src/cache/bins.c": spdx + "#include \"cache/cache.h\"\n#include <zlib.h>\n",
+        "src/cache/acre/bins.c": spdx + "#include \"cache/cache.h\"\n#include <zlib.h>\n",
         "src/cache/cache.h": spdx,
         "src/lost/a.c": spdx,
-        "tests/unit/test_base_gone.c": spdx,
+        "tests/unit/base/test_base_gone.c": spdx,
+        **{f"include/many/h{i}.h": spdx for i in range(ROOM_FILES + 1)},
         "tests/tidy/exceptions.txt": "width src/base/c.c tables read better in one piece\n"
                                      "width src/base/a.c it was once too wide\n",
     }
     expected = {
         ("spdx", "src/base/a.c"), ("layer", "src/base/b.c"), ("space", "src/base/d.c"),
         ("length", "src/base/e.c"), ("function", "src/base/f.c"), ("word", "src/base/g.c"),
-        ("path", "src/base/g.c"), ("part", "src/cache/bins.c"), ("layer", "src/cache/bins.c"),
-        ("layer", "src/lost/a.c"), ("mirror", "tests/unit/test_base_gone.c"),
-        ("exception", "tests/tidy/exceptions.txt"),
+        ("path", "src/base/g.c"), ("part", "src/cache/acre/bins.c"),
+        ("layer", "src/cache/acre/bins.c"),
+        ("layer", "src/lost/a.c"), ("mirror", "tests/unit/base/test_base_gone.c"),
+        ("exception", "tests/tidy/exceptions.txt"), ("room", "include/many"),
     } | {("mirror", f"src/{n}.c") for n in
-         ("base/a base/b base/c base/d base/e base/f base/g cache/bins lost/a").split()}
+         ("base/a base/b base/c base/d base/e base/f base/g cache/acre/bins lost/a").split()}
     with tempfile.TemporaryDirectory() as folder:
         for name, text in tree.items():
             path = pathlib.Path(folder) / name

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocating and freeing without a lock: the hot path of policy acre.
+ *
+ * Why each access is safe:
+ *
+ *   lane_current          thread-local.
+ *   lane->stream          constant. lane_none's is that of no call.
+ *   lane->cache, ->key    atomic keys. Looked at after is_busy was set: equal
+ *                         means that nobody has stopped the lane, and nobody
+ *                         will go on to touch it before is_busy is 0 (lane.h).
+ *   bins, wallets         touched only inside such a pair, or under the cache's
+ *                         lock with the lane stopped or its thread's own.
+ *   cache->map            read without a lock; leaves stay (map.h). What it gives
+ *                         is a block object, and these are kept until the cache
+ *                         ends, so it may be read even if it is out of date.
+ *   block->tag            the word that decides who frees. It is the base while
+ *                         the block is live and used on its own stream only, and
+ *                         something else otherwise:
+ *
+ *                                hand out                    record_stream
+ *                         0 ─────────────────► base ──────────────────► base | USED
+ *                         ▲   free, any thread  │                           │
+ *                         └─────────────────────┴───────────────────────────┘
+ *
+ *                         A free exchanges base for 0 atomically. It fails for a
+ *                         block freed before or at the same time by another
+ *                         thread, for interior pointers (their address is not
+ *                         base) and for objects that meanwhile serve another
+ *                         address. Whoever succeeds owns the block.
+ *   the rest of a block   units, base, bin, wallet and key are constant from
+ *                         being handed out until the owner of the tag gives it
+ *                         back; key is atomic, read before that is known, and
+ *                         only compared (a stale one leads to the exchange,
+ *                         which then fails). requested and cached_next belong to the
+ *                         owner.
+ *
+ * Everything else takes the cache's lock. */
+#include "cache/threads/front.h"
+
+#include "base/status.h"
+#include "cache/acre/policy_acre.h"
+#include "cache/observe/record.h"
+#include "cache/size.h"
+
+/* ---- Under the lock --------------------------------------------------------- */
+
+void front_collect_locked(struct front *front)
+{
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        int64_t units = lane_units(lane);
+        credit_collect(&front->credit, &lane->purse);
+        lane_units_set(lane, units);
+    }
+}
+
+/* Accounts for a block when the purse at hand does not suffice. */
+static void account_slow(struct front *front, struct lane *lane, enum credit_class class,
+                         const struct amounts *amounts)
+{
+    struct purse *purse = lane ? &lane->purse : NULL;
+    int64_t units = lane ? lane_units(lane) : 0;
+    bool is_shared = front->lane_count > 1;
+
+    if (!credit_spend(&front->credit, purse, class, amounts, is_shared)) {
+        if (lane)
+            lane_units_set(lane, units);
+        front_stop_locked(front);
+        front_collect_locked(front);
+        credit_raise(&front->credit, purse, class, amounts, is_shared);
+        front_go_locked(front);
+    }
+    if (lane)
+        lane_units_set(lane, units);
+}
+
+void front_account_locked(struct front *front, struct lane *lane, const struct block *block)
+{
+    enum credit_class class = lane_class(block);
+    struct amounts amounts = credit_amounts(block->units, block->requested);
+
+    if (lane && purse_balance(&lane->purse, class, &amounts)) {
+        wallet_spend(&lane->purse.wallets[class], &amounts);
+        lane->units_base -= amounts.of[CREDIT_UNITS];
+    } else {
+        account_slow(front, lane, class, &amounts);
+    }
+}
+
+/* Moves credit for one block from one class to the other. */
+static inline __attribute__((always_inline)) bool
+move_count(struct purse *purse, enum credit_class from, enum credit_class to)
+{
+    if (purse->wallets[from].of[CREDIT_COUNT].credit < 1 ||
+        purse->reserve[to].of[CREDIT_COUNT] < 1)
+        return false;
+    purse->wallets[to].of[CREDIT_COUNT].credit += 1;
+    purse->reserve[to].of[CREDIT_COUNT] -= 1;
+    purse->wallets[from].of[CREDIT_COUNT].credit -= 1;
+    purse->reserve[from].of[CREDIT_COUNT] += 1;
+    return true;
+}
+
+/* Makes sure of credit for one block when the other class has given back what
+ * this one needs, which is usual when blocks are replaced. */
+static inline bool cover_count(struct purse *purse, const struct wallet *wallet)
+{
+    if (wallet == &purse->wallets[CREDIT_LARGE])
+        return move_count(purse, CREDIT_SMALL, CREDIT_LARGE);
+    return move_count(purse, CREDIT_LARGE, CREDIT_SMALL);
+}
+
+/* The same, quickly, for a block that goes through a lane. */
+static inline void account_locked(struct front *front, struct lane *lane,
+                                  struct block *block, int64_t units, int64_t requested)
+{
+    struct wallet *wallet = lane_wallet(lane, block);
+
+    block->requested = (size_t)requested;
+    if (UNLIKELY((wallet->of[CREDIT_COUNT].credit < 1 && !cover_count(&lane->purse, wallet)) ||
+                 wallet->of[CREDIT_UNITS].credit < units ||
+                 wallet->of[CREDIT_REQUESTED].credit < requested)) {
+        front_account_locked(front, lane, block);
+        return;
+    }
+    wallet->of[CREDIT_COUNT].credit -= 1;
+    wallet->of[CREDIT_UNITS].credit -= units;
+    wallet->of[CREDIT_REQUESTED].credit -= requested;
+    wallet->of[CREDIT_COUNT].spent += 1;
+    wallet->of[CREDIT_UNITS].spent += units;
+    wallet->of[CREDIT_REQUESTED].spent += requested;
+    lane->units_base -= units;
+}
+
+/* Gives the blocks of a bin back; gives their units. */
+static inline int64_t drain_bin(acre_cache *cache, struct block **top)
+{
+    struct block *block = *top, *next;
+    int64_t units = 0;
+
+    *top = &lane_end;
+    for (; block != &lane_end; block = next) {
+        next = block->cached_next;
+        units += (int64_t)block->units;
+        arena_put(&cache->blocks, block);
+    }
+    return units;
+}
+
+/* Gives blocks of a lane back, all or those not in a bin of their own size;
+ * whether there were any. */
+static bool drain_locked(acre_cache *cache, struct lane *lane, bool large_only)
+{
+    int64_t given = drain_bin(cache, &lane->bins[LANE_LARGE_BIN]);
+
+    for (int i = 0; i < LANE_EXACT_BINS && !large_only; i++)
+        given += drain_bin(cache, &lane->bins[i]);
+    lane->units_base += given;
+    return given != 0;
+}
+
+bool front_relieve_locked(acre_cache *cache)
+{
+    return front_drain_locked(cache, false);
+}
+
+void front_drain_own_locked(acre_cache *cache)
+{
+    LIST_FOR_EACH(link, &cache->front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (lane_is_own(lane))
+            drain_locked(cache, lane, true);
+    }
+}
+
+/* Gives back what the lanes keep, which are stopped; whether there was any. */
+static bool drain_all_locked(acre_cache *cache, bool large_only)
+{
+    bool had_any = false;
+
+    LIST_FOR_EACH(link, &cache->front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (lane_units(lane))
+            had_any |= drain_locked(cache, lane, large_only);
+    }
+    return had_any;
+}
+
+bool front_drain_locked(acre_cache *cache, bool large_only)
+{
+    front_stop_locked(cache->front);
+    bool had_any = drain_all_locked(cache, large_only);
+    front_go_locked(cache->front);
+    return had_any;
+}
+
+void front_halt_locked(acre_cache *cache)
+{
+    front_stop_locked(cache->front);
+    drain_all_locked(cache, false);
+}
+
+void front_detach_locked(acre_cache *cache, struct lane *lane)
+{
+    drain_locked(cache, lane, false);
+    lane_notes_collect_locked(cache, lane);
+    credit_collect(&cache->front->credit, &lane->purse);
+    list_remove(&lane->cache_link);
+    cache->front->lane_count--;
+}
+
+/* ---- Slow paths -------------------------------------------------------------- */
+
+/* From the arena of a stream or, when that has none, wherever policy acre looks;
+ * lane may be NULL. */
+static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t bytes,
+                                 void *stream, void **out)
+{
+    struct request request = {.bytes = bytes, .stream = stream,
+                              .rounded = round_up(bytes, BLOCK_UNIT)};
+    enum credit_class class = credit_class_of(lane_units_of(bytes));
+    struct arena *arena =
+        lane ? lane->arenas[class] : acre_arena_locked(cache, class, stream);
+    acre_status status = acre_alloc_locked(cache, arena, &request);
+
+    if (status == ACRE_OK) {
+        /* A private pool that helps out may give more, and wants it back. */
+        lane_prepare(request.block, request.block->bytes / BLOCK_UNIT,
+                     lane_class(request.block), request.block->arena->key);
+        request.block->requested = bytes;
+        front_account_locked(cache->front, lane, request.block);
+        block_tag_live(request.block);
+        record_alloc_locked(cache, request.block);
+        *out = request.block->base;
+    }
+    cache_check_locked(cache);
+    quick_lock_drop(&cache->lock);
+    return status == ACRE_OK ? status : request_failed(cache, &request, status);
+}
+
+/* Gives back what a lane keeps beyond its share of what the cache holds. */
+static __attribute__((noinline)) void trim_locked(acre_cache *cache, struct lane *lane)
+{
+    uint64_t share = cache->held_bytes / (LANE_SHARE * cache->front->lane_count);
+
+    lane->looks_in = LANE_LOOK_EVERY;
+    if ((uint64_t)lane_units(lane) * BLOCK_UNIT <= share)
+        return;
+    drain_locked(cache, lane, true);
+    if ((uint64_t)lane_units(lane) * BLOCK_UNIT > share / 2)
+        drain_locked(cache, lane, false);
+}
+
+/* Under the lock, for the lane's thread: from the lane, after all, or the arena. */
+static inline acre_status alloc_central(acre_cache *cache, struct lane *lane,
+                                        struct block **top, size_t bytes, size_t units,
+                                        void **out)
+{
+    struct block *block;
+
+    quick_lock_take(&cache->lock);
+    block = *top;
+    if (UNLIKELY(block->units == units)) { /* there was not enough credit */
+        *top = block->cached_next;
+        lane->units_base += (int64_t)units;
+    } else {
+        if (UNLIKELY(--lane->looks_in == 0))
+            trim_locked(cache, lane);
+        if (UNLIKELY(cache->deferred.pending_count ||
+                     !block_store_reserve(&cache->blocks, 1)))
+            return alloc_further(cache, lane, bytes, lane->stream, out);
+        enum credit_class class = credit_class_of(units);
+        struct arena *arena = lane->arenas[class];
+        if (UNLIKELY(arena->commons && !arena->is_first))
+            return alloc_further(cache, lane, bytes, lane->stream, out);
+        if (arena->care_bytes != SIZE_MAX) /* the best fit of all that is free */
+            drain_locked(cache, lane, true);
+        block = arena_take(arena, &cache->blocks, &cache->map, units * BLOCK_UNIT);
+        if (UNLIKELY(!block))
+            return alloc_further(cache, lane, bytes, lane->stream, out);
+        lane_prepare(block, units, class, lane->home_key);
+    }
+    account_locked(cache->front, lane, block, (int64_t)units, (int64_t)bytes);
+    *out = block->base;
+    block_tag_live(block);
+    record_alloc_locked(cache, block);
+    cache_check_locked(cache);
+    quick_lock_drop(&cache->lock);
+    return ACRE_OK;
+}
+
+/* The lane at hand is the right one and has no such block. Parameters here and
+ * below stand where acre_cache_alloc has them anyway. */
+static __attribute__((noinline)) acre_status alloc_miss(struct block **top, size_t bytes,
+                                                        size_t units, void **out,
+                                                        struct lane *lane)
+{
+    acre_cache *cache = atomic_load_explicit(&lane->home, memory_order_relaxed);
+
+    lane_leave(lane);
+    /* No bytes, or so many that 2^60 and more are as good as 2^60. */
+    if (UNLIKELY((units - 1) / (SIZE_REQUEST_END / BLOCK_UNIT)))
+        return cache_alloc(cache, bytes, lane->stream, out);
+    return alloc_central(cache, lane, top, bytes, units, out);
+}
+
+/* The hot path in full, inside the lane: hands out a block if there is one and
+ * the purse suffices. */
+static inline bool serve(struct lane *lane, size_t bytes, void **out)
+{
+    size_t units = lane_units_of(bytes);
+    struct block **top = &lane->bins[lane_bin(units)], *block = *top;
+    struct amounts amounts = credit_amounts(units, bytes);
+
+    if (block->units != units)
+        return false;
+    struct wallet *wallet = lane_wallet(lane, block);
+    if (!wallet_spend(wallet, &amounts)) {
+        if (!purse_balance(&lane->purse, lane_class(block), &amounts))
+            return false;
+        wallet_spend(wallet, &amounts);
+    }
+    *top = block->cached_next;
+    block->requested = bytes;
+    *out = block->base;
+    if (UNLIKELY(lane->page))
+        lane_note(lane, lane->note, block->base, bytes, false);
+    block_tag_live(block);
+    return true;
+}
+
+/* Whether a key read from a lane lets the ordinary or the noting path go on. */
+static bool may_go_on(const struct lane *lane, const void *seen, const void *key)
+{
+    return seen == key || (lane_is_noting(seen, key) && lane->note != lane->notes_end);
+}
+
+/* Empties the page of notes of a lane of this thread when it is full. Stopped
+ * lanes are not looked into: whoever stopped them empties them, too. */
+static void make_room(acre_cache *cache, struct lane *lane)
+{
+    lane_enter(lane);
+    acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
+    struct arena *key = atomic_load_explicit(&lane->key, memory_order_acquire);
+    bool is_full = (lane_is_noting(seen, cache) || lane_is_noting(key, lane->home_key)) &&
+                   lane->note == lane->notes_end;
+    lane_leave(lane);
+    if (LIKELY(!is_full))
+        return;
+    quick_lock_take(&cache->lock);
+    lane_notes_collect_locked(cache, lane);
+    quick_lock_drop(&cache->lock);
+}
+
+/* A wallet does not suffice, and is as it was: looks for credit. The lane is still
+ * entered. */
+static __attribute__((noinline)) acre_status alloc_poor(size_t bytes, size_t units, void **out,
+                                                        struct lane *lane)
+{
+    if (!serve(lane, bytes, out))
+        return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
+    lane_leave(lane);
+    return ACRE_OK;
+}
+
+/* Takes the block at the top of its bin, of that size, for which the wallet has been
+ * charged. */
+static inline void hand_out(struct lane *lane, struct wallet *wallet, size_t bytes, size_t units,
+                            void **out)
+{
+    struct block **top = &lane->bins[lane_bin(units)], *block = *top;
+
+    wallet->of[CREDIT_COUNT].spent += 1;
+    wallet->of[CREDIT_UNITS].spent += (int64_t)units;
+    wallet->of[CREDIT_REQUESTED].spent += (int64_t)bytes;
+    *top = block->cached_next;
+    block->requested = bytes;
+    *out = block->base;
+    if (UNLIKELY(lane->page))
+        lane_note(lane, lane->note, block->base, bytes, false);
+    block_tag_live(block);
+}
+
+/* A wallet is overdrawn by what was last taken from it: looks for credit, or puts that
+ * back first. The lane is still entered. */
+static __attribute__((noinline)) acre_status alloc_overdrawn(struct wallet *wallet,
+                                                             size_t bytes, size_t units,
+                                                             void **out, struct lane *lane)
+{
+    if (wallet->of[CREDIT_COUNT].credit >= 0) {
+        if (wallet->of[CREDIT_UNITS].credit >= 0)
+            wallet->of[CREDIT_REQUESTED].credit += (int64_t)bytes;
+        wallet->of[CREDIT_UNITS].credit += (int64_t)units;
+    } else if (LIKELY(wallet->of[CREDIT_UNITS].credit >= (int64_t)units &&
+                      wallet->of[CREDIT_REQUESTED].credit >= (int64_t)bytes &&
+                      cover_count(&lane->purse, wallet))) {
+        wallet->of[CREDIT_UNITS].credit -= (int64_t)units;
+        wallet->of[CREDIT_REQUESTED].credit -= (int64_t)bytes;
+        hand_out(lane, wallet, bytes, units, out);
+        lane_leave(lane);
+        return ACRE_OK;
+    }
+    wallet->of[CREDIT_COUNT].credit += 1;
+    return alloc_poor(bytes, units, out, lane);
+}
+
+/* Scopes are open: from the private pool of one, or the shared one. */
+static __attribute__((noinline)) acre_status alloc_scoped(acre_cache *cache, size_t bytes,
+                                                          void *stream, void **out)
+{
+    struct request request = {.bytes = bytes, .stream = stream,
+                              .rounded = round_up(bytes, BLOCK_UNIT)};
+
+    quick_lock_take(&cache->lock);
+    acre_status status = pools_route_locked(cache, &request);
+    if (status == ACRE_OK && !request.pool->owner)
+        return alloc_further(cache, NULL, bytes, stream, out);
+    if (status == ACRE_OK && request.pool->stitch)
+        status = acre_alloc_locked(cache, arena_get(request.pool, stream, NULL), &request);
+    else if (status == ACRE_OK)
+        status = engine_alloc_in_locked(cache, &request);
+    if (status == ACRE_OK) {
+        request.block->requested = bytes;
+        cache->policy->admit(cache, request.block);
+        *out = request.block->base;
+    }
+    cache_check_locked(cache);
+    quick_lock_drop(&cache->lock);
+    return status == ACRE_OK ? status : request_failed(cache, &request, status);
+}
+
+/* The lane at hand is another's. */
+static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size_t bytes,
+                                                         void *stream, void **out)
+{
+    if (UNLIKELY(!cache || !out || !cache->front || bytes - 1 >= SIZE_REQUEST_END - 1 ||
+                 !acre_cache_is_enabled(cache)))
+        return cache_alloc(cache, bytes, stream, out);
+    record_gather(cache, ACRE_CONTEXT_STATE);
+    if (UNLIKELY(atomic_load_explicit(&cache->scope_count, memory_order_relaxed)))
+        return alloc_scoped(cache, bytes, stream, out);
+    struct lane *lane = lane_get(cache, stream);
+    if (UNLIKELY(!lane)) {
+        quick_lock_take(&cache->lock);
+        return alloc_further(cache, NULL, bytes, stream, out);
+    }
+    size_t units = lane_units_of(bytes);
+    lane_current = lane;
+    make_room(cache, lane);
+    lane_enter(lane);
+    acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
+    if (UNLIKELY(!may_go_on(lane, seen, cache)) || !serve(lane, bytes, out))
+        return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
+    lane_leave(lane);
+    return ACRE_OK;
+}
+
+/* Frees into a lane of this thread that is not at hand; false: there is none, or
+ * the block cannot be claimed without the lock. */
+static bool free_other(acre_cache *cache, struct block *block, const void *pointer)
+{
+    struct arena *key = atomic_load_explicit(&block->key, memory_order_relaxed);
+    struct lane *lane = key ? lane_peek(cache, key) : NULL;
+    bool is_done = false;
+
+    if (!lane)
+        return false;
+    make_room(cache, lane);
+    lane_enter(lane);
+    if (may_go_on(lane, atomic_load_explicit(&lane->key, memory_order_acquire), key) &&
+        block_tag_claim(block, pointer)) {
+        if (UNLIKELY(lane->page))
+            lane_note(lane, lane->note, pointer, block->requested, true);
+        lane_push(lane, block);
+        is_done = true;
+    }
+    lane_leave(lane);
+    return is_done;
+}
+
+/* The block is not known, of another stream, used on others, or not live; or the
+ * lane at hand does not serve it. Claiming is done inside a lane or under the
+ * lock, so that whoever holds the lock and has stopped the lanes sees statistics
+ * and tags agree. */
+static __attribute__((noinline)) acre_status free_slow(acre_cache *cache, void *pointer)
+{
+    if (LIKELY(cache && cache->front && pointer)) {
+        struct block *block = map_find(&cache->map, pointer);
+        if (LIKELY(block && free_other(cache, block, pointer)))
+            return ACRE_OK;
+    }
+    return cache_free(cache, pointer);
+}
+
+/* ---- The hot path -------------------------------------------------------------- */
+
+/* Takes the block at the top of its bin, if it is of that size and there is credit
+ * for it; the lane is entered. note, when not NULL, is where the lane's next one
+ * goes. */
+static inline __attribute__((always_inline)) acre_status
+alloc_hot(struct lane *lane, size_t bytes, void **out, struct note *note)
+{
+    /* Zero bytes and sizes that wrap round to 0 find no block of that size. */
+    size_t units = lane_units_of(bytes);
+    struct block **top = &lane->bins[lane_bin(units)];
+    struct block *block = *top;
+    if (UNLIKELY(block->units != units))
+        return alloc_miss(top, bytes, units, out, lane);
+
+    struct wallet *wallet = lane_wallet(lane, block);
+    if (UNLIKELY((wallet->of[CREDIT_COUNT].credit -= 1) < 0))
+        return alloc_overdrawn(wallet, bytes, units, out, lane);
+    if (UNLIKELY((wallet->of[CREDIT_UNITS].credit -= (int64_t)units) < 0))
+        return alloc_overdrawn(wallet, bytes, units, out, lane);
+    if (UNLIKELY((wallet->of[CREDIT_REQUESTED].credit -= (int64_t)bytes) < 0))
+        return alloc_overdrawn(wallet, bytes, units, out, lane);
+    wallet->of[CREDIT_COUNT].spent += 1;
+    wallet->of[CREDIT_UNITS].spent += (int64_t)units;
+    wallet->of[CREDIT_REQUESTED].spent += (int64_t)bytes;
+
+    *top = block->cached_next;
+    block->requested = bytes;
+    char *base = block->base;
+    *out = base;
+    if (note)
+        lane_note(lane, note, base, bytes, false);
+    atomic_store_explicit(&block->tag, (uintptr_t)base, memory_order_release);
+    lane_leave(lane);
+    return ACRE_OK;
+}
+
+acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out)
+{
+    struct lane *lane = lane_current;
+
+    if (UNLIKELY(lane->stream != stream || !out))
+        return alloc_other(cache, bytes, stream, out);
+    lane_enter(lane);
+    acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
+    if (LIKELY(seen == cache))
+        return alloc_hot(lane, bytes, out, NULL);
+    if (lane_is_noting(seen, cache)) {
+        struct note *note = lane->note;
+        if (LIKELY(note != lane->notes_end))
+            return alloc_hot(lane, bytes, out, note);
+    }
+    lane_leave(lane);
+    return alloc_other(cache, bytes, stream, out);
+}
+
+acre_status acre_cache_free(acre_cache *cache, void *pointer)
+{
+    struct lane *lane = lane_current;
+    struct block *block = LIKELY(cache) ? map_find_near(&cache->map, pointer) : NULL;
+
+    if (UNLIKELY(!block))
+        return free_slow(cache, pointer);
+    lane_enter(lane);
+    struct arena *seen = atomic_load_explicit(&lane->key, memory_order_acquire);
+    struct arena *key = atomic_load_explicit(&block->key, memory_order_relaxed);
+    if (UNLIKELY(seen != key))
+        goto other;
+    if (UNLIKELY(!block_tag_claim(block, pointer)))
+        goto miss;
+    lane_push(lane, block);
+    lane_leave(lane);
+    return ACRE_OK;
+
+other:
+    if (lane_is_noting(seen, key)) {
+        struct note *note = lane->note;
+        if (LIKELY(note != lane->notes_end) && LIKELY(block_tag_claim(block, pointer))) {
+            lane_note(lane, note, pointer, block->requested, true);
+            lane_push(lane, block);
+            lane_leave(lane);
+            return ACRE_OK;
+        }
+    }
+miss:
+    lane_leave(lane);
+    return free_slow(cache, pointer);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread caches of one cache: its lanes, and the credit they draw on.
+ * front.c holds the unlocked calls, lane.c the lanes of a thread. */
+#ifndef SRC_CACHE_FRONT_H
+#define SRC_CACHE_FRONT_H
+
+#include "cache/cache.h"
+#include "cache/threads/lane.h"
+
+struct front {
+    struct list lanes;    /* of all threads                                    */
+    uint64_t lane_count;
+    struct credit credit;
+    bool is_off;          /* lanes stay stopped: caching is switched off       */
+    bool is_noting;       /* lanes write notes: a history is recorded          */
+    bool is_central;      /* lanes stay stopped: the lock sees every event     */
+    uint64_t stop_count;  /* how often threads were stopped, for the curious   */
+};
+
+/* Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status front_init(acre_cache *cache);
+/* Detaches all lanes; no other call uses the cache any more. */
+void front_fini(acre_cache *cache);
+
+/* Stops the lanes of all other threads, and lets them go on. */
+void front_stop_locked(struct front *front);
+void front_go_locked(struct front *front);
+/* Lets lanes be used, or not until further notice. */
+void front_enable_locked(struct front *front, bool enabled);
+
+/* Scopes were opened or closed: lets lanes that they concern serve frees only, so
+ * that allocations take the lock and are routed. */
+void front_divert_locked(acre_cache *cache);
+/* After recording was switched on or off: lanes write notes, or stay stopped when
+ * every event is to pass the lock. */
+void front_record_locked(acre_cache *cache, bool is_on, bool is_central);
+/* Puts the notes of all lanes into the history; between stop and go. */
+void front_notes_take_locked(acre_cache *cache);
+/* The same for one lane that is stopped or the caller's own. */
+void lane_notes_collect_locked(acre_cache *cache, struct lane *lane);
+
+/* Gives the blocks of all lanes, or the large ones, back to their arenas; whether
+ * there were any. */
+bool front_drain_locked(acre_cache *cache, bool large_only);
+/* The same for large blocks in lanes of the calling thread, without stopping others. */
+void front_drain_own_locked(acre_cache *cache);
+/* Gives all blocks back and leaves the lanes of other threads stopped: no block is
+ * in a lane until front_go_locked. */
+void front_halt_locked(acre_cache *cache);
+/* The same for all blocks. */
+bool front_relieve_locked(acre_cache *cache);
+
+/* Accounts for a block handed out: from the wallets of lane, when not NULL. */
+void front_account_locked(struct front *front, struct lane *lane, const struct block *block);
+
+/* Collects all wallets; between stop and go. */
+void front_collect_locked(struct front *front);
+
+/* Removes a lane of the calling thread from its cache. */
+void front_detach_locked(acre_cache *cache, struct lane *lane);
+
+#endif

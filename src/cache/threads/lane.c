@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/* Lanes and the threads that own them.
+ *
+ * A thread finds its lanes through a list of its own, so looking needs no lock.
+ * A lane ends with its thread or after its cache, whichever comes first:
+ *
+ *   the thread ends    thread_end drains the lane into the cache, under the
+ *                      cache's lock, and frees it
+ *   the cache ends     front_fini frees the lanes of the calling thread; those
+ *                      of others lose their home, and their thread frees them
+ *                      when it looks for a lane again, or ends
+ *
+ * threads_lock orders the two; it is taken before a cache's lock. */
+#include "cache/threads/lane.h"
+
+#include "base/heap.h"
+#include "base/status.h"
+#include "cache/threads/front.h"
+#include "cache/acre/policy_acre.h"
+
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A thread that has lanes. */
+struct thread {
+    struct list lanes; /* most recently used first */
+};
+
+struct block lane_end = {.units = SIZE_MAX};
+struct lane lane_none = {
+    .stream = (void *)LANE_STOPPED,
+    .cache = (acre_cache *)LANE_STOPPED,
+    .key = (struct arena *)LANE_STOPPED,
+};
+_Thread_local struct lane *lane_current = &lane_none;
+
+static _Thread_local struct thread *self;
+static struct lock threads_lock = LOCK_INITIALIZER(RANK_THREADS, "threads");
+static pthread_key_t thread_key;
+static bool has_key;     /* guarded by threads_lock                              */
+static bool has_barrier; /* set with has_key: the kernel has membarrier          */
+
+bool lane_is_own(const struct lane *lane)
+{
+    return lane->thread == self;
+}
+
+void lane_count(const struct lane *lane, int64_t count[CREDIT_CLASSES])
+{
+    for (int i = 0; i < LANE_BINS; i++)
+        for (const struct block *block = lane->bins[i]; block != &lane_end;
+             block = block->cached_next)
+            count[lane_class(block)]++;
+}
+
+/* ---- Stopping ------------------------------------------------------------- */
+
+static bool barrier_register(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+/* Every running thread of the process passes a full barrier. */
+static void barrier_all(void)
+{
+    while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
+        bool is_registered = barrier_register();
+        CHECK(is_registered);
+        (void)is_registered;
+    }
+}
+
+/* Lets a lane be used as its front says. A lane without a page for notes stays
+ * closed while they are wanted: the lock serves it. Only for frees while scopes
+ * concern it. */
+static void lane_open(const struct front *front, struct lane *lane)
+{
+    size_t notes = front->is_noting ? LANE_NOTES : 0;
+    char *key = (char *)lane->home_key + notes;
+    char *cache = (char *)atomic_load(&lane->home) + notes;
+
+    if (front->is_off || front->is_central || (notes && !lane->page))
+        return;
+    atomic_store_explicit(&lane->key, (struct arena *)(void *)key, memory_order_release);
+    if (!lane->is_diverted)
+        atomic_store_explicit(&lane->cache, (acre_cache *)(void *)cache,
+                              memory_order_release);
+}
+
+static void lane_close(struct lane *lane)
+{
+    atomic_store_explicit(&lane->key, (struct arena *)LANE_STOPPED, memory_order_relaxed);
+    atomic_store_explicit(&lane->cache, (acre_cache *)LANE_STOPPED, memory_order_relaxed);
+}
+
+static void lane_wait(struct lane *lane)
+{
+    for (int spins = 0; atomic_load_explicit(&lane->is_busy, memory_order_acquire); spins++)
+        if (spins > 100)
+            sched_yield();
+}
+
+void front_stop_locked(struct front *front)
+{
+    bool has_others = false;
+
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (lane->thread == self)
+            continue;
+        lane_close(lane);
+        has_others = true;
+    }
+    if (!has_others)
+        return;
+    front->stop_count++;
+    barrier_all();
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (lane->thread != self)
+            lane_wait(lane);
+    }
+}
+
+void front_go_locked(struct front *front)
+{
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (lane->thread != self)
+            lane_open(front, lane);
+    }
+}
+
+void front_enable_locked(struct front *front, bool enabled)
+{
+    front_stop_locked(front);
+    front->is_off = !enabled;
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        lane_close(lane);
+        lane_open(front, lane);
+    }
+}
+
+void front_divert_locked(acre_cache *cache)
+{
+    struct front *front = cache->front;
+    bool is_other = false;
+
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        is_other |= lane->thread != self &&
+                    lane->is_diverted != scopes_concern(&cache->scopes, lane->thread_number,
+                                                        lane->stream);
+    }
+    if (is_other)
+        front_stop_locked(front);
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        lane->is_diverted = scopes_concern(&cache->scopes, lane->thread_number, lane->stream);
+        if (lane->thread != self)
+            continue;
+        lane_close(lane);
+        lane_open(front, lane);
+    }
+    if (is_other)
+        front_go_locked(front);
+}
+
+/* ---- Notes ----------------------------------------------------------------- */
+
+/* Lets a lane write into a page, NULL: none. */
+static void lane_page_set(struct lane *lane, struct note_page *page)
+{
+    lane->page = page;
+    lane->note = page ? page->notes : NULL;
+    lane->notes_end = page ? page->notes + HISTORY_PAGE : NULL;
+}
+
+/* Gives a lane a page, or takes it away. Without memory it has none. */
+static void lane_page_prepare(struct front *front, struct history *history, struct lane *lane)
+{
+    struct status_saved before;
+
+    if (!front->is_noting || front->is_central) {
+        heap_free(lane->page);
+        lane_page_set(lane, NULL);
+        return;
+    }
+    history_slack_for(history, front->lane_count + 1);
+    if (lane->page)
+        return;
+    status_save(&before);
+    struct note_page *page = heap_zalloc(sizeof *page);
+    status_restore(&before);
+    if (page) {
+        page->stream = lane->stream;
+        page->pool[0] = lane->arenas[CREDIT_LARGE]->pool->id[0];
+        page->pool[1] = lane->arenas[CREDIT_LARGE]->pool->id[1];
+        page->label = lane->label;
+    }
+    lane_page_set(lane, page);
+}
+
+void lane_notes_collect_locked(acre_cache *cache, struct lane *lane)
+{
+    struct note_page *page = lane->page;
+
+    if (!page || lane->note == page->notes)
+        return;
+    page->count = (size_t)(lane->note - page->notes);
+    struct note_page *fresh = history_turn(&cache->history, page);
+    if (fresh != page) {
+        fresh->stream = page->stream;
+        fresh->pool[0] = page->pool[0];
+        fresh->pool[1] = page->pool[1];
+        fresh->label = page->label;
+    }
+    lane_page_set(lane, fresh);
+}
+
+void front_notes_take_locked(acre_cache *cache)
+{
+    LIST_FOR_EACH(link, &cache->front->lanes)
+        lane_notes_collect_locked(cache, CONTAINER_OF(link, struct lane, cache_link));
+}
+
+void front_record_locked(acre_cache *cache, bool is_on, bool is_central)
+{
+    struct front *front = cache->front;
+
+    front_stop_locked(front);
+    front_notes_take_locked(cache);
+    front->is_noting = is_on;
+    front->is_central = is_central;
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        lane_close(lane);
+        lane_page_prepare(front, &cache->history, lane);
+        lane_open(front, lane);
+    }
+}
+
+void lane_relabel(void)
+{
+    lock_take(&threads_lock);
+    if (self) {
+        LIST_FOR_EACH(link, &self->lanes) {
+            struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
+            acre_cache *cache = atomic_load(&lane->home);
+            if (!cache)
+                continue;
+            quick_lock_take(&cache->lock);
+            lane_notes_collect_locked(cache, lane);
+            lane->label = label_current();
+            if (lane->page)
+                lane->page->label = lane->label;
+            quick_lock_drop(&cache->lock);
+        }
+    }
+    lock_drop(&threads_lock);
+}
+
+/* ---- Threads --------------------------------------------------------------- */
+
+/* Takes a lane out of its thread and frees it. Only its own thread calls this,
+ * or cache destruction on that thread. */
+static void lane_destroy(struct lane *lane)
+{
+    if (lane_current == lane)
+        lane_current = &lane_none;
+    list_remove(&lane->thread_link);
+    heap_free(lane->page);
+    heap_free(lane);
+}
+
+/* The thread ends: its blocks and credit go back. */
+static void thread_end(void *arg)
+{
+    struct thread *thread = arg;
+
+    lock_take(&threads_lock);
+    LIST_FOR_EACH_SAFE(link, after, &thread->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
+        acre_cache *cache = atomic_load(&lane->home);
+        if (cache) {
+            quick_lock_take(&cache->lock);
+            front_detach_locked(cache, lane);
+            quick_lock_drop(&cache->lock);
+        }
+        lane_destroy(lane);
+    }
+    lock_drop(&threads_lock);
+    self = NULL;
+    heap_free(thread);
+}
+
+/* Makes this thread known, so that its end is noticed. */
+static bool thread_begin_locked(void)
+{
+    if (self)
+        return true;
+    if (!has_key) {
+        if (pthread_key_create(&thread_key, thread_end) != 0)
+            return false;
+        has_key = true;
+        has_barrier = barrier_register();
+    }
+    if (!has_barrier)
+        return false;
+    struct thread *thread = heap_alloc(sizeof *thread);
+    if (!thread)
+        return false;
+    list_init(&thread->lanes);
+    if (pthread_setspecific(thread_key, thread) != 0) {
+        heap_free(thread);
+        return false;
+    }
+    self = thread;
+    return true;
+}
+
+/* Frees the object of a thread that has no lanes left. */
+static void thread_forget(void)
+{
+    if (!self || !list_empty(&self->lanes))
+        return;
+    pthread_setspecific(thread_key, NULL);
+    heap_free(self);
+    self = NULL;
+}
+
+static struct lane *lane_create_locked(acre_cache *cache, void *stream)
+{
+    struct arena *large = acre_arena_locked(cache, CREDIT_LARGE, stream);
+    struct arena *small = acre_arena_locked(cache, CREDIT_SMALL, stream);
+    struct lane *lane = large && small ? heap_zalloc(sizeof *lane) : NULL;
+
+    if (!lane)
+        return NULL;
+    for (int i = 0; i < LANE_BINS; i++)
+        lane->bins[i] = &lane_end;
+    lane->stream = stream;
+    lane->arenas[CREDIT_SMALL] = small;
+    lane->arenas[CREDIT_LARGE] = large;
+    lane->home_key = large->key;
+    lane->looks_in = LANE_LOOK_EVERY;
+    lane->thread = self;
+    lane->thread_number = thread_number();
+    lane->is_diverted = scopes_concern(&cache->scopes, lane->thread_number, stream);
+    atomic_init(&lane->home, cache);
+    lane->label = label_current();
+    lane_close(lane);
+    lane_page_prepare(cache->front, &cache->history, lane);
+    lane_open(cache->front, lane);
+    list_push_back(&cache->front->lanes, &lane->cache_link);
+    cache->front->lane_count++;
+    list_push_front(&self->lanes, &lane->thread_link);
+    return lane;
+}
+
+static struct lane *lane_make(acre_cache *cache, void *stream)
+{
+    struct lane *lane = NULL;
+
+    lock_take(&threads_lock);
+    if (thread_begin_locked()) {
+        quick_lock_take(&cache->lock);
+        lane = lane_create_locked(cache, stream);
+        quick_lock_drop(&cache->lock);
+        thread_forget();
+    }
+    lock_drop(&threads_lock);
+    return lane;
+}
+
+struct lane *lane_get(acre_cache *cache, void *stream)
+{
+    if (!self)
+        return lane_make(cache, stream);
+    LIST_FOR_EACH_SAFE(link, after, &self->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
+        acre_cache *home = atomic_load_explicit(&lane->home, memory_order_acquire);
+        if (home == cache && lane->stream == stream)
+            return lane;
+        if (!home)
+            lane_destroy(lane);
+    }
+    return lane_make(cache, stream);
+}
+
+struct lane *lane_peek(const acre_cache *cache, const struct arena *key)
+{
+    if (!self)
+        return NULL;
+    LIST_FOR_EACH(link, &self->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
+        if (lane->home_key == key &&
+            atomic_load_explicit(&lane->home, memory_order_acquire) == cache)
+            return lane;
+    }
+    return NULL;
+}
+
+/* ---- Life of a front -------------------------------------------------------- */
+
+acre_status front_init(acre_cache *cache)
+{
+    cache->front = heap_zalloc(sizeof *cache->front);
+    if (!cache->front)
+        return ACRE_ERR_HOST_MEMORY;
+    list_init(&cache->front->lanes);
+    return ACRE_OK;
+}
+
+void front_fini(acre_cache *cache)
+{
+    lock_take(&threads_lock);
+    LIST_FOR_EACH_SAFE(link, after, &cache->front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        list_remove(&lane->cache_link);
+        lane_close(lane);
+        if (lane->thread == self)
+            lane_destroy(lane);
+        else
+            atomic_store_explicit(&lane->home, NULL, memory_order_release);
+    }
+    thread_forget();
+    lock_drop(&threads_lock);
+    heap_free(cache->front);
+    cache->front = NULL;
+}

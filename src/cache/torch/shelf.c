@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/torch/shelf.h"
+
+#include "base/check.h"
+#include "base/heap.h"
+
+static inline bool bin_less(const struct block *a, const struct block *b)
+{
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes;
+    if (a->order != b->order)
+        return a->order < b->order;
+    return (uintptr_t)a->base < (uintptr_t)b->base;
+}
+
+static inline bool bin_before(const struct block *block, const size_t *bytes)
+{
+    return block->bytes < *bytes;
+}
+
+RBTREE_DEFINE(bin, struct block, node, size_t, bin_less, bin_before);
+
+static inline bool unmapped_less(const struct block *a, const struct block *b)
+{
+    return (uintptr_t)a->base < (uintptr_t)b->base;
+}
+
+static inline bool unmapped_before(const struct block *block, const uintptr_t *base)
+{
+    return (uintptr_t)block->base < *base;
+}
+
+RBTREE_DEFINE(unmapped, struct block, node, uintptr_t, unmapped_less, unmapped_before);
+
+struct shelf *shelf_create(void *stream)
+{
+    struct shelf *shelf = heap_zalloc(sizeof *shelf);
+
+    if (!shelf)
+        return NULL;
+    shelf->stream = stream;
+    shelf->order_unused = SHELF_NO_ORDER;
+    return shelf;
+}
+
+void shelf_destroy(struct shelf *shelf)
+{
+    heap_free(shelf);
+}
+
+void shelf_insert(struct shelf *shelf, struct block *block)
+{
+    unsigned class = shelf_class(block->bytes);
+    struct rbtree *tree = &shelf->bins[class];
+
+    CHECK(block->stream == shelf->stream);
+    if (rbtree_empty(tree)) {
+        shelf->map[class / 64] |= (uint64_t)1 << class % 64;
+        shelf->summary |= (uint64_t)1 << class / 64;
+        rbtree_link(tree, &block->node, NULL, 0);
+        return;
+    }
+    bin_insert(tree, block);
+}
+
+void shelf_remove(struct shelf *shelf, struct block *block)
+{
+    unsigned class = shelf_class(block->bytes);
+    struct rbtree *tree = &shelf->bins[class];
+
+    rbtree_unlink(tree, &block->node);
+    if (!rbtree_empty(tree))
+        return;
+    shelf->map[class / 64] &= ~((uint64_t)1 << class % 64);
+    if (!shelf->map[class / 64])
+        shelf->summary &= ~((uint64_t)1 << class / 64);
+}
+
+/* First class from start on that has a block, or -1. */
+static inline int class_from(const struct shelf *shelf, unsigned start)
+{
+    unsigned word = start / 64;
+    uint64_t bits;
+
+    if (start >= SHELF_CLASS_COUNT)
+        return -1;
+    bits = shelf->map[word] >> start % 64;
+    if (bits)
+        return (int)(start + bit_low(bits));
+    bits = shelf->summary >> (word + 1) << (word + 1);
+    if (!bits)
+        return -1;
+    word = bit_low(bits);
+    return (int)(word * 64 + bit_low(shelf->map[word]));
+}
+
+/* Last class before end that has a block, or -1. */
+static int class_before(const struct shelf *shelf, unsigned end)
+{
+    unsigned word = end / 64;
+    uint64_t bits = 0;
+
+    if (end < SHELF_CLASS_COUNT && end % 64)
+        bits = shelf->map[word] & (((uint64_t)1 << end % 64) - 1);
+    if (bits)
+        return (int)(word * 64 + bit_high(bits));
+    bits = shelf->summary & (((uint64_t)1 << word) - 1);
+    if (!bits)
+        return -1;
+    word = bit_high(bits);
+    return (int)(word * 64 + bit_high(shelf->map[word]));
+}
+
+struct block *shelf_find(const struct shelf *shelf, size_t bytes)
+{
+    unsigned class = shelf_class(bytes);
+    int found = class_from(shelf, class);
+
+    if (found == (int)class) {
+        struct block *block = bin_lower_bound(&shelf->bins[class], &bytes);
+        if (block)
+            return block;
+        found = class_from(shelf, class + 1);
+    }
+    return found < 0 ? NULL : bin_first(&shelf->bins[found]);
+}
+
+struct block *shelf_first(const struct shelf *shelf)
+{
+    int class = class_from(shelf, 0);
+
+    return class < 0 ? NULL : bin_first(&shelf->bins[class]);
+}
+
+struct block *shelf_last(const struct shelf *shelf)
+{
+    int class = class_before(shelf, SHELF_CLASS_COUNT);
+
+    return class < 0 ? NULL : bin_last(&shelf->bins[class]);
+}
+
+struct block *shelf_next(const struct shelf *shelf, const struct block *block)
+{
+    struct block *next = bin_next(block);
+
+    if (next)
+        return next;
+    int class = class_from(shelf, shelf_class(block->bytes) + 1);
+    return class < 0 ? NULL : bin_first(&shelf->bins[class]);
+}
+
+struct block *shelf_prev(const struct shelf *shelf, const struct block *block)
+{
+    struct block *prev = bin_prev(block);
+
+    if (prev)
+        return prev;
+    int class = class_before(shelf, shelf_class(block->bytes));
+    return class < 0 ? NULL : bin_last(&shelf->bins[class]);
+}
+
+void shelf_unmapped_insert(struct shelf *shelf, struct block *block)
+{
+    CHECK(block->stream == shelf->stream && block->state == BLOCK_UNMAPPED);
+    unmapped_insert(&shelf->unmapped, block);
+}
+
+void shelf_unmapped_remove(struct shelf *shelf, struct block *block)
+{
+    CHECK(block->state == BLOCK_UNMAPPED);
+    unmapped_remove(&shelf->unmapped, block);
+}
+
+struct block *shelf_unmapped_first(const struct shelf *shelf)
+{
+    return unmapped_first(&shelf->unmapped);
+}
+
+struct block *shelf_unmapped_next(const struct block *block)
+{
+    return unmapped_next(block);
+}
+
+bool shelf_check(const struct shelf *shelf, const char **fact)
+{
+    *fact = "shelf: the unmapped blocks are in order";
+    if (!unmapped_check(&shelf->unmapped))
+        return false;
+    for (const struct block *at = unmapped_first(&shelf->unmapped); at; at = unmapped_next(at)) {
+        *fact = "shelf: every unmapped block is one, and of the stream";
+        if (at->state != BLOCK_UNMAPPED || at->stream != shelf->stream)
+            return false;
+    }
+    for (unsigned class = 0; class < SHELF_CLASS_COUNT; class++) {
+        const struct rbtree *tree = &shelf->bins[class];
+        bool has_bit = shelf->map[class / 64] >> class % 64 & 1;
+        *fact = "shelf: a bit is set where a tree has blocks";
+        if (has_bit == rbtree_empty(tree))
+            return false;
+        *fact = "shelf: each tree is balanced and in order";
+        if (has_bit && !bin_check(tree))
+            return false;
+        for (const struct block *at = bin_first(tree); at; at = bin_next(at)) {
+            *fact = "shelf: every block is of the class and stream";
+            if (shelf_class(at->bytes) != class || at->stream != shelf->stream)
+                return false;
+        }
+    }
+    for (unsigned word = 0; word < SHELF_CLASS_COUNT / 64; word++) {
+        *fact = "shelf: the summary tells which words have bits";
+        if ((shelf->summary >> word & 1) != (shelf->map[word] != 0))
+            return false;
+    }
+    return true;
+}

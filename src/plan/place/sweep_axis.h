@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Buffers as a sweep sees them that goes one way: to later sections, or to earlier ones.
+ * Sections are counted in the direction that it goes, so a birth always comes before the
+ * death. Immutable once made. */
+#ifndef SRC_PLAN_SIDE_H
+#define SRC_PLAN_SIDE_H
+
+#include "plan/place/section.h"
+
+struct side {
+    uint32_t count;           /* buffers that live                              */
+    uint32_t *birth, *death;  /* by buffer: the first section, and the one behind */
+    uint32_t *by_birth;       /* buffers; of those born together as they were given */
+    uint32_t *by_death;
+};
+
+/* Takes the buffers that live, in an order to keep. Errors: ACRE_ERR_HOST_MEMORY. */
+acre_status side_init(struct side *side, const struct sections *sections, bool is_backward,
+                      const uint32_t *buffers, uint32_t count);
+void side_fini(struct side *side); /* zeroed is fine */
+
+/* How many are born up to a section, and how many are dead in it. */
+uint32_t side_born(const struct side *side, uint32_t section);
+uint32_t side_dead(const struct side *side, uint32_t section);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* The barrier of 3 to 32 ranks; see barrier.h. */
+#include "symm/collective/barrier.h"
+
+#include "base/status.h"
+#include "symm/deadline.h"
+#include "symm/collective/word.h"
+
+#include <endian.h>
+#include <sched.h>
+
+static uint32_t generation_of(uint64_t state)
+{
+    return (uint32_t)(state >> 32);
+}
+
+/* The half of a state that changes when all have come, for waiting on. */
+static struct spot generation_spot(struct control *control, _Atomic uint64_t *state)
+{
+    _Atomic uint32_t *halves = (_Atomic uint32_t *)(void *)state;
+
+    return (struct spot){&halves[BYTE_ORDER == LITTLE_ENDIAN ? 1 : 0], control};
+}
+
+/* Removes the own bit. False: all have come meanwhile, and the generation changes or has. */
+static bool barrier_leave(_Atomic uint64_t *state, uint32_t generation, uint64_t bit,
+                          uint64_t all)
+{
+    uint64_t seen = atomic_load(state);
+
+    while (generation_of(seen) == generation && (uint32_t)seen != all)
+        if (atomic_compare_exchange_weak(state, &seen, seen & ~bit))
+            return true;
+    return false;
+}
+
+/* A rank that is not here, or was to open the barrier, and whose process has ended; or -1. */
+static int missing_dead(const struct team *team, uint64_t seen, uint64_t all)
+{
+    bool is_full = (uint32_t)seen == all;
+
+    for (int i = 0; i < team->count; i++)
+        if (i != team->rank && (is_full || !(seen >> i & 1)) &&
+            link_is_dead(team->group->peers, i))
+            return i;
+    return -1;
+}
+
+static acre_status fail_missing(struct work *work, uint64_t seen, int dead)
+{
+    const struct team *team = work->symm->team;
+    bool is_missing[BARRIER_RANKS_MAX];
+    char list[256];
+
+    if (dead >= 0)
+        return work_fail_wait(work, ACRE_ERR_PEER, dead, "");
+    for (int i = 0; i < team->count; i++)
+        is_missing[i] = i != team->rank && !(seen >> i & 1);
+    ranks_text(list, sizeof list, is_missing, team->count);
+    return status_fail(ACRE_ERR_TIMEOUT, "%s: %s did not come within %llu ms", work->call, list,
+                       (unsigned long long)work->timeout_ms);
+}
+
+acre_status barrier_meet(struct work *work, int channel)
+{
+    const struct team *team = work->symm->team;
+    struct control *control = team_control(team, 0);
+    _Atomic uint64_t *state = &control->barriers[channel].word;
+    uint64_t bit = (uint64_t)1 << team->rank, all = ((uint64_t)1 << team->count) - 1;
+    uint64_t seen = atomic_fetch_or(state, bit) | bit;
+    uint32_t generation = generation_of(seen);
+    struct spot spot = generation_spot(control, state);
+
+    if ((uint32_t)seen == all) {
+        atomic_store_explicit(state, (uint64_t)(generation + 1) << 32, memory_order_release);
+        word_wake(spot);
+        return ACRE_OK;
+    }
+    for (;;) {
+        /* Short waits, so that those who have not come can be looked after. */
+        acre_status status = word_await(work, spot, generation, -1, 50 * NS_PER_MS);
+        if (status == ACRE_OK)
+            return ACRE_OK;
+        seen = atomic_load(state);
+        int dead = generation_of(seen) == generation ? missing_dead(team, seen, all) : -1;
+        if (dead < 0 && deadline_left_ns(work_deadline(work)) > 0)
+            continue;
+        if (barrier_leave(state, generation, bit, all))
+            return fail_missing(work, seen, dead);
+        sched_yield(); /* the last to come is about to open it */
+        if (dead >= 0 && (uint32_t)atomic_load(state) == all)
+            return fail_missing(work, seen, dead); /* it died doing so */
+    }
+}

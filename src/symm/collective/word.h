@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Words in shared memory that ranks change and wait for.
+ *
+ * Who waits looks for a while, gives the processor away for a while, then sleeps in the
+ * kernel and looks every 50 ms whether the other rank still lives. Who sleeps counts itself
+ * in the control page of the word's owner first; who changes a word looks at that count
+ * afterwards. A plain store may become visible after that look, so the first sleeps are
+ * short: a wake that was missed costs a fraction of a millisecond, and no fence is needed
+ * where nobody sleeps.
+ */
+#ifndef SRC_SYMM_WORD_H
+#define SRC_SYMM_WORD_H
+
+#include "symm/collective/work.h"
+
+/* A word of a rank's pad or control page. */
+struct spot {
+    _Atomic uint32_t *word;
+    struct control *owner;
+};
+
+/* Waits until the word is no longer seen, for at most slice_ns (0: the work's own time).
+ * Errors, without a recorded sentence: ACRE_ERR_TIMEOUT; ACRE_ERR_PEER when the process of
+ * peer has ended. peer -1: nobody's. */
+acre_status word_await(struct work *work, struct spot spot, uint32_t seen, int peer,
+                       int64_t slice_ns);
+/* Exchanges from for to, waiting until it is there. Everything written before is seen by who
+ * finds the new value. Errors: as word_await. */
+acre_status word_exchange(struct work *work, struct spot spot, uint32_t from, uint32_t to,
+                          int peer);
+/* The same without waiting; whether it was there. */
+bool word_try(struct spot spot, uint32_t from, uint32_t to);
+
+void word_wake_sleepers(_Atomic uint32_t *word);
+
+/* Wakes those who sleep on the word, after it was changed. */
+static inline void word_wake(struct spot spot)
+{
+    if (__builtin_expect(atomic_load_explicit(&spot.owner->sleepers, memory_order_acquire) != 0,
+                         0))
+        word_wake_sleepers(spot.word);
+}
+
+/* Asks for a line to write to, ahead of time. */
+static inline void line_prepare(const void *line)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
+static inline void word_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Cards and verdicts; see exchange.h. */
+#include "symm/link/exchange.h"
+
+#include "base/heap.h"
+#include "base/status.h"
+#include "symm/deadline.h"
+#include "symm/link/post.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLICE_MS 100 /* between looks at who has died */
+
+void card_close(struct card *card)
+{
+    for (int i = 0; i < CHANNEL_FDS; i++) {
+        if (card->fds[i] >= 0)
+            close(card->fds[i]);
+        card->fds[i] = -1;
+    }
+}
+
+static acre_status fail_gone(const acre_group *group, int rank)
+{
+    return status_fail(ACRE_ERR_PEER, "rendezvous of group \"%s\": rank %d (process %d) is gone",
+                       group->name, rank, (int)group->peers->peers[rank].pid);
+}
+
+static void stamp(const acre_group *group, enum record_type type, struct record *record)
+{
+    record->type = type;
+    record->rank = (uint32_t)group->rank;
+    record->epoch = group->epoch;
+    record->token = group->peers->token;
+    record->flags = group->flags & (ACRE_GROUP_ALLOW_OVERLAP | ACRE_GROUP_NO_MULTICAST);
+    record->clique = group->clique;
+}
+
+/* Sends to all; the first rank that is gone is reported after all others have it. */
+static acre_status send_all(const acre_group *group, const struct record *record,
+                            const int *fds, int64_t deadline)
+{
+    uint8_t bytes[RECORD_BYTES];
+    acre_status result = ACRE_OK;
+    int count = 0, gone = -1;
+
+    while (count < CHANNEL_FDS && fds && fds[count] >= 0)
+        count++;
+    record_encode(record, bytes);
+    for (int i = 0; i < group->count; i++) {
+        if (i == group->rank || group->peers->peers[i].is_far)
+            continue;
+        acre_status status = channel_send(group->peers->peers[i].fd, bytes, sizeof bytes, fds,
+                                          count, deadline);
+        if (status == ACRE_ERR_PEER && gone < 0)
+            gone = i;
+        else if (status != ACRE_OK && status != ACRE_ERR_PEER)
+            result = status;
+    }
+    if (group->peers->has_far) {
+        acre_status status = post_send(group, record);
+        result = result == ACRE_OK ? status : result;
+    }
+    return gone >= 0 ? fail_gone(group, gone) : result;
+}
+
+/* Takes what a rank sent, if it is of this epoch. ACRE_ERR_NOT_READY: nothing yet. */
+static acre_status take_one(const acre_group *group, int rank, enum record_type type,
+                            struct card *out)
+{
+    uint8_t bytes[RECORD_BYTES];
+    struct card card;
+    acre_status status = channel_take(group->peers->peers[rank].fd, bytes, sizeof bytes,
+                                      card.fds);
+
+    if (status == ACRE_ERR_PEER)
+        return fail_gone(group, rank);
+    if (status != ACRE_OK)
+        return status;
+    status = record_decode(bytes, sizeof bytes, &card.record);
+    if (status == ACRE_OK && card.record.epoch < group->epoch)
+        status = ACRE_ERR_NOT_READY;
+    else if (status == ACRE_OK &&
+             (card.record.rank != (uint32_t)rank || card.record.token != group->peers->token ||
+              card.record.epoch != group->epoch || card.record.type != type))
+        status = status_fail(ACRE_ERR_FORMAT, "rendezvous of group \"%s\": a message of rank %d "
+                             "does not belong here; did ranks call in another order?",
+                             group->name, rank);
+    if (status != ACRE_OK)
+        card_close(&card);
+    else
+        *out = card;
+    return status;
+}
+
+static acre_status fail_missing(const acre_group *group, const bool *is_missing)
+{
+    char list[256];
+
+    ranks_text(list, sizeof list, is_missing, group->count);
+    return status_fail(ACRE_ERR_TIMEOUT, "rendezvous of group \"%s\": %s did not come before the "
+                       "deadline", group->name, list);
+}
+
+/* Waits until something may have come, someone died, or the deadline passed. */
+static acre_status wait_some(const acre_group *group, struct pollfd *polls,
+                             const bool *is_missing, int64_t deadline)
+{
+    int count = 0;
+
+    for (int i = 0; i < group->count; i++)
+        if (is_missing[i])
+            polls[count++] = (struct pollfd){group->peers->peers[i].fd, POLLIN, 0};
+    int64_t slice = deadline_sooner(deadline, deadline_in_ms(SLICE_MS));
+    if (poll(polls, (nfds_t)count, deadline_poll_ms(slice)) > 0)
+        return ACRE_OK;
+    for (int i = 0; i < group->count; i++)
+        if (is_missing[i] && link_is_dead(group->peers, i))
+            return fail_gone(group, i);
+    return deadline_left_ns(deadline) == 0 ? fail_missing(group, is_missing) : ACRE_OK;
+}
+
+/* Takes what ranks on other hosts sent, one after the other: who waits for one waits for all. */
+static acre_status collect_far(const acre_group *group, enum record_type type,
+                               struct card *cards, bool *is_missing, int64_t deadline)
+{
+    for (int i = 0; i < group->count; i++) {
+        for (int k = 0; k < CHANNEL_FDS && is_missing[i]; k++)
+            cards[i].fds[k] = -1;
+        while (is_missing[i]) {
+            struct record *record = &cards[i].record;
+            acre_status status = post_take(group, i, type, deadline, record);
+            if (status == ACRE_OK && record->type != type)
+                return status_fail(record->status, "rendezvous of group \"%s\": rank %d failed: "
+                                   "%s", group->name, i, record->text);
+            is_missing[i] = status != ACRE_OK;
+            for (int k = 0; k < group->count && status == ACRE_ERR_NOT_READY; k++)
+                if (link_is_dead(group->peers, k))
+                    return fail_gone(group, k);
+            if (status == ACRE_ERR_NOT_READY && deadline_left_ns(deadline) == 0)
+                return fail_missing(group, is_missing);
+            if (status != ACRE_OK && status != ACRE_ERR_NOT_READY)
+                return status;
+        }
+    }
+    return ACRE_OK;
+}
+
+/* Takes a message of a type from every other rank. On failure those that came are closed. */
+static acre_status collect(const acre_group *group, enum record_type type, struct card *cards,
+                           int64_t deadline)
+{
+    bool *is_missing = heap_array((size_t)group->count, sizeof *is_missing);
+    struct pollfd *polls = heap_array((size_t)group->count, sizeof *polls);
+    int missing = 0;
+    acre_status status = is_missing && polls ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+
+    for (int i = 0; i < group->count && status == ACRE_OK; i++) {
+        is_missing[i] = i != group->rank && !group->peers->peers[i].is_far;
+        missing += is_missing[i];
+    }
+    while (missing > 0 && status == ACRE_OK) {
+        for (int i = 0; i < group->count && status == ACRE_OK; i++) {
+            if (!is_missing[i])
+                continue;
+            status = take_one(group, i, type, &cards[i]);
+            if (status == ACRE_OK) {
+                is_missing[i] = false;
+                missing--;
+            } else if (status == ACRE_ERR_NOT_READY) {
+                status = ACRE_OK;
+            }
+        }
+        if (missing > 0 && status == ACRE_OK)
+            status = wait_some(group, polls, is_missing, deadline);
+    }
+    for (int i = 0; i < group->count && status == ACRE_OK; i++)
+        is_missing[i] = group->peers->peers[i].is_far;
+    if (status == ACRE_OK && group->peers->has_far)
+        status = collect_far(group, type, cards, is_missing, deadline);
+    for (int i = 0; i < group->count && status != ACRE_OK && is_missing; i++)
+        if (i != group->rank && !is_missing[i] && !group->peers->peers[i].is_far)
+            card_close(&cards[i]);
+    heap_free(is_missing);
+    heap_free(polls);
+    return status;
+}
+
+/* Tells the others that this rank gives up, and why; they are past waiting for it. */
+static void send_failure(const acre_group *group, acre_status status)
+{
+    struct record verdict = {.status = status};
+    struct status_saved saved;
+
+    status_save(&saved);
+    stamp(group, RECORD_VERDICT, &verdict);
+    snprintf(verdict.text, sizeof verdict.text, "%s", acre_last_error());
+    send_all(group, &verdict, NULL, deadline_in_ms(1000));
+    status_restore(&saved);
+}
+
+acre_status exchange_cards_locked(acre_group *group, const struct card *mine,
+                                  struct card *cards, int64_t deadline)
+{
+    acre_status status = group_join_locked(group, deadline);
+
+    if (status != ACRE_OK)
+        return status;
+    group->epoch++;
+    struct card own = *mine;
+    stamp(group, RECORD_CARD, &own.record);
+    status = send_all(group, &own.record, own.fds, deadline);
+    if (status == ACRE_OK)
+        status = collect(group, RECORD_CARD, cards, deadline);
+    if (status != ACRE_OK) {
+        send_failure(group, status);
+        return status;
+    }
+    cards[group->rank] = own;
+    return ACRE_OK;
+}
+
+/* The failure of the lowest rank that has one. */
+static acre_status verdicts_read(const acre_group *group, const struct card *verdicts)
+{
+    for (int i = 0; i < group->count; i++) {
+        const struct record *record = &verdicts[i].record;
+        if (i != group->rank && record->status != ACRE_OK)
+            return status_fail(record->status, "rendezvous of group \"%s\": rank %d failed: %s",
+                               group->name, i, record->text);
+    }
+    return ACRE_OK;
+}
+
+acre_status exchange_verdict_locked(acre_group *group, acre_status mine, int64_t deadline)
+{
+    struct record verdict = {.status = mine};
+
+    if (mine != ACRE_OK) {
+        send_failure(group, mine);
+        return mine;
+    }
+    struct card *verdicts = heap_array((size_t)group->count, sizeof *verdicts);
+    if (!verdicts) {
+        send_failure(group, ACRE_ERR_HOST_MEMORY);
+        return ACRE_ERR_HOST_MEMORY;
+    }
+    stamp(group, RECORD_VERDICT, &verdict);
+    acre_status status = send_all(group, &verdict, NULL, deadline);
+    if (status == ACRE_OK)
+        status = collect(group, RECORD_VERDICT, verdicts, deadline);
+    if (status == ACRE_OK) {
+        status = verdicts_read(group, verdicts);
+        for (int i = 0; i < group->count; i++)
+            if (i != group->rank)
+                card_close(&verdicts[i]);
+    }
+    heap_free(verdicts);
+    return status;
+}
+
+acre_status exchange_barrier_locked(acre_group *group, int64_t deadline)
+{
+    struct card mine = {.fds = {-1, -1}};
+    struct card *cards = heap_array((size_t)group->count, sizeof *cards);
+
+    if (!cards)
+        return ACRE_ERR_HOST_MEMORY;
+    acre_status status = exchange_cards_locked(group, &mine, cards, deadline);
+    if (status == ACRE_OK) {
+        for (int i = 0; i < group->count; i++)
+            if (i != group->rank)
+                card_close(&cards[i]);
+        for (int i = 0; i < group->count && status == ACRE_OK; i++)
+            if (cards[i].record.kind != KIND_NONE)
+                status = status_fail(ACRE_ERR_INVALID, "barrier of group \"%s\": rank %d is in a "
+                                     "rendezvous instead", group->name, i);
+        status = exchange_verdict_locked(group, status, deadline);
+    }
+    heap_free(cards);
+    return status;
+}

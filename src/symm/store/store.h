@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* What every kind of store has: one call that takes a request and gives the answer.
+ *
+ * The public calls of store.c check their arguments, make a request of them and hand it
+ * over. A kind embeds struct acre_store as its first member.
+ */
+#ifndef SRC_SYMM_STORE_H
+#define SRC_SYMM_STORE_H
+
+#include "symm/store/message.h"
+
+#include <stdatomic.h>
+
+struct store_ops {
+    /* Answers a request that is in order. A waiting one ends at the deadline with
+     * ACRE_ERR_TIMEOUT and a recorded sentence. reply is empty and stays so on failure. */
+    acre_status (*call)(acre_store *self, const struct message *request, int64_t deadline,
+                        struct reply *reply);
+    void (*destroy)(acre_store *self);
+};
+
+struct acre_store {
+    const struct store_ops *ops;
+    _Atomic uint64_t timeout_ms; /* of waiting calls; 0: for ever */
+};
+
+#define STORE_TIMEOUT_MS 300000u
+
+static inline void store_init(acre_store *store, const struct store_ops *ops)
+{
+    store->ops = ops;
+    atomic_init(&store->timeout_ms, STORE_TIMEOUT_MS);
+}
+
+/* acre_store_get with a deadline of the caller's. */
+acre_status store_get_until(acre_store *store, const char *key, int64_t deadline,
+                            acre_blob *out);
+/* Records that a waiting request ran out of time, naming the key. */
+acre_status store_fail_timeout(const struct bytes *key);
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* A store in a file: eight bytes that say so, then every change as a record.
+ *
+ *     u32 length, message (message.h); length is that of the message
+ *
+ * Each process replays the records it has not seen into a table of its own, under an
+ * advisory lock on the whole file, and appends its changes. Those who wait look again
+ * after a while that grows to five milliseconds. A record that is cut short is an error.
+ * Who destroys a store puts a mark into a queue that keys cannot name; the last of the
+ * declared workers removes the file.
+ */
+#include "base/heap.h"
+#include "base/lock.h"
+#include "base/status.h"
+#include "symm/deadline.h"
+#include "symm/store/store.h"
+#include "symm/store/table.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MAGIC "ACRESTO1"
+#define FILE_HEAD 8
+#define CLOSED_QUEUE "\001closed"
+
+struct file {
+    acre_store store;
+    struct lock lock;   /* between threads; the file's own lock is between processes */
+    struct table table; /* what records up to seen say                               */
+    off_t seen;         /* bytes of the file that were replayed; 0: none             */
+    int fd;
+    char *path;
+    uint32_t workers;   /* of which the last removes the file; 0: nobody does        */
+};
+
+static acre_status fail_io(const struct file *file, const char *what)
+{
+    return status_fail_native(ACRE_ERR_IO, errno, "store \"%s\": %s failed: %s", file->path,
+                              what, strerror(errno));
+}
+
+static acre_status replay_one(struct file *file, const uint8_t *data, uint32_t bytes)
+{
+    struct message message;
+    struct reply reply = {0};
+    acre_status status = message_decode(data, bytes, &message);
+
+    if (status != ACRE_OK)
+        return status;
+    status = table_apply(&file->table, &message, &reply);
+    message_fini(&message);
+    reply_fini(&reply);
+    if (status == ACRE_ERR_NOT_READY)
+        return status_fail(ACRE_ERR_FORMAT, "store \"%s\": a record takes from an empty queue",
+                           file->path);
+    return status;
+}
+
+/* Replays what data holds; a record that is not whole is an error. */
+static acre_status replay(struct file *file, const uint8_t *data, size_t bytes)
+{
+    while (bytes > 0) {
+        uint32_t length = 0;
+        if (bytes >= 4) {
+            memcpy(&length, data, 4);
+            length = le32toh(length);
+        }
+        if (bytes < 4 || length > bytes - 4)
+            return status_fail(ACRE_ERR_FORMAT, "store \"%s\": the record at byte %lld is cut "
+                               "short; a writer was killed or the file is damaged", file->path,
+                               (long long)file->seen);
+        acre_status status = replay_one(file, data + 4, length);
+        if (status != ACRE_OK)
+            return status;
+        file->seen += 4 + (off_t)length;
+        data += 4 + length;
+        bytes -= 4 + length;
+    }
+    return ACRE_OK;
+}
+
+/* Reads and checks the first bytes, or writes them into an empty file. */
+static acre_status begin_locked(struct file *file, off_t size)
+{
+    char magic[FILE_HEAD];
+
+    if (size == 0 && pwrite(file->fd, FILE_MAGIC, FILE_HEAD, 0) != FILE_HEAD)
+        return fail_io(file, "writing");
+    if (size > 0 && (pread(file->fd, magic, FILE_HEAD, 0) != FILE_HEAD ||
+                     memcmp(magic, FILE_MAGIC, FILE_HEAD) != 0))
+        return status_fail(ACRE_ERR_FORMAT, "store \"%s\": the file is not a store", file->path);
+    file->seen = FILE_HEAD;
+    return ACRE_OK;
+}
+
+/* Brings the table up to date. */
+static acre_status refresh_locked(struct file *file)
+{
+    struct stat stat;
+
+    if (fstat(file->fd, &stat) != 0)
+        return fail_io(file, "fstat");
+    acre_status status = file->seen == 0 ? begin_locked(file, stat.st_size) : ACRE_OK;
+    if (status != ACRE_OK || stat.st_size <= file->seen)
+        return status;
+    size_t bytes = (size_t)(stat.st_size - file->seen);
+    uint8_t *data = heap_alloc(bytes);
+    if (!data)
+        return ACRE_ERR_HOST_MEMORY;
+    if (pread(file->fd, data, bytes, file->seen) != (ssize_t)bytes)
+        status = fail_io(file, "reading");
+    else
+        status = replay(file, data, bytes);
+    heap_free(data);
+    return status;
+}
+
+/* Writes a change behind the others. On failure the file is as long as before and the
+ * table is built anew at the next call. */
+static acre_status append_locked(struct file *file, const struct message *request)
+{
+    acre_blob bytes;
+    acre_status status = message_encode(request, &bytes);
+
+    if (status == ACRE_OK) {
+        uint32_t length = htole32((uint32_t)bytes.bytes);
+        uint8_t *record = heap_alloc(4 + bytes.bytes);
+        if (record) {
+            memcpy(record, &length, 4);
+            memcpy(record + 4, bytes.data, bytes.bytes);
+            ssize_t whole = (ssize_t)(4 + bytes.bytes);
+            if (pwrite(file->fd, record, (size_t)whole, file->seen) == whole)
+                file->seen += whole;
+            else
+                status = fail_io(file, "writing");
+        } else {
+            status = ACRE_ERR_HOST_MEMORY;
+        }
+        heap_free(record);
+        acre_blob_free(&bytes);
+    }
+    if (status != ACRE_OK) {
+        if (ftruncate(file->fd, file->seen) != 0)
+            status = fail_io(file, "cutting back");
+        table_fini(&file->table);
+        table_init(&file->table);
+        file->seen = 0;
+    }
+    return status;
+}
+
+static acre_status file_try(struct file *file, const struct message *request,
+                            struct reply *reply)
+{
+    acre_status status;
+
+    lock_take(&file->lock);
+    while (flock(file->fd, LOCK_EX) != 0)
+        if (errno != EINTR) {
+            status = fail_io(file, "locking");
+            goto unlock;
+        }
+    status = refresh_locked(file);
+    if (status == ACRE_OK)
+        status = table_apply(&file->table, request, reply);
+    if (status == ACRE_OK && verb_is_change(request->verb))
+        status = append_locked(file, request);
+    flock(file->fd, LOCK_UN);
+unlock:
+    lock_drop(&file->lock);
+    return status;
+}
+
+static acre_status file_call(acre_store *self, const struct message *request, int64_t deadline,
+                             struct reply *reply)
+{
+    struct file *file = (struct file *)self;
+    int64_t pause = 100000;
+    acre_status status;
+
+    while ((status = file_try(file, request, reply)) == ACRE_ERR_NOT_READY) {
+        int64_t left = deadline_left_ns(deadline);
+        if (left == 0) {
+            lock_take(&file->lock);
+            status = store_fail_timeout(table_missing(&file->table, request));
+            lock_drop(&file->lock);
+            break;
+        }
+        int64_t ns = pause < left ? pause : left;
+        nanosleep(&(struct timespec){0, (long)ns}, NULL);
+        pause = pause < 5 * NS_PER_MS ? pause * 2 : pause;
+    }
+    if (status != ACRE_OK)
+        reply_fini(reply);
+    return status;
+}
+
+static void file_destroy(acre_store *self)
+{
+    struct file *file = (struct file *)self;
+    struct bytes items[] = {{CLOSED_QUEUE, sizeof CLOSED_QUEUE - 1}, {"", 0}};
+    struct reply reply = {0};
+
+    if (file->workers > 0 && file->fd >= 0 &&
+        file_try(file, &(struct message){.verb = VERB_PUSH, .count = 2, .items = items},
+                 &reply) == ACRE_OK &&
+        file_try(file, &(struct message){.verb = VERB_LENGTH, .count = 1, .items = items},
+                 &reply) == ACRE_OK &&
+        reply.number >= (int64_t)file->workers)
+        unlink(file->path);
+    if (file->fd >= 0)
+        close(file->fd);
+    table_fini(&file->table);
+    lock_fini(&file->lock);
+    heap_free(file->path);
+    heap_free(file);
+}
+
+static const struct store_ops file_ops = {file_call, file_destroy};
+
+/* Opens the file; somebody else's, a link or a device is refused. */
+static acre_status file_open(struct file *file)
+{
+    struct stat stat;
+
+    file->fd = open(file->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+    if (file->fd < 0)
+        return fail_io(file, "opening");
+    if (fstat(file->fd, &stat) != 0)
+        return fail_io(file, "fstat");
+    if (!S_ISREG(stat.st_mode) || stat.st_uid != geteuid())
+        return status_fail(ACRE_ERR_REJECTED, "store \"%s\": not a regular file of user %u",
+                           file->path, (unsigned)geteuid());
+    return ACRE_OK;
+}
+
+ACRE_API acre_status acre_store_open_file(const char *path, uint32_t workers, acre_store **out)
+{
+    struct reply reply = {0};
+
+    if (!path || !out)
+        return status_fail(ACRE_ERR_INVALID, "acre_store_open_file: %s is NULL",
+                           path ? "out" : "path");
+    struct file *file = heap_zalloc(sizeof *file);
+    if (!file)
+        return ACRE_ERR_HOST_MEMORY;
+    store_init(&file->store, &file_ops);
+    lock_init(&file->lock, RANK_LEAF, "file store");
+    table_init(&file->table);
+    file->fd = -1;
+    file->path = heap_strdup(path);
+    acre_status status = file->path ? file_open(file) : ACRE_ERR_HOST_MEMORY;
+    if (status == ACRE_OK)
+        status = file_try(file, &(struct message){.verb = VERB_COUNT}, &reply);
+    if (status != ACRE_OK) {
+        file_destroy(&file->store);
+        return status;
+    }
+    file->workers = workers;
+    *out = &file->store;
+    return ACRE_OK;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* The stack that a thread gathered, and what threads have of their own in all. */
+#include "cache/observe/pending_stack.h"
+#include "tests/support/t.h"
+
+#include <elf.h>
+#include <link.h>
+
+static size_t gather_many(void *arg, uint64_t *frames, size_t capacity)
+{
+    for (size_t i = 0; i < capacity; i++)
+        frames[i] = (uintptr_t)arg + i;
+    return SIZE_MAX;
+}
+
+TEST(a_stack_has_an_owner_and_a_bound)
+{
+    int owner = 0;
+    const acre_context_source source = {gather_many, NULL, (void *)100};
+
+    gathered_take(&owner, &source);
+    EXPECT_PTR_EQ(gathered.owner, &owner);
+    EXPECT_EQ(gathered.count, ACRE_STACK_MAX);
+    EXPECT_EQ(gathered.frames[1], 101);
+    gathered.owner = NULL;
+}
+
+/* glibc keeps 1664 bytes for all libraries that are loaded later; beyond them loading
+ * fails, as Python's and PyTorch's loading of this library would. */
+TEST(what_threads_have_of_their_own_fits_a_library_that_is_loaded_late)
+{
+    FILE *file = fopen(ACRE_BUILD "/libacre.so", "rb");
+    ElfW(Ehdr) header;
+    ElfW(Phdr) part;
+
+    if (!file)
+        T_SKIP("there is no %s/libacre.so", ACRE_BUILD);
+    REQUIRE_EQ(fread(&header, sizeof header, 1, file), 1);
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        REQUIRE_EQ(fseek(file, (long)(header.e_phoff + i * sizeof part), SEEK_SET), 0);
+        REQUIRE_EQ(fread(&part, sizeof part, 1, file), 1);
+        if (part.p_type == PT_TLS)
+            EXPECT_LE(part.p_memsz, 1200);
+    }
+    fclose(file);
+}
+
+T_MAIN()

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads of the reference device: how many, for which streams, in which order. */
+#include "sim/work/sim_worker.h"
+
+#include "sim/work/sim_queue.h"
+#include "tests/support/sim_rig.h"
+
+/* Each task waits for all others: every stream must have a thread of its own. */
+TEST(a_stream_with_work_gets_a_thread_when_all_others_block)
+{
+    enum { COUNT = 100 };
+    struct rig_gate gate = RIG_GATE_INITIALIZER;
+
+    rig_open(NULL);
+    for (int i = 0; i < COUNT; i++) {
+        void *stream = rig_stream(i % 2);
+
+        REQUIRE_OK(OP(launch_host, i % 2, stream, rig_gate_task, &gate));
+    }
+    rig_gate_await(&gate, COUNT);
+    EXPECT_GE(rig_usage().thread_count, COUNT);
+    rig_gate_open(&gate);
+    EXPECT_OK(OP(device_synchronize, 0));
+    EXPECT_OK(OP(device_synchronize, 1));
+    rig_close();
+}
+
+static void count_up(void *arg)
+{
+    atomic_fetch_add((_Atomic uint64_t *)arg, 1);
+}
+
+TEST(thousands_of_streams_are_served_by_few_threads)
+{
+    enum { COUNT = 3000 };
+    static void *streams[COUNT];
+    _Atomic uint64_t ran = 0;
+    uint64_t threads = 0;
+
+    rig_open(NULL);
+    for (int i = 0; i < COUNT; i++)
+        streams[i] = rig_stream(0);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < COUNT; i++)
+            REQUIRE_OK(OP(launch_host, 0, streams[i], count_up, &ran));
+        uint64_t now = rig_usage().thread_count;
+        threads = now > threads ? now : threads;
+    }
+    EXPECT_OK(OP(device_synchronize, 0));
+    EXPECT_EQ(atomic_load(&ran), 3 * COUNT);
+    EXPECT_LE(threads, COUNT / 6);
+    EXPECT_EQ(rig_usage().stream_count, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        REQUIRE_OK(OP(stream_destroy, 0, streams[i]));
+    EXPECT_EQ(rig_usage().stream_count, 0);
+    rig_close();
+}
+
+TEST(parked_streams_occupy_no_thread)
+{
+    enum { COUNT = 1000 };
+    static void *streams[COUNT];
+    struct rig_gate gate = RIG_GATE_INITIALIZER;
+    _Atomic uint64_t ran = 0;
+
+    rig_open(NULL);
+    void *first = rig_stream(0), *event = rig_event(0, 0);
+    uint32_t *value = rig_alloc(0, 4096);
+    REQUIRE_OK(OP(launch_host, 0, first, rig_gate_task, &gate));
+    rig_gate_await(&gate, 1);
+    REQUIRE_OK(OP(event_record, 0, event, first));
+    for (int i = 0; i < COUNT; i++) {
+        streams[i] = rig_stream(0);
+        if (i % 2)
+            REQUIRE_OK(OP(stream_wait_event, 0, streams[i], event));
+        else
+            REQUIRE_OK(OP(wait_value32, 0, streams[i], value, 7, ACRE_WAIT_EQ));
+        REQUIRE_OK(OP(launch_host, 0, streams[i], count_up, &ran));
+    }
+    EXPECT_LE(rig_usage().thread_count, 3); /* the one in the gate, the watcher, an idle one */
+    EXPECT_EQ(atomic_load(&ran), 0);
+    REQUIRE_OK(OP(write_value32, 0, first, value, 7));
+    rig_gate_open(&gate);
+    EXPECT_OK(OP(device_synchronize, 0));
+    EXPECT_EQ(atomic_load(&ran), COUNT);
+    rig_close();
+}
+
+struct trace {
+    pthread_mutex_t mutex;
+    int count;
+    int seen[16];
+};
+
+struct mark {
+    struct trace *trace;
+    int number;
+};
+
+static void leave_mark(void *arg)
+{
+    struct mark *mark = arg;
+
+    pthread_mutex_lock(&mark->trace->mutex);
+    mark->trace->seen[mark->trace->count++] = mark->number;
+    pthread_mutex_unlock(&mark->trace->mutex);
+}
+
+/* One worker, and it is busy while the others become ready. */
+TEST(streams_of_higher_priority_are_picked_first)
+{
+    struct rig_gate gate = RIG_GATE_INITIALIZER;
+    struct trace trace = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct mark marks[4];
+    void *stream;
+
+    rig_open(NULL);
+    struct sim_workers *workers = &((struct sim *)rig.self)->streams->workers;
+    workers->count_free = 1;
+    workers->tick_ns = 3600000000000LL;
+    REQUIRE_OK(OP(launch_host, 0, rig_stream(0), rig_gate_task, &gate));
+    rig_gate_await(&gate, 1);
+    for (int i = 0; i < 4; i++) {
+        marks[i] = (struct mark){&trace, i};
+        REQUIRE_OK(OP(stream_create, i % 2, 0, i / 2, &stream));
+        REQUIRE_OK(OP(launch_host, i % 2, stream, leave_mark, &marks[i]));
+    }
+    rig_gate_open(&gate);
+    EXPECT_OK(OP(device_synchronize, 0));
+    EXPECT_OK(OP(device_synchronize, 1));
+    EXPECT_EQ(trace.count, 4);
+    EXPECT(trace.seen[0] == 2 && trace.seen[1] == 3 && trace.seen[2] == 0 && trace.seen[3] == 1);
+    rig_close();
+}
+
+T_MAIN()
