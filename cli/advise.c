@@ -53,8 +53,9 @@ static bool read_request(int argc, char **argv, struct request *request)
 
 static const char *policy_name(const acre_setting *setting)
 {
-    return setting->flags & ACRE_SETTING_PLAN ? "plan"
-         : setting->policy == ACRE_POLICY_TORCH ? "torch" : "acre";
+    return setting->flags & ACRE_SETTING_PLAN     ? "plan"
+           : setting->policy == ACRE_POLICY_TORCH ? "torch"
+                                                  : "acre";
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
@@ -69,8 +70,9 @@ static void print_setting_json(const acre_setting *setting, bool is_first)
         printf("%llu", (unsigned long long)setting->min_capacity_bytes);
     else
         fputs("null", stdout);
-    printf(", \"fits\": %s, \"note\": ",
-           setting->fits < 0 ? "null" : setting->fits ? "true" : "false");
+    printf(", \"fits\": %s, \"note\": ", setting->fits < 0 ? "null"
+                                         : setting->fits   ? "true"
+                                                           : "false");
     print_json_string(stdout, setting->note);
     putchar('}');
 }
@@ -103,8 +105,9 @@ static void print_json(const char *file, const acre_advice *advice)
     printf("],\n \"shortage\": %s, \"recommended\": {\"conf\": ",
            advice->is_shortage ? "true" : "false");
     print_json_string(stdout, advice->is_shortage ? NULL
-                            : advice->recommended < 0 ? advice->recorded_conf
-                            : advice->settings[advice->recommended].conf);
+                              : advice->recommended < 0
+                                  ? advice->recorded_conf
+                                  : advice->settings[advice->recommended].conf);
     printf(", \"saves_bytes\": %llu, \"why\": ", (unsigned long long)advice->saves_bytes);
     print_json_string(stdout, advice->why);
     fputs("}}\n", stdout);
@@ -115,7 +118,7 @@ static void print_json(const char *file, const acre_advice *advice)
 static void print_text(const acre_advice *advice)
 {
     static const char *const columns[] = {"<policy", "<settings", "reserved", "smallest device",
-                                          "<fits", "<", NULL};
+                                          "<fits",   "<",         NULL};
     struct table table;
 
     printf("%llu events; at most %s live at once%s", (unsigned long long)advice->events,
@@ -148,7 +151,7 @@ static void print_text(const acre_advice *advice)
 }
 
 /* Whether something that PyTorch can be set to fits, as far as is known. */
-static bool fits(const acre_advice *advice)
+static bool advise_fits(const acre_advice *advice)
 {
     if (!advice->device_bytes)
         return true;
@@ -169,8 +172,9 @@ static int say_no_history(const char *file)
         acre_snapshot_info_get(snapshot, &info) == ACRE_OK)
         printf("Known: %s are held, %s of them in use, in %llu segments.\n"
                "Not known without a history: which setting would need less. \"acre why\" explains "
-               "this state.\n", print_bytes(info.reserved_bytes),
-               print_bytes(info.allocated_bytes), (unsigned long long)info.segment_count);
+               "this state.\n",
+               print_bytes(info.reserved_bytes), print_bytes(info.allocated_bytes),
+               (unsigned long long)info.segment_count);
     acre_snapshot_close(snapshot);
     return CLI_NO;
 }
@@ -192,7 +196,8 @@ int cmd_advise(int argc, char **argv)
                                  .device = (uint32_t)request.device,
                                  .device_bytes = request.device_bytes,
                                  .threads = (uint32_t)request.threads,
-                                 .progress = progress_tell, .progress_arg = &progress};
+                                 .progress = progress_tell,
+                                 .progress_arg = &progress};
     acre_status status = acre_advise(request.file, &config, &advice);
     progress_end(&progress);
     if (status == ACRE_ERR_NOT_FOUND)
@@ -205,7 +210,7 @@ int cmd_advise(int argc, char **argv)
         print_json(request.file, advice);
     else
         print_text(advice);
-    int code = fits(advice) ? CLI_DONE : CLI_NO;
+    int code = advise_fits(advice) ? CLI_DONE : CLI_NO;
     acre_advice_destroy(advice);
     return code;
 }

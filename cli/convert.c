@@ -24,10 +24,9 @@ static const struct {
     const char *name;
     acre_convert_format format;
 } names[] = {
-    {".trace", ACRE_CONVERT_TRACE},   {".txt", ACRE_CONVERT_TRACE},
-    {".pickle", ACRE_CONVERT_PICKLE}, {".pkl", ACRE_CONVERT_PICKLE},
-    {".json", ACRE_CONVERT_JSON},     {"trace", ACRE_CONVERT_TRACE},
-    {"pickle", ACRE_CONVERT_PICKLE},  {"json", ACRE_CONVERT_JSON},
+    {".trace", ACRE_CONVERT_TRACE},  {".txt", ACRE_CONVERT_TRACE}, {".pickle", ACRE_CONVERT_PICKLE},
+    {".pkl", ACRE_CONVERT_PICKLE},   {".json", ACRE_CONVERT_JSON}, {"trace", ACRE_CONVERT_TRACE},
+    {"pickle", ACRE_CONVERT_PICKLE}, {"json", ACRE_CONVERT_JSON},
 };
 
 /* The format that the end of a name tells, or 0. */
@@ -74,8 +73,10 @@ int cmd_convert(int argc, char **argv)
     }
     acre_convert_format format = format_of(to ? to : files[1]);
     if (!format) {
-        fprintf(stderr, "acre convert: \"%s\" does not tell the format; name it .trace, .pickle or "
-                ".json, or say --to\n", to ? to : files[1]);
+        fprintf(stderr,
+                "acre convert: \"%s\" does not tell the format; name it .trace, .pickle or "
+                ".json, or say --to\n",
+                to ? to : files[1]);
         return CLI_BAD;
     }
     acre_status status = acre_convert(files[0], files[1], format, (uint32_t)device);

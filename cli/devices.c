@@ -15,9 +15,9 @@
 
 /* Names of the capabilities, bit by bit. */
 static const char *const capability_names[] = {
-    "streams", "copies", "launch", "values", "virtual", "share", "multicast",
-    "capture", "host", "pointers", "peers", "access", "ipc", "current",
-    "ipc-users", "kernels", "green", "async", "fabric", "ipc-events",
+    "streams",   "copies",  "launch",   "values", "virtual", "share",      "multicast",
+    "capture",   "host",    "pointers", "peers",  "access",  "ipc",        "current",
+    "ipc-users", "kernels", "green",    "async",  "fabric",  "ipc-events",
 };
 
 #define CAPABILITY_COUNT (int)(sizeof capability_names / sizeof *capability_names)
@@ -47,15 +47,15 @@ static const char *backend_open(const char *name, acre_backend **out)
 }
 
 /* Facts and free memory of a device; false when it does not answer. */
-static bool device_read(acre_backend *backend, int index, acre_device **out,
-                        acre_device_info *info, uint64_t *bytes_free)
+static bool device_read(acre_backend *backend, int index, acre_device **out, acre_device_info *info,
+                        uint64_t *bytes_free)
 {
     uint64_t total;
 
     memset(info, 0, sizeof *info);
-    if (acre_backend_device(backend, index, out) == ACRE_OK
-        && acre_device_info_get(*out, info) == ACRE_OK
-        && acre_device_memory(*out, bytes_free, &total) == ACRE_OK)
+    if (acre_backend_device(backend, index, out) == ACRE_OK &&
+        acre_device_info_get(*out, info) == ACRE_OK &&
+        acre_device_memory(*out, bytes_free, &total) == ACRE_OK)
         return true;
     device_is_silent = true;
     return false;
@@ -116,9 +116,9 @@ static void print_device_json(acre_backend *backend, int index)
            id.index);
     print_json_string(stdout, info.name);
     printf(", \"total_bytes\": %llu, \"free_bytes\": %llu, \"alloc_granularity\": %llu, "
-           "\"page_bytes\": %llu, \"capabilities\": [", (unsigned long long)info.total_bytes,
-           (unsigned long long)bytes_free, (unsigned long long)info.alloc_granularity,
-           (unsigned long long)info.page_bytes);
+           "\"page_bytes\": %llu, \"capabilities\": [",
+           (unsigned long long)info.total_bytes, (unsigned long long)bytes_free,
+           (unsigned long long)info.alloc_granularity, (unsigned long long)info.page_bytes);
     for (int bit = 0; bit < CAPABILITY_COUNT; bit++) {
         if (!(info.capabilities >> bit & 1))
             continue;
@@ -163,7 +163,8 @@ int cmd_devices(int argc, char **argv)
                   "  --json   {\"backends\": [{\"name\", \"available\", \"why\", \"devices\"}]}\n\n"
                   "Exit status: 1 when a device does not answer, 2 when a setting is bad.\n\n"
                   "Example: three reference devices of 80 GiB that hand out addresses only\n"
-                  "  ACRE_SIM=devices:3,memory:80GiB,dry:1 acre devices\n", stdout);
+                  "  ACRE_SIM=devices:3,memory:80GiB,dry:1 acre devices\n",
+                  stdout);
             return CLI_DONE;
         }
         if (strcmp(argv[i], "--json") != 0) {

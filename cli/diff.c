@@ -67,7 +67,8 @@ static void print_changes_json(const char *name, const char *key, const acre_cha
     printf(",\n \"%s\": [", name);
     for (uint64_t i = 0; i < count; i++) {
         printf("%s\n  {\"bytes_a\": %llu, \"bytes_b\": %llu, \"count_a\": %llu, \"count_b\": %llu, "
-               "\"%s\": ", i ? "," : "", (unsigned long long)changes[i].bytes_a,
+               "\"%s\": ",
+               i ? "," : "", (unsigned long long)changes[i].bytes_a,
                (unsigned long long)changes[i].bytes_b, (unsigned long long)changes[i].count_a,
                (unsigned long long)changes[i].count_b, key);
         print_json_string(stdout, changes[i].text);
@@ -83,9 +84,10 @@ static void print_json(const struct request *request, const acre_diff *diff)
     fputs(", \"b\": ", stdout);
     print_json_string(stdout, request->files[1]);
     printf(", \"device\": %llu,\n \"allocated_a\": %llu, \"allocated_b\": %llu, "
-           "\"reserved_a\": %llu, \"reserved_b\": %llu", (unsigned long long)request->device,
-           (unsigned long long)diff->allocated_a, (unsigned long long)diff->allocated_b,
-           (unsigned long long)diff->reserved_a, (unsigned long long)diff->reserved_b);
+           "\"reserved_a\": %llu, \"reserved_b\": %llu",
+           (unsigned long long)request->device, (unsigned long long)diff->allocated_a,
+           (unsigned long long)diff->allocated_b, (unsigned long long)diff->reserved_a,
+           (unsigned long long)diff->reserved_b);
     print_changes_json("stacks", "stack", diff->stacks, diff->stack_count);
     print_changes_json("sizes", "size", diff->sizes, diff->size_count);
     fputs(",\n \"text\": ", stdout);
@@ -176,7 +178,7 @@ static acre_status write_page(const struct request *request, const acre_diff *di
     return status;
 }
 
-static int compare(const struct request *request, acre_snapshot *snapshots[2])
+static int diff_compare(const struct request *request, acre_snapshot *snapshots[2])
 {
     acre_diff *diff = NULL;
 
@@ -223,7 +225,7 @@ int cmd_diff(int argc, char **argv)
         fputs(help, stdout);
         return CLI_DONE;
     }
-    int status = compare(&request, snapshots);
+    int status = diff_compare(&request, snapshots);
     acre_snapshot_close(snapshots[0]);
     acre_snapshot_close(snapshots[1]);
     return status;

@@ -17,19 +17,21 @@ static const struct command commands[] = {
 #define CLI_ENTRY(name, summary) {#name, summary, cmd_##name},
     CLI_COMMANDS(CLI_ENTRY)
 #undef CLI_ENTRY
-    {NULL, NULL, NULL},
+        {NULL, NULL, NULL},
 };
 
 static void print_help(FILE *file)
 {
     fputs("usage: acre COMMAND [OPTION...]\n\n"
           "Memory for any accelerator: devices, allocators, and what is worth knowing\n"
-          "about them.\n\n", file);
+          "about them.\n\n",
+          file);
     for (const struct command *command = commands; command->name; command++)
         fprintf(file, "  %-9s %s\n", command->name, command->summary);
     fputs("\n  --help    this text; \"acre COMMAND --help\" tells more, with an example\n"
           "  --version the version of the library\n\n"
-          "Exit status: 0 done, 1 the answer is \"no\", 2 bad use or bad input.\n", file);
+          "Exit status: 0 done, 1 the answer is \"no\", 2 bad use or bad input.\n",
+          file);
 }
 
 static int run_command(int argc, char **argv)

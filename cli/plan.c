@@ -85,8 +85,8 @@ static bool read_request(int argc, char **argv, struct request *request)
 
 /* ---- Telling ------------------------------------------------------------------------- */
 
-static void print_json(const struct request *request, size_t count,
-                       const acre_plan_result *result, bool is_found)
+static void print_json(const struct request *request, size_t count, const acre_plan_result *result,
+                       bool is_found)
 {
     printf("{\"buffers\": %zu, \"lower_bound\": %llu, \"height\": ", count,
            (unsigned long long)result->lower_bound);
@@ -103,8 +103,7 @@ static void print_json(const struct request *request, size_t count,
            result->is_optimal ? "true" : "false");
 }
 
-static void print_text(const struct request *request, size_t count,
-                       const acre_plan_result *result)
+static void print_text(const struct request *request, size_t count, const acre_plan_result *result)
 {
     double above = result->lower_bound
                        ? 100.0 * ((double)result->height / (double)result->lower_bound - 1)
@@ -125,7 +124,7 @@ static void print_text(const struct request *request, size_t count,
 
 /* ---- Working ------------------------------------------------------------------------- */
 
-static int fail(const struct request *request)
+static int plan_fail(const struct request *request)
 {
     const char *text = acre_last_error();
 
@@ -143,20 +142,19 @@ static int write_all(const struct request *request, const acre_plan_table *table
     const acre_plan_buffer *buffers = acre_plan_buffers(table, &count);
 
     if (acre_plan_verify(buffers, count, offsets, request->capacity) != ACRE_OK)
-        return fail(request);
+        return plan_fail(request);
     if (request->out && acre_plan_write(table, offsets, request->out) != ACRE_OK) {
         fprintf(stderr, "acre plan: %s\n", acre_last_error());
         return CLI_BAD;
     }
     if (request->svg && !plan_svg(request->svg, buffers, count, offsets, result->height)) {
-        fprintf(stderr, "acre plan: %s: cannot be written: %s\n", request->svg,
-                strerror(errno));
+        fprintf(stderr, "acre plan: %s: cannot be written: %s\n", request->svg, strerror(errno));
         return CLI_BAD;
     }
     return CLI_DONE;
 }
 
-static int run(const struct request *request, const acre_plan_table *table)
+static int plan_run(const struct request *request, const acre_plan_table *table)
 {
     struct progress progress;
     acre_plan_config config = {.struct_size = sizeof config,
@@ -181,10 +179,10 @@ static int run(const struct request *request, const acre_plan_table *table)
     if (status == ACRE_OK)
         exit_status = write_all(request, table, offsets, &result);
     else if (status == ACRE_ERR_LIMIT) {
-        fail(request);
+        plan_fail(request);
         exit_status = CLI_NO;
     } else
-        exit_status = fail(request);
+        exit_status = plan_fail(request);
     if (exit_status != CLI_BAD && request->json)
         print_json(request, count, &result, status == ACRE_OK);
     else if (exit_status == CLI_DONE)
@@ -205,8 +203,8 @@ int cmd_plan(int argc, char **argv)
         return CLI_DONE;
     }
     if (acre_plan_read(request.file, &table) != ACRE_OK)
-        return fail(&request);
-    int status = run(&request, table);
+        return plan_fail(&request);
+    int status = plan_run(&request, table);
     acre_plan_close(table);
     return status;
 }

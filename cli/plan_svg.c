@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-#define WIDTH 1600.0
+#define WIDTH  1600.0
 #define HEIGHT 900.0
-#define SEEN 0.05  /* smaller boxes are left out, in units of the picture */
+#define SEEN   0.05 /* smaller boxes are left out, in units of the picture */
 
 struct scale {
     uint64_t start;
@@ -24,17 +24,18 @@ static struct scale make_scale(const acre_plan_buffer *buffers, size_t count, ui
                           height ? HEIGHT / (double)height : 1};
 }
 
-static void draw(FILE *file, const struct scale *scale, size_t index, uint64_t start, uint64_t end,
-                 uint64_t offset, uint64_t size)
+static void plan_svg_draw(FILE *file, const struct scale *scale, size_t index, uint64_t start,
+                          uint64_t end, uint64_t offset, uint64_t size)
 {
     double width = (double)(end - start) * scale->per_time;
     double height = (double)size * scale->per_byte;
 
     if (start >= end || width * height < SEEN * SEEN)
         return;
-    fprintf(file, "<rect x=\"%.3f\" y=\"%.3f\" width=\"%.3f\" height=\"%.3f\" "
-                  "fill=\"hsl(%u,60%%,65%%)\"><title>row %zu: time %llu to %llu, offset %llu, "
-                  "%llu bytes</title></rect>\n",
+    fprintf(file,
+            "<rect x=\"%.3f\" y=\"%.3f\" width=\"%.3f\" height=\"%.3f\" "
+            "fill=\"hsl(%u,60%%,65%%)\"><title>row %zu: time %llu to %llu, offset %llu, "
+            "%llu bytes</title></rect>\n",
             (double)(start - scale->start) * scale->per_time,
             HEIGHT - (double)offset * scale->per_byte - height, width, height,
             (unsigned)(index * 137 % 360), index + 1, (unsigned long long)start,
@@ -49,17 +50,19 @@ bool plan_svg(const char *path, const acre_plan_buffer *buffers, size_t count,
 
     if (!file)
         return false;
-    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
-                  "stroke=\"#333\" stroke-width=\"0.2\">\n"
-                  "<rect width=\"100%%\" height=\"100%%\" fill=\"#fafafa\" stroke=\"none\"/>\n",
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
+            "stroke=\"#333\" stroke-width=\"0.2\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fafafa\" stroke=\"none\"/>\n",
             WIDTH, HEIGHT);
     for (size_t i = 0; i < count; i++) {
         uint64_t start = buffers[i].start;
         for (uint32_t g = 0; g < buffers[i].gap_count; g++) {
-            draw(file, &scale, i, start, buffers[i].gaps[g].start, offsets[i], buffers[i].size);
+            plan_svg_draw(file, &scale, i, start, buffers[i].gaps[g].start, offsets[i],
+                          buffers[i].size);
             start = buffers[i].gaps[g].end;
         }
-        draw(file, &scale, i, start, buffers[i].end, offsets[i], buffers[i].size);
+        plan_svg_draw(file, &scale, i, start, buffers[i].end, offsets[i], buffers[i].size);
     }
     fputs("</svg>\n", file);
     bool is_written = !ferror(file);

@@ -43,7 +43,8 @@ static const struct {
     const char *name;
     acre_policy policy;
     bool is_planned;
-} policies[] = {{"torch", ACRE_POLICY_TORCH, false}, {"acre", ACRE_POLICY_ACRE, false},
+} policies[] = {{"torch", ACRE_POLICY_TORCH, false},
+                {"acre", ACRE_POLICY_ACRE, false},
                 {"plan", ACRE_POLICY_ACRE, true}};
 #define POLICIES (sizeof policies / sizeof *policies)
 
@@ -66,7 +67,6 @@ struct run {
     int policy;
     acre_replay_result result;
 };
-
 
 /* ---- What is asked for ------------------------------------------------------------ */
 
@@ -203,8 +203,7 @@ static int run_all(const struct request *request, struct run *runs)
     progress_begin(&progress);
     for (int file = 0; file < request->files.count; file++)
         for (int policy = 0; policy < request->policy_count; policy++)
-            for (int conf = 0; conf < request->confs.count && status == CLI_DONE;
-                 conf++, at++) {
+            for (int conf = 0; conf < request->confs.count && status == CLI_DONE; conf++, at++) {
                 runs[at].file = request->files.items[file];
                 runs[at].policy = request->policies[policy];
                 runs[at].conf = request->confs.items[conf];
@@ -253,8 +252,7 @@ static void print_json(const struct request *request, const struct run *runs)
             printf(",\n   \"start_allocs\": %llu, \"start_bytes\": %llu, \"start_open\": %llu, "
                    "\"start_open_bytes\": %llu, \"contradictions\": %llu",
                    (unsigned long long)result->start_allocs,
-                   (unsigned long long)result->start_bytes,
-                   (unsigned long long)result->start_open,
+                   (unsigned long long)result->start_bytes, (unsigned long long)result->start_open,
                    (unsigned long long)result->start_open_bytes,
                    (unsigned long long)result->contradictions);
         if (request->min_capacity && result->min_capacity_bytes)
@@ -365,7 +363,8 @@ static void print_table(const struct request *request, const struct run *runs)
     else
         printf("\nDevice of %s. Peaks in MiB: requested by the job, allocated in blocks, reserved "
                "from\nthe device; waste is reserved above requested. alloc/free and map/unmap "
-               "count calls to\nthe device.\n", print_bytes(runs[0].result.device_bytes));
+               "count calls to\nthe device.\n",
+               print_bytes(runs[0].result.device_bytes));
     for (int i = 0; i < run_count(request); i++)
         if (i == 0 || runs[i].file != runs[i - 1].file)
             print_start(&runs[i]);
@@ -396,8 +395,7 @@ static void print_verify_json(const char *file, uint64_t device, const acre_veri
            (unsigned long long)result->compared, (unsigned long long)result->agreed,
            (long long)result->first_difference, (unsigned long long)result->start_blocks,
            (unsigned long long)result->start_open, (unsigned long long)result->start_open_bytes,
-           (unsigned long long)result->contradictions,
-           result->ties_by_address ? "true" : "false");
+           (unsigned long long)result->contradictions, result->ties_by_address ? "true" : "false");
     print_json_string(stdout, result->text);
     putchar('}');
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FACT_BYTES 1024
+#define FACT_BYTES   1024
 #define WRAP_COLUMNS 78
 #define FACT_COLUMNS 34
 
@@ -15,9 +15,9 @@ struct report {
     acre_view *view;
     char path[4096];
     int section_count;
-    char heading[128];  /* of the section under way; "" before the first */
-    char *text;         /* of it, growing; NULL: empty                   */
-    bool is_lost;       /* something could not be kept                   */
+    char heading[128]; /* of the section under way; "" before the first */
+    char *text;        /* of it, growing; NULL: empty                   */
+    bool is_lost;      /* something could not be kept                   */
 };
 
 struct report *report_open(const char *folder, const char *title)
@@ -66,9 +66,8 @@ static void add_line(struct report *report, const char *first, const char *secon
 
 static void end_section(struct report *report)
 {
-    if (report->heading[0] &&
-        acre_view_note_add(report->view, report->heading, report->text ? report->text : "")
-        != ACRE_OK)
+    if (report->heading[0] && acre_view_note_add(report->view, report->heading,
+                                                 report->text ? report->text : "") != ACRE_OK)
         report->is_lost = true;
     free(report->text);
     report->text = NULL;

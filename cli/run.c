@@ -29,9 +29,9 @@ enum { RANKS_MAX = 1024, LINE_MAX_BYTES = 65536, PATIENCE_MS = 2000 };
 
 /* One of the two outputs of a rank. */
 struct output {
-    int fd;      /* -1 once it ended                  */
+    int fd; /* -1 once it ended                  */
     FILE *to;
-    char *line;  /* bytes that are not a line yet     */
+    char *line; /* bytes that are not a line yet     */
     size_t used;
 };
 
@@ -42,8 +42,8 @@ struct process {
 
 struct job {
     int count;
-    bool is_plain;      /* without ranks before lines              */
-    bool is_bound;      /* each rank on one processor              */
+    bool is_plain; /* without ranks before lines              */
+    bool is_bound; /* each rank on one processor              */
     char **command;
     struct process *processes;
     int running;
@@ -117,7 +117,7 @@ static void set_number(const char *name, long number)
 }
 
 /* In the child: becomes the program. Only returns by leaving. */
-static void become(const struct job *job, int rank, pid_t parent, const int pipes[2])
+static void run_become(const struct job *job, int rank, pid_t parent, const int pipes[2])
 {
     sigset_t none;
 
@@ -142,7 +142,7 @@ static void become(const struct job *job, int rank, pid_t parent, const int pipe
     _exit(127);
 }
 
-static bool start(struct job *job, int rank)
+static bool run_start(struct job *job, int rank)
 {
     struct process *process = &job->processes[rank];
     int out[2], err[2];
@@ -159,7 +159,7 @@ static bool start(struct job *job, int rank)
         for (int i = 0; i < rank; i++)
             for (int k = 0; k < 2; k++)
                 close(job->processes[i].outputs[k].fd);
-        become(job, rank, parent, writers);
+        run_become(job, rank, parent, writers);
     }
     if (process->pid > 0)
         setpgid(process->pid, process->pid); /* whoever of the two comes first */
@@ -192,7 +192,7 @@ static void stop_all(struct job *job)
     }
 }
 
-static void reap(struct job *job)
+static void run_reap(struct job *job)
 {
     int status;
     pid_t pid;
@@ -244,12 +244,11 @@ static void read_outputs(const struct job *job, const struct pollfd *polls, int 
 
     for (int i = 0; i < job->count; i++)
         for (int k = 0; k < 2 && at < count; k++)
-            if (job->processes[i].outputs[k].fd == polls[at].fd &&
-                polls[at++].revents != 0)
+            if (job->processes[i].outputs[k].fd == polls[at].fd && polls[at++].revents != 0)
                 output_read(job, i, &job->processes[i].outputs[k]);
 }
 
-static void watch(struct job *job, int signals)
+static void run_watch(struct job *job, int signals)
 {
     struct pollfd *polls = calloc((size_t)job->count * 2 + 1, sizeof *polls);
 
@@ -264,14 +263,14 @@ static void watch(struct job *job, int signals)
         if (ready > 0 && polls[0].revents)
             take_signal(job, signals);
         read_outputs(job, polls, count);
-        reap(job);
+        run_reap(job);
         if (job->kill_at_ms && now_ms() >= job->kill_at_ms)
             tell_all(job, SIGKILL);
     }
     free(polls);
 }
 
-static int report(const struct job *job)
+static int run_report(const struct job *job)
 {
     int status = job->failed_status;
 
@@ -295,7 +294,7 @@ static int report(const struct job *job)
 /* ---- The store ------------------------------------------------------------------------------ */
 
 /* Serves a store with a fresh secret and tells the ranks where. */
-static bool serve(acre_store_server **out)
+static bool run_serve(acre_store_server **out)
 {
     uint8_t bytes[16];
     char secret[33], address[48];
@@ -316,14 +315,14 @@ static bool serve(acre_store_server **out)
     return true;
 }
 
-static int run(struct job *job, const char *store)
+static int run_run(struct job *job, const char *store)
 {
     acre_store_server *server = NULL;
     sigset_t set;
 
     sigemptyset(&set);
-    for (const int *it = (const int[]){SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, 0};
-         *it; it++)
+    for (const int *it = (const int[]){SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, 0}; *it;
+         it++)
         sigaddset(&set, *it);
     sigprocmask(SIG_BLOCK, &set, NULL);
     int signals = signalfd(-1, &set, SFD_CLOEXEC);
@@ -336,27 +335,27 @@ static int run(struct job *job, const char *store)
     set_number("WORLD_SIZE", job->count);
     if (store)
         setenv("ACRE_STORE", store, 1);
-    else if (!serve(&server))
+    else if (!run_serve(&server))
         return CLI_BAD;
     int started = 0;
-    while (started < job->count && start(job, started))
+    while (started < job->count && run_start(job, started))
         started++;
     if (started < job->count) {
         fprintf(stderr, "acre run: rank %d: %s\n", started, strerror(errno));
         job->count = started;
         stop_all(job);
     }
-    watch(job, signals);
+    run_watch(job, signals);
     acre_store_server_destroy(server);
     for (int i = 0; i < job->count; i++)
         for (int k = 0; k < 2; k++)
             free(job->processes[i].outputs[k].line);
     free(job->processes);
     close(signals);
-    return started == 0 ? CLI_BAD : report(job);
+    return started == 0 ? CLI_BAD : run_report(job);
 }
 
-static void help(void)
+static void run_help(void)
 {
     fputs("usage: acre run -n N [OPTION...] -- PROGRAM [ARGUMENT...]\n\n"
           "Starts a program N times, as ranks that find each other through a store, and shows\n"
@@ -370,7 +369,8 @@ static void help(void)
           "WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Exit status: 0 all ranks ended with 0, 1 one\n"
           "did not, 2 bad use.\n\n"
           "Example: three greetings\n"
-          "  acre run -n 3 -- sh -c 'echo rank $ACRE_RANK of $ACRE_WORLD_SIZE'\n", stdout);
+          "  acre run -n 3 -- sh -c 'echo rank $ACRE_RANK of $ACRE_WORLD_SIZE'\n",
+          stdout);
 }
 
 int cmd_run(int argc, char **argv)
@@ -382,7 +382,7 @@ int cmd_run(int argc, char **argv)
 
     while (!job.command && options_next(&options)) {
         if (options_is(&options, "--help") || options_is(&options, "-h")) {
-            help();
+            run_help();
             return CLI_DONE;
         }
         if (options_is(&options, "--plain"))
@@ -402,5 +402,5 @@ int cmd_run(int argc, char **argv)
         return CLI_BAD;
     }
     job.count = (int)count;
-    return run(&job, store);
+    return run_run(&job, store);
 }

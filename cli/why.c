@@ -80,9 +80,10 @@ static void print_growth_json(const acre_why *why)
     for (uint64_t i = 0; i < why->growth_count; i++) {
         const acre_growth *growth = &why->growth[i];
         printf("%s\n  {\"bytes_from\": %llu, \"bytes_to\": %llu, \"count_from\": %llu, "
-               "\"count_to\": %llu, \"stack\": ", i ? "," : "",
-               (unsigned long long)growth->bytes_from, (unsigned long long)growth->bytes_to,
-               (unsigned long long)growth->count_from, (unsigned long long)growth->count_to);
+               "\"count_to\": %llu, \"stack\": ",
+               i ? "," : "", (unsigned long long)growth->bytes_from,
+               (unsigned long long)growth->bytes_to, (unsigned long long)growth->count_from,
+               (unsigned long long)growth->count_to);
         print_json_string(stdout, growth->text);
         putchar('}');
     }
@@ -96,7 +97,8 @@ static void print_json(const char *file, const acre_why *why)
     printf(", \"device\": %u", why->device);
     if (why->has_oom)
         printf(",\n \"oom\": {\"requested_bytes\": %llu, \"device_free_bytes\": %llu, "
-               "\"event\": %llu}", (unsigned long long)why->oom_requested_bytes,
+               "\"event\": %llu}",
+               (unsigned long long)why->oom_requested_bytes,
                (unsigned long long)why->oom_device_free_bytes, (unsigned long long)why->event);
     else
         fputs(",\n \"oom\": null", stdout);
@@ -182,8 +184,7 @@ static void print_text(const acre_why *why)
         puts("\nGrowing all the time:");
     for (uint64_t i = 0; i < why->growth_count; i++)
         printf("  %s to %s, %llu to %llu blocks: %s\n", print_bytes(why->growth[i].bytes_from),
-               print_bytes(why->growth[i].bytes_to),
-               (unsigned long long)why->growth[i].count_from,
+               print_bytes(why->growth[i].bytes_to), (unsigned long long)why->growth[i].count_from,
                (unsigned long long)why->growth[i].count_to, why->growth[i].text);
 }
 

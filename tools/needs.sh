@@ -55,6 +55,7 @@ needs_test() {
     has chromium || has google-chrome || want chromium
     has chromedriver || want chromium-driver
     has gdb || want gdb
+    has clang-format || has clang-format-14 || want clang-format
     has mpicc.openmpi || want "libopenmpi-dev openmpi-bin"
     has mpicc.mpich || want "libmpich-dev mpich"
     has ip || want iproute2

@@ -100,7 +100,7 @@ static double time_column(int pattern, int column, uint64_t count)
     return time_peer(&measure_peers[column - OWN], pattern, count);
 }
 
-static int compare(const void *a, const void *b)
+static int bench_compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -108,7 +108,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Fills in medians; what cannot be timed stays negative. */
-static void run(double medians[PATTERNS][COLUMNS], uint64_t count, int rounds)
+static void bench_run(double medians[PATTERNS][COLUMNS], uint64_t count, int rounds)
 {
     double all[COLUMNS][ROUNDS_MAX];
     struct progress progress;
@@ -118,11 +118,10 @@ static void run(double medians[PATTERNS][COLUMNS], uint64_t count, int rounds)
         for (int round = 0; round < rounds; round++) {
             for (int column = 0; column < COLUMNS; column++)
                 all[column][round] = time_column(pattern, column, count);
-            progress_tell(&progress, (double)(pattern * rounds + round + 1) /
-                                         (PATTERNS * rounds));
+            progress_tell(&progress, (double)(pattern * rounds + round + 1) / (PATTERNS * rounds));
         }
         for (int column = 0; column < COLUMNS; column++) {
-            qsort(all[column], (size_t)rounds, sizeof(double), compare);
+            qsort(all[column], (size_t)rounds, sizeof(double), bench_compare);
             medians[pattern][column] = all[column][0] < 0 ? -1 : all[column][rounds / 2];
         }
     }
@@ -187,7 +186,7 @@ static int write_svg(const char *path, double medians[PATTERNS][COLUMNS])
     return CLI_BAD;
 }
 
-static void help(void)
+static void bench_help(void)
 {
     fputs("usage: acre bench [OPTION...]\n\n"
           "Times cached allocations on this machine, beside malloc and free of the host\n"
@@ -198,7 +197,8 @@ static void help(void)
           "  --svg FILE   also draws the figures\n\n"
           "\"acre bench symm\" does so for symmetric memory; it has a --help of its own.\n\n"
           "Example: a quick look\n"
-          "  acre bench --count 100000 --rounds 3\n", stdout);
+          "  acre bench --count 100000 --rounds 3\n",
+          stdout);
 }
 
 int cmd_bench(int argc, char **argv)
@@ -213,7 +213,7 @@ int cmd_bench(int argc, char **argv)
         return bench_symm(argc - 1, argv + 1);
     while (options_next(&options)) {
         if (options_is(&options, "--help") || options_is(&options, "-h")) {
-            help();
+            bench_help();
             return CLI_DONE;
         }
         if (options_is(&options, "--json"))
@@ -232,7 +232,7 @@ int cmd_bench(int argc, char **argv)
         printf("%.3f\n", time_pattern(&patterns[pattern], NULL, count));
         return CLI_DONE;
     }
-    run(medians, count, (int)rounds);
+    bench_run(medians, count, (int)rounds);
     if (as_json)
         print_json(medians);
     else

@@ -43,8 +43,7 @@ static struct row *row_find(struct results *results, const char *name, size_t by
     return NULL;
 }
 
-static void row_add(struct results *results, int source, const char *name, size_t bytes,
-                    double ns)
+static void row_add(struct results *results, int source, const char *name, size_t bytes, double ns)
 {
     struct row *row = row_find(results, name, bytes);
 
@@ -59,7 +58,7 @@ static void row_add(struct results *results, int source, const char *name, size_
         row->ns[source][row->counts[source]++] = ns;
 }
 
-static int compare(const void *a, const void *b)
+static int bench_symm_compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -67,21 +66,21 @@ static int compare(const void *a, const void *b)
 }
 
 /* Negative when there is none. */
-static double median(struct row *row, int source)
+static double bench_symm_median(struct row *row, int source)
 {
     if (!row || row->counts[source] == 0)
         return -1;
-    qsort(row->ns[source], (size_t)row->counts[source], sizeof(double), compare);
+    qsort(row->ns[source], (size_t)row->counts[source], sizeof(double), bench_symm_compare);
     return row->ns[source][row->counts[source] / 2];
 }
 
 /* The faster MPI; its number, or 0 when there is none. */
-static int fastest(struct row *row, double *out_ns)
+static int bench_symm_fastest(struct row *row, double *out_ns)
 {
     int best = 0;
 
     for (int i = 1; i < SOURCES; i++) {
-        double ns = median(row, i);
+        double ns = bench_symm_median(row, i);
         if (ns >= 0 && (best == 0 || ns < *out_ns)) {
             best = i;
             *out_ns = ns;
@@ -125,8 +124,7 @@ static bool command_make(char *out, size_t bytes, int source, int ranks)
         /* Nothing is started elsewhere, but without ssh it wants to be told of another way. */
         snprintf(out, bytes,
                  "mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent sh %s -n %d '%s' 2>&1",
-                 is_crowded ? "--oversubscribe --bind-to none" : "--bind-to core", ranks,
-                 helper);
+                 is_crowded ? "--oversubscribe --bind-to none" : "--bind-to core", ranks, helper);
     else
         snprintf(out, bytes, "mpirun.mpich %s -n %d '%s' 2>&1",
                  is_crowded ? "-bind-to none" : "-bind-to core", ranks, helper);
@@ -165,8 +163,8 @@ static void print_json(struct results *results)
     fputs("{\"results\": [", stdout);
     for (int i = 0; i < results->count; i++) {
         struct row *row = &results->rows[i];
-        double own = median(row, 0), mpi_ns = -1;
-        int mpi = fastest(row, &mpi_ns);
+        double own = bench_symm_median(row, 0), mpi_ns = -1;
+        int mpi = bench_symm_fastest(row, &mpi_ns);
         printf("%s\n  {\"op\": \"%s\", \"bytes\": %zu", i ? "," : "", row->name, row->bytes);
         print_ns(stdout, "ns", own);
         print_ns(stdout, "mpi_ns", mpi_ns);
@@ -174,7 +172,8 @@ static void print_json(struct results *results)
             printf(", \"mpi\": \"%s\", \"ratio_to_mpi\": %.4f", source_names[mpi], own / mpi_ns);
         else
             fputs(", \"mpi\": null, \"ratio_to_mpi\": null", stdout);
-        print_ns(stdout, "memcpy_ns", median(row_find(results, "memcpy", row->bytes), 0));
+        print_ns(stdout, "memcpy_ns",
+                 bench_symm_median(row_find(results, "memcpy", row->bytes), 0));
         putchar('}');
     }
     fputs("\n]}\n", stdout);
@@ -190,20 +189,20 @@ static void cell_us(struct table *table, double ns)
 
 static void print_text(struct results *results, int ranks)
 {
-    const char *columns[] = {"<microseconds", "size", "acre", "openmpi", "mpich", "memcpy",
-                             "ratio", NULL};
+    const char *columns[] = {"<microseconds", "size",   "acre",  "openmpi",
+                             "mpich",         "memcpy", "ratio", NULL};
     struct table table;
 
     table_begin(&table, columns);
     for (int i = 0; i < results->count; i++) {
         struct row *row = &results->rows[i];
-        double own = median(row, 0), mpi_ns = -1;
-        int mpi = fastest(row, &mpi_ns);
+        double own = bench_symm_median(row, 0), mpi_ns = -1;
+        int mpi = bench_symm_fastest(row, &mpi_ns);
         table_cell(&table, "%s", row->name);
         table_cell(&table, "%s", row->bytes ? print_bytes(row->bytes) : "-");
         for (int source = 0; source < SOURCES; source++)
-            cell_us(&table, median(row, source));
-        cell_us(&table, median(row_find(results, "memcpy", row->bytes), 0));
+            cell_us(&table, bench_symm_median(row, source));
+        cell_us(&table, bench_symm_median(row_find(results, "memcpy", row->bytes), 0));
         if (mpi)
             table_cell(&table, "%.2f", own / mpi_ns);
         else
@@ -228,16 +227,16 @@ static int write_svg(const char *path, struct results *results)
     for (int i = 0; i < results->count; i++) {
         struct row *row = &results->rows[i];
         double mpi_ns = -1;
-        if (!fastest(row, &mpi_ns) && strcmp(row->name, "barrier") != 0 &&
+        if (!bench_symm_fastest(row, &mpi_ns) && strcmp(row->name, "barrier") != 0 &&
             strcmp(row->name, "all_reduce") != 0)
             continue;
         snprintf(titles[count], sizeof titles[count], "%s %s", row->name,
                  row->bytes ? print_bytes(row->bytes) : "");
         groups[count] = titles[count];
         for (int source = 0; source < SOURCES; source++)
-            values[count * (SOURCES + 1) + source] = median(row, source);
+            values[count * (SOURCES + 1) + source] = bench_symm_median(row, source);
         values[count * (SOURCES + 1) + SOURCES] =
-            median(row_find(results, "memcpy", row->bytes), 0);
+            bench_symm_median(row_find(results, "memcpy", row->bytes), 0);
         count++;
     }
     if (plot_bars(path, "nanoseconds, logarithmic", groups, count, bars, SOURCES + 1, values))
@@ -246,7 +245,7 @@ static int write_svg(const char *path, struct results *results)
     return CLI_BAD;
 }
 
-static void help(void)
+static void bench_symm_help(void)
 {
     fputs("usage: acre bench symm [OPTION...]\n\n"
           "Times operations on symmetric memory between ranks of this machine, beside memcpy and\n"
@@ -256,7 +255,8 @@ static void help(void)
           "  --json       {\"results\": [{\"op\", \"bytes\", \"ns\", \"mpi_ns\", ...}]}\n"
           "  --svg FILE   also draws the figures\n\n"
           "Example: a quick look\n"
-          "  acre bench symm --rounds 1\n", stdout);
+          "  acre bench symm --rounds 1\n",
+          stdout);
 }
 
 int bench_symm(int argc, char **argv)
@@ -269,7 +269,7 @@ int bench_symm(int argc, char **argv)
 
     while (options_next(&options)) {
         if (options_is(&options, "--help") || options_is(&options, "-h")) {
-            help();
+            bench_symm_help();
             return CLI_DONE;
         }
         if (options_is(&options, "--as-rank")) /* this program as a rank */

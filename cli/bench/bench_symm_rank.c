@@ -29,7 +29,7 @@ static double now_ns(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-static int compare(const void *a, const void *b)
+static int bench_symm_rank_compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -179,8 +179,14 @@ struct operation {
     size_t sizes[6]; /* ends with 0, except for the first */
 };
 
-#define ALL_SIZES {1024, 65536, 1048576, 16777216, 67108864, 0}
-#define TWO_SIZES {65536, 1048576, 0}
+#define ALL_SIZES                                                                                  \
+    {                                                                                              \
+        1024, 65536, 1048576, 16777216, 67108864, 0                                                \
+    }
+#define TWO_SIZES                                                                                  \
+    {                                                                                              \
+        65536, 1048576, 0                                                                          \
+    }
 static const struct operation operations[] = {
     {"barrier", do_barrier, {0}},
     {"all_reduce", do_all_reduce, ALL_SIZES},
@@ -209,7 +215,7 @@ static int rounds_for(const struct operation *operation, size_t bytes)
     return bytes <= 4096 ? 1000 : bytes <= 65536 ? 100 : bytes <= 1048576 ? 10 : 1;
 }
 
-static acre_status measure(const struct operation *operation, size_t bytes)
+static acre_status bench_symm_rank_measure(const struct operation *operation, size_t bytes)
 {
     double samples[SAMPLES];
     int rounds = rounds_for(operation, bytes);
@@ -223,7 +229,7 @@ static acre_status measure(const struct operation *operation, size_t bytes)
             status = operation->run(bytes);
         samples[s] = (now_ns() - begin) / rounds;
     }
-    qsort(samples, (size_t)used, sizeof *samples, compare);
+    qsort(samples, (size_t)used, sizeof *samples, bench_symm_rank_compare);
     if (rank == 0 && status == ACRE_OK) {
         printf("%s %zu %.1f\n", operation->name, bytes, samples[used / 2]);
         fflush(stdout);
@@ -248,7 +254,7 @@ int bench_symm_rank(void)
         for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
             for (const size_t *bytes = operations[i].sizes;
                  status == ACRE_OK && (*bytes || bytes == operations[i].sizes); bytes++)
-                status = measure(&operations[i], *bytes);
+                status = bench_symm_rank_measure(&operations[i], *bytes);
     }
     if (status != ACRE_OK)
         fprintf(stderr, "acre bench symm: %s\n", acre_last_error());

@@ -28,8 +28,8 @@ uint64_t measure_random(uint64_t *state)
 
 acre_status measure_cache(acre_policy policy, acre_backend **out_backend, acre_cache **out)
 {
-    acre_sim_config sim = {.struct_size = sizeof sim, .devices = 1, .dry = 1,
-                           .memory_bytes = (uint64_t)80 << 30};
+    acre_sim_config sim = {
+        .struct_size = sizeof sim, .devices = 1, .dry = 1, .memory_bytes = (uint64_t)80 << 30};
     acre_cache_config config = {.struct_size = sizeof config, .policy = policy};
     static unsigned number; /* devices so far, for their names */
     acre_backend *backend;
@@ -123,7 +123,7 @@ static void draw_steps(uint64_t live, uint64_t largest, uint64_t seed)
     }
 }
 
-static bool take(acre_cache *cache, size_t bytes, void **block)
+static bool measure_take(acre_cache *cache, size_t bytes, void **block)
 {
     if (cache)
         return acre_cache_alloc(cache, bytes, NULL, block) == ACRE_OK;
@@ -160,25 +160,24 @@ static bool mix_malloc(void **blocks, uint64_t ops)
     return true;
 }
 
-static bool mix(acre_cache *cache, void **blocks, uint64_t ops)
+static bool measure_do_mix(acre_cache *cache, void **blocks, uint64_t ops)
 {
     return cache ? mix_cache(cache, blocks, ops) : mix_malloc(blocks, ops);
 }
 
-double measure_mix(acre_cache *cache, uint64_t ops, uint64_t live, uint64_t largest,
-                   uint64_t seed)
+double measure_mix(acre_cache *cache, uint64_t ops, uint64_t live, uint64_t largest, uint64_t seed)
 {
     void **blocks = calloc(live, sizeof *blocks);
     bool is_done = blocks != NULL;
 
     draw_steps(live, largest, seed);
     for (uint64_t i = 0; is_done && i < live; i++)
-        is_done = take(cache, steps[i % STEPS].bytes, &blocks[i]);
+        is_done = measure_take(cache, steps[i % STEPS].bytes, &blocks[i]);
     /* Once through all steps first: what an allocator touches for the first time
      * costs page faults. */
-    is_done = is_done && mix(cache, blocks, STEPS);
+    is_done = is_done && measure_do_mix(cache, blocks, STEPS);
     double begin = measure_seconds();
-    is_done = is_done && mix(cache, blocks, ops);
+    is_done = is_done && measure_do_mix(cache, blocks, ops);
     double seconds = measure_seconds() - begin;
     if (is_done && cache)
         for (uint64_t i = 0; i < live; i++)

@@ -25,7 +25,8 @@ static int print_help(void)
           "  -o FOLDER  where report.html goes; the current folder by default\n\n"
           "Example:\n"
           "  acre demo -o /var/tmp\n"
-          "  ACRE_SIM=fail:alloc@3 acre demo   what a failing driver looks like\n", stdout);
+          "  ACRE_SIM=fail:alloc@3 acre demo   what a failing driver looks like\n",
+          stdout);
     return CLI_DONE;
 }
 
@@ -40,8 +41,10 @@ static bool read_config(acre_sim_config *config)
         return false;
     }
     if (config->devices == 1 || config->dry) {
-        fprintf(stderr, "acre demo: ACRE_SIM=%s: the tour needs two devices that hold contents; "
-                "set devices:2,dry:0\n", text);
+        fprintf(stderr,
+                "acre demo: ACRE_SIM=%s: the tour needs two devices that hold contents; "
+                "set devices:2,dry:0\n",
+                text);
         return false;
     }
     return true;
@@ -53,8 +56,8 @@ static bool run_tour(struct tour *tour, const acre_sim_config *config)
 
     tour->limit_bytes = config->limit_bytes;
     TRY(acre_sim_create(config, &tour->backend));
-    is_fine = acre_backend_device(tour->backend, 0, &tour->device[0]) == ACRE_OK
-           && acre_backend_device(tour->backend, 1, &tour->device[1]) == ACRE_OK;
+    is_fine = acre_backend_device(tour->backend, 0, &tour->device[0]) == ACRE_OK &&
+              acre_backend_device(tour->backend, 1, &tour->device[1]) == ACRE_OK;
     for (size_t i = 0; is_fine && i < sizeof stops / sizeof *stops; i++) {
         report_section(tour->report, stops[i].title);
         is_fine = stops[i].run(tour);
@@ -80,8 +83,10 @@ int cmd_demo(int argc, char **argv)
             folder = argv[++i];
             continue;
         }
-        fprintf(stderr, "acre demo: \"%s\" is not an option, or its folder is missing; "
-                "see acre demo --help\n", argv[i]);
+        fprintf(stderr,
+                "acre demo: \"%s\" is not an option, or its folder is missing; "
+                "see acre demo --help\n",
+                argv[i]);
         return CLI_BAD;
     }
     if (!read_config(&config))

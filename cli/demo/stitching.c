@@ -8,19 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB ((size_t)1 << 20)
-#define PAGE (2 * MIB)
-#define HELD 32                       /* blocks of a page: all that may be held */
+#define MIB    ((size_t)1 << 20)
+#define PAGE   (2 * MIB)
+#define HELD   32                      /* blocks of a page: all that may be held */
 #define WANTED ((HELD / 2 - 2) * PAGE) /* less than what the holes have          */
 
-static bool fill(acre_device *device, void *block, char *host, int value, size_t bytes)
+static bool stitching_fill(acre_device *device, void *block, char *host, int value, size_t bytes)
 {
     memset(host, value, bytes);
     return acre_copy(device, block, host, bytes, ACRE_COPY_HOST_TO_DEVICE) == ACRE_OK;
 }
 
-static bool is_filled(acre_device *device, const void *block, char *host, int value,
-                      size_t bytes)
+static bool is_filled(acre_device *device, const void *block, char *host, int value, size_t bytes)
 {
     if (acre_copy(device, host, block, bytes, ACRE_COPY_DEVICE_TO_HOST) != ACRE_OK)
         return false;
@@ -38,9 +37,9 @@ static bool contents_hold(acre_device *device, void *const *blocks, void *large)
     bool holds = host != NULL;
 
     for (int i = 0; i < HELD && holds; i += 2)
-        holds = fill(device, blocks[i], host, i, PAGE);
+        holds = stitching_fill(device, blocks[i], host, i, PAGE);
     if (holds && large)
-        holds = fill(device, large, host, HELD, WANTED);
+        holds = stitching_fill(device, large, host, HELD, WANTED);
     for (int i = 0; i < HELD && holds; i += 2)
         holds = is_filled(device, blocks[i], host, i, PAGE);
     if (holds && large)
@@ -51,11 +50,13 @@ static bool contents_hold(acre_device *device, void *const *blocks, void *large)
 
 /* Fills what may be held with blocks of a page, frees every second one and asks for
  * most of that in one piece. */
-static bool fragment(struct tour *tour, const char *conf, acre_status *out_status,
-                     bool *out_holds, acre_cache_stats *stats)
+static bool stitching_fragment(struct tour *tour, const char *conf, acre_status *out_status,
+                               bool *out_holds, acre_cache_stats *stats)
 {
-    acre_cache_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_ACRE,
-                                .conf = conf, .limit_bytes = HELD * PAGE,
+    acre_cache_config config = {.struct_size = sizeof config,
+                                .policy = ACRE_POLICY_ACRE,
+                                .conf = conf,
+                                .limit_bytes = HELD * PAGE,
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
     void *blocks[HELD], *whole, *large = NULL;
     acre_cache *cache;
@@ -96,8 +97,8 @@ bool tour_stitching(struct tour *tour)
                     print_bytes(PAGE));
         return true;
     }
-    if (!fragment(tour, "stitched_memory:False", &on_plain, &plain_holds, &plain) ||
-        !fragment(tour, "", &on_stitched, &stitched_holds, &stitched))
+    if (!stitching_fragment(tour, "stitched_memory:False", &on_plain, &plain_holds, &plain) ||
+        !stitching_fragment(tour, "", &on_stitched, &stitched_holds, &stitched))
         return false;
     report_fact(tour->report, "held, and free in holes", "%s, %s", print_bytes(HELD * PAGE),
                 print_bytes(HELD / 2 * PAGE));

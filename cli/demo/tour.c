@@ -123,8 +123,7 @@ struct add_args {
 static void add_kernel(acre_kernel_context *context, void *args)
 {
     struct add_args *add = args;
-    uint32_t *values = acre_kernel_pointer(context, add->values,
-                                           add->count * sizeof *add->values);
+    uint32_t *values = acre_kernel_pointer(context, add->values, add->count * sizeof *add->values);
 
     for (size_t i = 0; values && i < add->count; i++)
         values[i] += add->amount;
@@ -138,8 +137,8 @@ static void wait_for_post(void *arg)
 
 /* Queues on first: a gate, a fill, a kernel, an event. On second: a wait for the
  * event, a copy to the host. */
-static bool queue_two_streams(acre_device *device, void *const streams[2], void *event,
-                              sem_t *gate, struct add_args *add, uint32_t *host)
+static bool queue_two_streams(acre_device *device, void *const streams[2], void *event, sem_t *gate,
+                              struct add_args *add, uint32_t *host)
 {
     size_t bytes = add->count * sizeof *add->values;
 
@@ -232,8 +231,7 @@ bool tour_copies(struct tour *tour)
     TRY(acre_copy(tour->device[1], target, second, bytes, ACRE_COPY_DEVICE_TO_HOST));
     double out = now_ms();
     bool is_same = memcmp(source, target, bytes) == 0;
-    acre_status wrong = acre_copy(tour->device[0], first, source, bytes,
-                                  ACRE_COPY_DEVICE_TO_HOST);
+    acre_status wrong = acre_copy(tour->device[0], first, source, bytes, ACRE_COPY_DEVICE_TO_HOST);
 
     report_fact(tour->report, "64 MiB to the device", "%.1f ms", in - began);
     report_fact(tour->report, "to the other device", "%.1f ms, peers: %s", across - in,
@@ -335,8 +333,7 @@ bool tour_graphs(struct tour *tour)
 bool tour_cache(struct tour *tour)
 {
     acre_device *device = tour->device[0];
-    acre_cache_config config = {.struct_size = sizeof config,
-                                .flags = ACRE_CACHE_NO_ENVIRONMENT};
+    acre_cache_config config = {.struct_size = sizeof config, .flags = ACRE_CACHE_NO_ENVIRONMENT};
     acre_cache_stats stats = {.struct_size = sizeof stats};
     acre_cache *cache;
     void *memory, *first;
@@ -369,8 +366,8 @@ bool tour_cache(struct tour *tour)
     report_fact(tour->report, "pairs, and calls to the device", "%lld, %lld",
                 (long long)stats.allocation.all.allocated, (long long)stats.num_device_alloc);
     report_fact(tour->report, "a block freed twice", "%s", acre_last_error());
-    EXPECT(memory == first && stats.allocation.all.allocated == PAIRS + 1
-           && stats.num_device_alloc == 1 && again == ACRE_ERR_INVALID);
+    EXPECT(memory == first && stats.allocation.all.allocated == PAIRS + 1 &&
+           stats.num_device_alloc == 1 && again == ACRE_ERR_INVALID);
     return true;
 }
 
@@ -420,7 +417,7 @@ bool tour_ending(struct tour *tour)
                 (unsigned long long)usage.stream_count);
     report_fact(tour->report, "bytes of device memory", "%llu",
                 (unsigned long long)usage.bytes_used);
-    EXPECT(usage.alloc_count == 0 && usage.map_count == 0 && usage.stream_count == 0
-           && usage.handle_count == 0 && usage.bytes_used == 0);
+    EXPECT(usage.alloc_count == 0 && usage.map_count == 0 && usage.stream_count == 0 &&
+           usage.handle_count == 0 && usage.bytes_used == 0);
     return true;
 }

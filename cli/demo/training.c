@@ -12,9 +12,9 @@
 #include <time.h>
 
 #define LAYERS 12
-#define STEPS 6
-#define KIB 1024u
-#define MIB (1024u * KIB)
+#define STEPS  6
+#define KIB    1024u
+#define MIB    (1024u * KIB)
 
 struct piece {
     void *pointer;
@@ -24,12 +24,12 @@ struct piece {
 struct training {
     struct tour *tour;
     acre_cache *cache;
-    int device;              /* number, in the view too              */
-    void *streams[2];        /* of the work, and of the batches      */
-    int64_t device_calls;    /* of the cache, when last looked       */
+    int device;           /* number, in the view too              */
+    void *streams[2];     /* of the work, and of the batches      */
+    int64_t device_calls; /* of the cache, when last looked       */
     struct piece weights[LAYERS], moments[LAYERS], activations[LAYERS], batch;
-    uint64_t count;          /* of allocations                       */
-    uint64_t began_us;       /* times in the view count from here    */
+    uint64_t count;    /* of allocations                       */
+    uint64_t began_us; /* times in the view count from here    */
 };
 
 static uint64_t now_us(void)
@@ -41,7 +41,7 @@ static uint64_t now_us(void)
 }
 
 /* Tells the view about segments when the cache went to the device. */
-static bool look(struct training *training)
+static bool training_look(struct training *training)
 {
     acre_cache_stats stats = {.struct_size = sizeof stats};
     acre_cache_layout *layout;
@@ -52,27 +52,30 @@ static bool look(struct training *training)
         return true;
     training->device_calls = calls;
     TRY(acre_cache_layout_create(training->cache, &layout));
-    acre_status status = acre_view_layout_add(report_view(training->tour->report),
-                                              training->device, layout);
+    acre_status status =
+        acre_view_layout_add(report_view(training->tour->report), training->device, layout);
     acre_cache_layout_destroy(layout);
     TRY(status);
     return true;
 }
 
-static bool take(struct training *training, int stream, uint64_t bytes, const char *what,
-                 const char *where, struct piece *out)
+static bool training_take(struct training *training, int stream, uint64_t bytes, const char *what,
+                          const char *where, struct piece *out)
 {
     acre_view *view = report_view(training->tour->report);
-    acre_view_frame frames[] = {{what, "cli/demo/training.c", 0}, {where, "cli/demo/training.c", 0},
+    acre_view_frame frames[] = {{what, "cli/demo/training.c", 0},
+                                {where, "cli/demo/training.c", 0},
                                 {"training step", "cli/demo/training.c", 0}};
-    acre_view_event event = {.action = ACRE_VIEW_ALLOC, .device = training->device,
-                             .bytes = bytes, .time_us = now_us() - training->began_us,
+    acre_view_event event = {.action = ACRE_VIEW_ALLOC,
+                             .device = training->device,
+                             .bytes = bytes,
+                             .time_us = now_us() - training->began_us,
                              .stream = (uint64_t)(uintptr_t)training->streams[stream]};
 
     TRY(acre_cache_alloc(training->cache, bytes, training->streams[stream], &out->pointer));
     out->bytes = bytes;
     training->count++;
-    if (!look(training))
+    if (!training_look(training))
         return false;
     TRY(acre_view_stack_add(view, frames, 3, &event.stack));
     TRY(acre_cache_block_bytes(training->cache, out->pointer, &event.block_bytes));
@@ -81,11 +84,13 @@ static bool take(struct training *training, int stream, uint64_t bytes, const ch
     return true;
 }
 
-static bool give(struct training *training, int stream, struct piece *piece)
+static bool training_give(struct training *training, int stream, struct piece *piece)
 {
-    acre_view_event event = {.action = ACRE_VIEW_FREE_COMPLETED, .device = training->device,
+    acre_view_event event = {.action = ACRE_VIEW_FREE_COMPLETED,
+                             .device = training->device,
                              .address = (uint64_t)(uintptr_t)piece->pointer,
-                             .bytes = piece->bytes, .time_us = now_us() - training->began_us,
+                             .bytes = piece->bytes,
+                             .time_us = now_us() - training->began_us,
                              .stream = (uint64_t)(uintptr_t)training->streams[stream]};
 
     if (!piece->pointer)
@@ -104,10 +109,11 @@ static bool run_forward(struct training *training, int step)
     for (int i = 0; i < LAYERS; i++) {
         uint64_t rows = 6 + (uint64_t)(step * 5) % 4; /* the batch varies */
         snprintf(where, sizeof where, "layer %d forward", i);
-        if (!take(training, 0, rows * 512 * KIB + (uint64_t)i * 64 * KIB, "activation", where,
-                  &training->activations[i]) ||
-            !take(training, 0, (2 + (uint64_t)i % 3) * MIB, "workspace", where, &workspace) ||
-            !give(training, 0, &workspace))
+        if (!training_take(training, 0, rows * 512 * KIB + (uint64_t)i * 64 * KIB, "activation",
+                           where, &training->activations[i]) ||
+            !training_take(training, 0, (2 + (uint64_t)i % 3) * MIB, "workspace", where,
+                           &workspace) ||
+            !training_give(training, 0, &workspace))
             return false;
     }
     return true;
@@ -120,13 +126,13 @@ static bool run_backward(struct training *training, int step)
 
     for (int i = LAYERS - 1; i >= 0; i--) {
         snprintf(where, sizeof where, "layer %d backward", i);
-        if (!take(training, 0, 4 * MIB, "gradient", where, &gradient) ||
-            !give(training, 0, &training->activations[i]))
+        if (!training_take(training, 0, 4 * MIB, "gradient", where, &gradient) ||
+            !training_give(training, 0, &training->activations[i]))
             return false;
-        if (step == 0 && !take(training, 0, 8 * MIB, "optimizer state", where,
-                               &training->moments[i]))
+        if (step == 0 &&
+            !training_take(training, 0, 8 * MIB, "optimizer state", where, &training->moments[i]))
             return false;
-        if (!give(training, 0, &gradient))
+        if (!training_give(training, 0, &gradient))
             return false;
     }
     return true;
@@ -135,15 +141,17 @@ static bool run_backward(struct training *training, int step)
 static bool run_step(struct training *training, int step)
 {
     char name[32];
-    acre_view_event mark = {.action = ACRE_VIEW_MARK, .device = training->device, .text = name,
+    acre_view_event mark = {.action = ACRE_VIEW_MARK,
+                            .device = training->device,
+                            .text = name,
                             .time_us = now_us() - training->began_us};
     struct piece next;
 
     snprintf(name, sizeof name, "step %d", step + 1);
     TRY(acre_view_event_add(report_view(training->tour->report), &mark));
-    return take(training, 1, 3 * MIB, "batch", "copy to the device", &next) &&
+    return training_take(training, 1, 3 * MIB, "batch", "copy to the device", &next) &&
            run_forward(training, step) && run_backward(training, step) &&
-           give(training, 1, &training->batch) && (training->batch = next, true);
+           training_give(training, 1, &training->batch) && (training->batch = next, true);
 }
 
 static bool run_device(struct training *training, uint64_t *peaks)
@@ -153,7 +161,7 @@ static bool run_device(struct training *training, uint64_t *peaks)
 
     for (int i = 0; i < LAYERS; i++) {
         snprintf(where, sizeof where, "layer %d", i);
-        if (!take(training, 0, 4 * MIB, "weights", where, &training->weights[i]))
+        if (!training_take(training, 0, 4 * MIB, "weights", where, &training->weights[i]))
             return false;
     }
     for (int step = 0; step < STEPS; step++)
@@ -163,18 +171,18 @@ static bool run_device(struct training *training, uint64_t *peaks)
     peaks[0] = (uint64_t)stats.allocated_bytes.all.peak;
     peaks[1] = (uint64_t)stats.reserved_bytes.all.peak;
     for (int i = 0; i < LAYERS; i++)
-        if (!give(training, 0, &training->moments[i]) || !give(training, 0, &training->weights[i]))
+        if (!training_give(training, 0, &training->moments[i]) ||
+            !training_give(training, 0, &training->weights[i]))
             return false;
-    if (!give(training, 1, &training->batch))
+    if (!training_give(training, 1, &training->batch))
         return false;
     TRY(acre_cache_empty(training->cache));
-    return look(training);
+    return training_look(training);
 }
 
 bool tour_training(struct tour *tour)
 {
-    acre_cache_config config = {.struct_size = sizeof config,
-                                .flags = ACRE_CACHE_NO_ENVIRONMENT};
+    acre_cache_config config = {.struct_size = sizeof config, .flags = ACRE_CACHE_NO_ENVIRONMENT};
     uint64_t peaks[2] = {0, 0}, count = 0;
 
     report_say(tour->report,

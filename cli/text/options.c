@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *current(const struct options *options)
+static const char *options_current(const struct options *options)
 {
     return options->argv[options->at];
 }
@@ -13,7 +13,7 @@ bool options_next(struct options *options)
 {
     if (options->is_bad || ++options->at >= options->argc)
         return false;
-    if (!options->is_operands && strcmp(current(options), "--") == 0) {
+    if (!options->is_operands && strcmp(options_current(options), "--") == 0) {
         options->is_operands = true;
         return ++options->at < options->argc;
     }
@@ -22,20 +22,20 @@ bool options_next(struct options *options)
 
 bool options_is(const struct options *options, const char *name)
 {
-    return !options->is_operands && strcmp(current(options), name) == 0;
+    return !options->is_operands && strcmp(options_current(options), name) == 0;
 }
 
 bool options_value(struct options *options, const char *name, const char **out)
 {
     size_t length = strlen(name);
 
-    if (options->is_operands || strncmp(current(options), name, length) != 0)
+    if (options->is_operands || strncmp(options_current(options), name, length) != 0)
         return false;
-    if (current(options)[length] == '=') {
-        *out = current(options) + length + 1;
+    if (options_current(options)[length] == '=') {
+        *out = options_current(options) + length + 1;
         return true;
     }
-    if (current(options)[length] != '\0')
+    if (options_current(options)[length] != '\0')
         return false;
     if (options->at + 1 == options->argc) {
         fprintf(stderr, "acre %s: %s needs a value; see acre %s --help\n", options->command, name,
@@ -85,8 +85,8 @@ bool options_number(struct options *options, const char *name, uint64_t min, uin
 
 static int unit_shift(const char *unit)
 {
-    static const char *const units[] = {"", "B", "K", "KB", "KiB", "M", "MB", "MiB",
-                                        "G", "GB", "GiB", "T", "TB", "TiB"};
+    static const char *const units[] = {"",    "B", "K",  "KB",  "KiB", "M",  "MB",
+                                        "MiB", "G", "GB", "GiB", "T",   "TB", "TiB"};
 
     for (int i = 0; i < 14; i++)
         if (strcmp(unit, units[i]) == 0)
@@ -118,15 +118,15 @@ bool options_size(struct options *options, const char *name, uint64_t *out)
 
 bool options_operand(const struct options *options, const char **out)
 {
-    if (!options->is_operands && current(options)[0] == '-')
+    if (!options->is_operands && options_current(options)[0] == '-')
         return false;
-    *out = current(options);
+    *out = options_current(options);
     return true;
 }
 
 void options_refuse(struct options *options)
 {
     fprintf(stderr, "acre %s: \"%s\" is not an option; see acre %s --help\n", options->command,
-            current(options), options->command);
+            options_current(options), options->command);
     options->is_bad = true;
 }

@@ -12,7 +12,7 @@ static const char *const colours[] = {"#2a78d6", "#8a63d2", "#eda100", "#1baf7a"
 #define COLOUR_COUNT (int)(sizeof colours / sizeof *colours)
 
 /* Powers of ten around the positive values. */
-static void bounds(const double *values, int count, double *low, double *high)
+static void plot_bounds(const double *values, int count, double *low, double *high)
 {
     *low = 1e300;
     *high = 0;
@@ -38,18 +38,21 @@ static void draw_axis(FILE *file, const char *axis, double low, double high, int
             height - 6, axis);
     for (double power = low; power <= high; power++) {
         double x = LEFT + (power - low) * step;
-        fprintf(file, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#888\" "
+        fprintf(file,
+                "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#888\" "
                 "stroke-opacity=\"0.4\"/>\n<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g"
-                "</text>\n", x, TOP - 6, x, height - 34, x, height - 20, pow(10, power));
+                "</text>\n",
+                x, TOP - 6, x, height - 34, x, height - 20, pow(10, power));
     }
 }
 
 static void draw_names(FILE *file, const char *const *bars, int bar_count)
 {
     for (int bar = 0; bar < bar_count; bar++)
-        fprintf(file, "<rect x=\"%d\" y=\"14\" width=\"12\" height=\"12\" fill=\"%s\"/>\n"
-                "<text x=\"%d\" y=\"24\">%s</text>\n", LEFT + bar * 110,
-                colours[bar % COLOUR_COUNT], LEFT + 17 + bar * 110, bars[bar]);
+        fprintf(file,
+                "<rect x=\"%d\" y=\"14\" width=\"12\" height=\"12\" fill=\"%s\"/>\n"
+                "<text x=\"%d\" y=\"24\">%s</text>\n",
+                LEFT + bar * 110, colours[bar % COLOUR_COUNT], LEFT + 17 + bar * 110, bars[bar]);
 }
 
 static void draw_group(FILE *file, const char *name, const double *values, int bar_count,
@@ -63,9 +66,11 @@ static void draw_group(FILE *file, const char *name, const double *values, int b
         if (values[bar] <= 0)
             continue;
         double width = (log10(values[bar]) - low) * step;
-        fprintf(file, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n"
-                "<text x=\"%.1f\" y=\"%d\">%.3g</text>\n", LEFT, y, width > 1 ? width : 1, BAR - 2,
-                colours[bar % COLOUR_COUNT], LEFT + width + 4, y + BAR - 2, values[bar]);
+        fprintf(file,
+                "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n"
+                "<text x=\"%.1f\" y=\"%d\">%.3g</text>\n",
+                LEFT, y, width > 1 ? width : 1, BAR - 2, colours[bar % COLOUR_COUNT],
+                LEFT + width + 4, y + BAR - 2, values[bar]);
     }
 }
 
@@ -78,8 +83,9 @@ bool plot_bars(const char *path, const char *axis, const char *const *groups, in
 
     if (!file)
         return false;
-    bounds(values, group_count * bar_count, &low, &high);
-    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+    plot_bounds(values, group_count * bar_count, &low, &high);
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
             "font-family=\"sans-serif\" font-size=\"11\">\n<style>text { fill: #222 } "
             "@media (prefers-color-scheme: dark) { text { fill: #ddd } }</style>\n",
             WIDTH, height);

@@ -25,8 +25,7 @@ const char *print_bytes(uint64_t bytes)
         snprintf(buffer, sizeof buffers[0], "%llu %s", (unsigned long long)(bytes / scale),
                  units[unit]);
     else
-        snprintf(buffer, sizeof buffers[0], "%.2f %s", (double)bytes / (double)scale,
-                 units[unit]);
+        snprintf(buffer, sizeof buffers[0], "%.2f %s", (double)bytes / (double)scale, units[unit]);
     return buffer;
 }
 

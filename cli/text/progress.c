@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WIDTH 40
+#define WIDTH    40
 #define AFTER_NS 1000000000u
 
 static uint64_t now_ns(void)
@@ -19,8 +19,10 @@ static uint64_t now_ns(void)
 
 void progress_begin(struct progress *progress)
 {
-    *progress = (struct progress){.is_terminal = isatty(STDERR_FILENO), .shown_percent = -1,
-                                  .started_ns = now_ns(), .span = 1};
+    *progress = (struct progress){.is_terminal = isatty(STDERR_FILENO),
+                                  .shown_percent = -1,
+                                  .started_ns = now_ns(),
+                                  .span = 1};
 }
 
 void progress_part(struct progress *progress, double base, double span)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add(struct table *table, const char *text)
+static void table_add(struct table *table, const char *text)
 {
     int used = table->row_count * table->column_count + table->at;
 
@@ -33,7 +33,7 @@ void table_begin(struct table *table, const char *const *columns)
     while (columns[table->column_count])
         table->column_count++;
     for (int i = 0; columns[i]; i++)
-        add(table, columns[i]);
+        table_add(table, columns[i]);
 }
 
 void table_cell(struct table *table, const char *format, ...)
@@ -45,11 +45,11 @@ void table_cell(struct table *table, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (!table->is_lost)
-        add(table, text);
+        table_add(table, text);
 }
 
 /* The header without the mark for left. */
-static const char *shown(const struct table *table, int row, int column)
+static const char *table_shown(const struct table *table, int row, int column)
 {
     const char *text = table->cells[row * table->column_count + column];
 
@@ -60,10 +60,10 @@ static void print_row(const struct table *table, int row, const int *widths, FIL
 {
     int last = table->column_count - 1;
 
-    while (last > 0 && !*shown(table, row, last))
+    while (last > 0 && !*table_shown(table, row, last))
         last--;
     for (int column = 0; column <= last; column++) {
-        const char *text = shown(table, row, column);
+        const char *text = table_shown(table, row, column);
         bool is_left = table->cells[column][0] == '<';
         if (is_left)
             fprintf(file, "%-*s", column == last ? 0 : widths[column], text);
@@ -81,8 +81,8 @@ void table_end(struct table *table, FILE *file)
         fputs("acre: out of memory for the table\n", stderr);
     } else {
         for (int i = 0; i < table->row_count * table->column_count; i++) {
-            int length = (int)strlen(shown(table, i / table->column_count,
-                                           i % table->column_count));
+            int length =
+                (int)strlen(table_shown(table, i / table->column_count, i % table->column_count));
             if (length > widths[i % table->column_count])
                 widths[i % table->column_count] = length;
         }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Copies a table of this or an older, shorter version over an empty one. */
-static acre_status widen(const acre_allocator_desc *desc, acre_allocator_ops *out)
+static acre_status allocator_widen(const acre_allocator_desc *desc, acre_allocator_ops *out)
 {
     const acre_allocator_ops *ops = desc->ops;
 
@@ -28,7 +28,8 @@ static acre_status widen(const acre_allocator_desc *desc, acre_allocator_ops *ou
     if (present != 0 && present != 6)
         return status_fail(ACRE_ERR_INVALID,
                            "allocator \"%s\" has %d of the 6 entries of the group \"device "
-                           "allocator\"; fill in all or none", desc->name, present);
+                           "allocator\"; fill in all or none",
+                           desc->name, present);
     return ACRE_OK;
 }
 
@@ -41,7 +42,7 @@ acre_status acre_allocator_create(const acre_allocator_desc *desc, acre_allocato
                                ? "desc->struct_size is not set to sizeof(acre_allocator_desc)"
                                : "the description has no table or no name");
     acre_allocator_ops ops;
-    acre_status status = widen(desc, &ops);
+    acre_status status = allocator_widen(desc, &ops);
     if (status != ACRE_OK)
         return status;
 
@@ -112,8 +113,8 @@ acre_status acre_allocator_clone(acre_allocator *allocator, const void *src, siz
 
 acre_deleter acre_allocator_raw_deleter(const acre_allocator *allocator)
 {
-    return allocator && allocator->ops.raw_deleter
-               ? allocator->ops.raw_deleter(allocator->self) : NULL;
+    return allocator && allocator->ops.raw_deleter ? allocator->ops.raw_deleter(allocator->self)
+                                                   : NULL;
 }
 
 acre_status acre_allocator_raw_allocate(acre_allocator *allocator, size_t bytes, void **out)
@@ -127,7 +128,8 @@ acre_status acre_allocator_raw_allocate(acre_allocator *allocator, size_t bytes,
         acre_data_ptr_clear(&ptr);
         return status_fail(ACRE_ERR_UNSUPPORTED,
                            "allocator \"%s\" gives data pointers whose context is not their "
-                           "data; keep the data pointer instead", allocator->name);
+                           "data; keep the data pointer instead",
+                           allocator->name);
     }
     *out = acre_data_ptr_release_context(&ptr);
     return ACRE_OK;
@@ -152,8 +154,7 @@ bool acre_allocator_is_device(const acre_allocator *allocator)
 
 bool acre_allocator_is_initialized(const acre_allocator *allocator)
 {
-    return acre_allocator_is_device(allocator) &&
-           allocator->ops.is_initialized(allocator->self);
+    return acre_allocator_is_device(allocator) && allocator->ops.is_initialized(allocator->self);
 }
 
 bool allocator_is_always_ready(void *self)
@@ -176,8 +177,8 @@ static acre_status need_device(const acre_allocator *allocator, const char *call
 {
     if (acre_allocator_is_device(allocator))
         return ACRE_OK;
-    return status_fail(ACRE_ERR_UNSUPPORTED, "%s: allocator \"%s\" is not a device allocator",
-                       call, allocator ? allocator->name : "NULL");
+    return status_fail(ACRE_ERR_UNSUPPORTED, "%s: allocator \"%s\" is not a device allocator", call,
+                       allocator ? allocator->name : "NULL");
 }
 
 acre_status acre_allocator_empty_cache(acre_allocator *allocator)
@@ -214,8 +215,8 @@ acre_status acre_allocator_stats_reset_accumulated(acre_allocator *allocator, in
 {
     acre_status status = need_device(allocator, "acre_allocator_stats_reset_accumulated");
 
-    return status == ACRE_OK
-               ? allocator->ops.stats_reset_accumulated(allocator->self, device) : status;
+    return status == ACRE_OK ? allocator->ops.stats_reset_accumulated(allocator->self, device)
+                             : status;
 }
 
 acre_status acre_allocator_stats_reset_peak(acre_allocator *allocator, int device)

@@ -30,8 +30,7 @@ static acre_status async_free(struct async *async, void *pointer)
     for (int i = 0; i < async->lane_count; i++)
         if (async_lane_free(&async->lanes[i], pointer, &status))
             return status;
-    return status_fail(ACRE_ERR_INVALID, "%p was not allocated here, or is freed already",
-                       pointer);
+    return status_fail(ACRE_ERR_INVALID, "%p was not allocated here, or is freed already", pointer);
 }
 
 static void async_delete(struct deleter_owner *owner, void *pointer)
@@ -225,8 +224,8 @@ static acre_status lanes_find(struct async *async)
 
 acre_status acre_async_allocator_create(acre_device_type type, acre_allocator **out)
 {
-    acre_allocator_desc desc = {.struct_size = sizeof desc, .name = "async", .ops = &async_ops,
-                                .destroy = async_destroy};
+    acre_allocator_desc desc = {
+        .struct_size = sizeof desc, .name = "async", .ops = &async_ops, .destroy = async_destroy};
     acre_device *first;
     struct async *async = NULL;
     acre_status status;
@@ -262,12 +261,10 @@ free_async:
 
 /* ---- Calls beyond those of every allocator -------------------------------------------------- */
 
-static acre_status async_of(const char *call, const acre_allocator *allocator,
-                            struct async **out)
+static acre_status async_of(const char *call, const acre_allocator *allocator, struct async **out)
 {
     if (!allocator || allocator->ops.allocate != async_allocate)
-        return status_fail(ACRE_ERR_INVALID, "%s: not an allocator of stream-ordered memory",
-                           call);
+        return status_fail(ACRE_ERR_INVALID, "%s: not an allocator of stream-ordered memory", call);
     *out = allocator->self;
     return ACRE_OK;
 }
@@ -280,8 +277,8 @@ acre_status acre_async_alloc(acre_allocator *allocator, size_t bytes, int device
     acre_status status = async_of(__func__, allocator, &async);
 
     if (status == ACRE_OK && (!out || bytes == 0))
-        status = status_fail(ACRE_ERR_INVALID, "acre_async_alloc: %s",
-                             out ? "0 bytes" : "out is NULL");
+        status =
+            status_fail(ACRE_ERR_INVALID, "acre_async_alloc: %s", out ? "0 bytes" : "out is NULL");
     if (status == ACRE_OK)
         status = lane_of(async, device, &lane);
     return status == ACRE_OK ? async_lane_alloc(lane, bytes, stream, out) : status;
@@ -306,13 +303,14 @@ acre_status acre_async_record_stream(acre_allocator *allocator, void *pointer, v
     if (status == ACRE_OK)
         status = record_anywhere(async, pointer, stream, &is_known);
     if (status == ACRE_OK && !is_known)
-        status = status_fail(ACRE_ERR_INVALID, "acre_async_record_stream: %p was not allocated "
-                             "here", pointer);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "acre_async_record_stream: %p was not allocated "
+                             "here",
+                             pointer);
     return status;
 }
 
-acre_status acre_async_memory_fraction_set(acre_allocator *allocator, int device,
-                                           double fraction)
+acre_status acre_async_memory_fraction_set(acre_allocator *allocator, int device, double fraction)
 {
     struct async *async = NULL;
     struct lane *lane = NULL;
@@ -321,8 +319,10 @@ acre_status acre_async_memory_fraction_set(acre_allocator *allocator, int device
     if (status == ACRE_OK)
         status = lane_of(async, device, &lane);
     if (status == ACRE_OK && !(fraction > 0 && fraction <= 1))
-        status = status_fail(ACRE_ERR_INVALID, "acre_async_memory_fraction_set: %g is not above "
-                             "0 and at most 1", fraction);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "acre_async_memory_fraction_set: %g is not above "
+                             "0 and at most 1",
+                             fraction);
     if (status != ACRE_OK)
         return status;
     lock_take(&lane->lock);

@@ -9,12 +9,12 @@
 #define BYTES_MAX ((size_t)1 << 60)
 
 struct block {
-    struct list link;    /* in put_off                                       */
+    struct list link; /* in put_off                                       */
     void *base;
     size_t bytes;
-    void *stream;        /* of the allocation                                */
-    bool is_captured;    /* allocated inside a capture                       */
-    void **others;       /* further streams, other_count of them, each once  */
+    void *stream;     /* of the allocation                                */
+    bool is_captured; /* allocated inside a capture                       */
+    void **others;    /* further streams, other_count of them, each once  */
     size_t other_count;
 };
 
@@ -169,9 +169,10 @@ static acre_status limit_check(struct lane *lane, size_t bytes)
         return ACRE_OK;
     status = lane->device->ops->async_usage(LANE, &usage);
     if (status == ACRE_OK && (usage.used > limit || bytes > limit - usage.used))
-        status = status_fail(ACRE_ERR_LIMIT, "%zu bytes would exceed allowed memory: %llu of %llu "
-                             "bytes are in use on device %d", bytes,
-                             (unsigned long long)usage.used, (unsigned long long)limit,
+        status = status_fail(ACRE_ERR_LIMIT,
+                             "%zu bytes would exceed allowed memory: %llu of %llu "
+                             "bytes are in use on device %d",
+                             bytes, (unsigned long long)usage.used, (unsigned long long)limit,
                              lane->device->index);
     return status;
 }
@@ -184,8 +185,8 @@ static acre_status block_put(struct lane *lane, void *base, size_t bytes, void *
 
     if (!block)
         return ACRE_ERR_HOST_MEMORY;
-    *block = (struct block){.base = base, .bytes = bytes, .stream = stream,
-                            .is_captured = is_capturing(lane, stream)};
+    *block = (struct block){
+        .base = base, .bytes = bytes, .stream = stream, .is_captured = is_capturing(lane, stream)};
     list_init(&block->link);
     lock_take(&lane->lock);
     status = ptrmap_put(&lane->blocks, base, block);
@@ -238,8 +239,8 @@ acre_status async_lane_record(struct lane *lane, void *pointer, void *stream, bo
     for (size_t i = 0; is_new && i < block->other_count; i++)
         is_new = block->others[i] != stream;
     if (is_new) {
-        void **others = heap_realloc(block->others,
-                                     (block->other_count + 1) * sizeof *block->others);
+        void **others =
+            heap_realloc(block->others, (block->other_count + 1) * sizeof *block->others);
 
         if (others) {
             block->others = others;

@@ -114,8 +114,8 @@ void acre_delete_closure(void *context)
     closure.fn(closure.arg, closure.data);
 }
 
-acre_status acre_data_ptr_closure(void *data, acre_closure_fn fn, void *arg,
-                                  acre_device_id device, acre_data_ptr *out)
+acre_status acre_data_ptr_closure(void *data, acre_closure_fn fn, void *arg, acre_device_id device,
+                                  acre_data_ptr *out)
 {
     if (!fn || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_data_ptr_closure: %s is NULL",

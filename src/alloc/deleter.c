@@ -27,6 +27,7 @@ static inline void delete_for(unsigned index, void *pointer)
 }
 
 /* One function per owner: delete_0x00 to delete_0xFF. */
+/* clang-format off */
 #define ROW(X, row)                                                            \
     X(0x##row##0) X(0x##row##1) X(0x##row##2) X(0x##row##3)                    \
     X(0x##row##4) X(0x##row##5) X(0x##row##6) X(0x##row##7)                    \
@@ -37,10 +38,11 @@ static inline void delete_for(unsigned index, void *pointer)
     ROW(X, 7) ROW(X, 8) ROW(X, 9) ROW(X, A) ROW(X, B) ROW(X, C) ROW(X, D)      \
     ROW(X, E) ROW(X, F)
 
-#define DEFINE(index)                                                          \
-    static void delete_##index(void *pointer)                                  \
-    {                                                                          \
-        delete_for(index, pointer);                                            \
+/* clang-format on */
+#define DEFINE(index)                                                                              \
+    static void delete_##index(void *pointer)                                                      \
+    {                                                                                              \
+        delete_for(index, pointer);                                                                \
     }
 ALL(DEFINE)
 #undef DEFINE

@@ -34,7 +34,7 @@
 
 struct plain {
     acre_device_type type;
-    bool is_host;                /* page-locked host memory instead            */
+    bool is_host; /* page-locked host memory instead            */
     int device_count;
     acre_allocator_stats *stats; /* one per device; guarded by the table lock  */
     uint64_t live_count;         /* records; guarded by the table lock         */
@@ -50,7 +50,7 @@ struct record {
 };
 
 static struct lock table_lock = LOCK_INITIALIZER(RANK_ALLOCATOR, "plain allocators");
-static struct ptrmap records = PTRMAP_INITIALIZER; /* address to record; by table_lock */
+static struct ptrmap records = PTRMAP_INITIALIZER;    /* address to record; by table_lock */
 static struct list plains = LIST_INITIALIZER(plains); /* not destroyed; by table_lock  */
 
 static void stat_increase(acre_stat *stat, size_t bytes)
@@ -185,8 +185,7 @@ static acre_status fail_allocate(struct plain *plain, acre_device *device, size_
 }
 
 /* Enters a live pointer into table and statistics. */
-static acre_status record_put(struct plain *plain, acre_device *device, size_t bytes,
-                              void *pointer)
+static acre_status record_put(struct plain *plain, acre_device *device, size_t bytes, void *pointer)
 {
     struct record *record = heap_alloc(sizeof *record);
 
@@ -220,8 +219,8 @@ static acre_status plain_allocate(void *self, size_t bytes, acre_data_ptr *out)
     acre_device_id id = acre_device_id_of(device);
     if (id.index >= plain->device_count)
         return status_fail(ACRE_ERR_RANGE,
-                           "device %d came after this allocator, which serves 0 to %d",
-                           id.index, plain->device_count - 1);
+                           "device %d came after this allocator, which serves 0 to %d", id.index,
+                           plain->device_count - 1);
     if (bytes >= BYTES_MAX)
         return status_fail(ACRE_ERR_DEVICE_MEMORY,
                            "%zu bytes were asked for; more than 1EB cannot be had", bytes);
@@ -339,7 +338,7 @@ static void plain_destroy(void *self)
     lock_drop(&table_lock);
 }
 
-static acre_status create(acre_device_type type, bool is_host, acre_allocator **out)
+static acre_status plain_create(acre_device_type type, bool is_host, acre_allocator **out)
 {
     static const acre_allocator_ops ops = {
         .struct_size = sizeof ops,
@@ -373,8 +372,11 @@ static acre_status create(acre_device_type type, bool is_host, acre_allocator **
         goto free_plain;
     snprintf(name, sizeof name, "plain %.32s%s", acre_device_type_name(type),
              is_host ? " host" : "");
-    acre_allocator_desc desc = {.struct_size = sizeof desc, .name = name, .ops = &ops,
-                                .self = plain, .destroy = plain_destroy};
+    acre_allocator_desc desc = {.struct_size = sizeof desc,
+                                .name = name,
+                                .ops = &ops,
+                                .self = plain,
+                                .destroy = plain_destroy};
     status = acre_allocator_create(&desc, out);
     if (status != ACRE_OK)
         goto free_stats;
@@ -394,12 +396,12 @@ acre_status acre_plain_allocator_create(acre_device_type type, acre_allocator **
 {
     if (!out)
         return status_fail(ACRE_ERR_INVALID, "acre_plain_allocator_create: out is NULL");
-    return create(type, false, out);
+    return plain_create(type, false, out);
 }
 
 acre_status acre_plain_host_allocator_create(acre_device_type type, acre_allocator **out)
 {
     if (!out)
         return status_fail(ACRE_ERR_INVALID, "acre_plain_host_allocator_create: out is NULL");
-    return create(type, true, out);
+    return plain_create(type, true, out);
 }

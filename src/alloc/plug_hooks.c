@@ -23,8 +23,10 @@ acre_status acre_pluggable_base(acre_allocator *allocator, void *pointer, void *
     size_t bytes = record ? record->bytes : 0;
     lock_drop(&plug->lock);
     if (!record)
-        return status_fail(ACRE_ERR_INVALID, "invalid device pointer: nothing of this plug-in is "
-                           "live at %p", pointer);
+        return status_fail(ACRE_ERR_INVALID,
+                           "invalid device pointer: nothing of this plug-in is "
+                           "live at %p",
+                           pointer);
     *out_bytes = bytes;
     *out_base = hook ? hook(pointer, out_bytes) : base;
     return ACRE_OK;
@@ -86,8 +88,10 @@ acre_status acre_pluggable_memory_fraction_get(acre_allocator *allocator, int de
 
 static acre_status no_hook(const char *name)
 {
-    return status_fail(ACRE_ERR_UNSUPPORTED, "this plug-in has no hook %s; a cache on top of it "
-                       "(acre_pluggable_cache) has pools of its own", name);
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "this plug-in has no hook %s; a cache on top of it "
+                       "(acre_pluggable_cache) has pools of its own",
+                       name);
 }
 
 /* A filter in C as C++ sees it: target[0] the function, target[1] its argument. */
@@ -179,7 +183,8 @@ acre_status acre_pluggable_make_current(acre_allocator *allocator)
         if (status != ACRE_OK || has_replaced)
             return status;
     }
-    return status_fail(ACRE_ERR_STATE, "Can't swap an already initialized allocator: \"%s\" serves "
+    return status_fail(ACRE_ERR_STATE,
+                       "Can't swap an already initialized allocator: \"%s\" serves "
                        "%s; swap once, before anything is allocated",
                        current ? acre_allocator_name(current) : "another one",
                        acre_device_type_name(plug->type));

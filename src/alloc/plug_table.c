@@ -42,8 +42,7 @@ void plug_table_fini(struct plug_table *table)
     heap_free(table->accounts);
 }
 
-struct plug_record *plug_table_overlap(const struct plug_table *table, uintptr_t base,
-                                       size_t bytes)
+struct plug_record *plug_table_overlap(const struct plug_table *table, uintptr_t base, size_t bytes)
 {
     struct plug_record *record = records_lower_bound(&table->records, &base);
 
@@ -116,8 +115,7 @@ acre_status plug_record_add_stream(struct plug_record *record, void *stream)
     for (size_t i = 0; i < record->stream_count; i++)
         if (record->streams[i] == stream)
             return ACRE_OK;
-    void **streams = heap_realloc(record->streams,
-                                  (record->stream_count + 1) * sizeof *streams);
+    void **streams = heap_realloc(record->streams, (record->stream_count + 1) * sizeof *streams);
     if (!streams)
         return ACRE_ERR_HOST_MEMORY;
     streams[record->stream_count++] = stream;

@@ -38,8 +38,10 @@ struct plug *plug_of(const acre_allocator *allocator)
 {
     if (allocator && allocator->ops.allocate == plug_allocate)
         return allocator->self;
-    status_fail(ACRE_ERR_INVALID, "%s is not the allocator of a plug-in; acre_pluggable_open() "
-                "makes one", allocator ? allocator->name : "NULL");
+    status_fail(ACRE_ERR_INVALID,
+                "%s is not the allocator of a plug-in; acre_pluggable_open() "
+                "makes one",
+                allocator ? allocator->name : "NULL");
     return NULL;
 }
 
@@ -55,8 +57,8 @@ acre_status plug_check_device(const struct plug *plug, int device)
 {
     if (device >= 0 && device < plug->table.device_count)
         return ACRE_OK;
-    return status_fail(ACRE_ERR_RANGE, "there is no device %d; this plug-in serves 0 to %d",
-                       device, plug->table.device_count - 1);
+    return status_fail(ACRE_ERR_RANGE, "there is no device %d; this plug-in serves 0 to %d", device,
+                       plug->table.device_count - 1);
 }
 
 static void plug_destroy_now(struct plug *plug)
@@ -88,8 +90,8 @@ static void watch_gather(struct plug *plug, int device, bool is_free, struct plu
         watch->gather(watch, device, is_free, out);
 }
 
-static void watch_tell_locked(struct plug *plug, enum plug_event event,
-                              struct plug_record *record, const struct plug_frames *frames)
+static void watch_tell_locked(struct plug *plug, enum plug_event event, struct plug_record *record,
+                              const struct plug_frames *frames)
 {
     struct plug_watch *watch = plug->watch;
 
@@ -100,7 +102,7 @@ static void watch_tell_locked(struct plug *plug, enum plug_event event,
 /* ---- Allocating ----------------------------------------------------------------- */
 
 /* Counts bytes as on the way if the limit of the device allows them. */
-static acre_status charge(struct plug *plug, size_t bytes, int device)
+static acre_status pluggable_charge(struct plug *plug, size_t bytes, int device)
 {
     struct plug_account *account = &plug->table.accounts[device];
 
@@ -118,8 +120,8 @@ static acre_status charge(struct plug *plug, size_t bytes, int device)
                            "%zu bytes were asked for; more than 1EB cannot be had", bytes);
     return status_fail(ACRE_ERR_DEVICE_MEMORY,
                        "device %d: %zu bytes more than the %" PRIu64 " in use would exceed allowed "
-                       "memory, %" PRIu64 " bytes; raise the memory fraction", device, bytes, used,
-                       limit);
+                       "memory, %" PRIu64 " bytes; raise the memory fraction",
+                       device, bytes, used, limit);
 }
 
 /* Enters what the plug-in gave, or says what is wrong with it; *out_return tells
@@ -134,28 +136,30 @@ static acre_status judge_locked(struct plug *plug, struct plug_record *record,
     if (!record->base && record->bytes)
         return status_fail(ACRE_ERR_DEVICE_MEMORY,
                            "device %d: the plug-in has no %zu bytes (it returned NULL); %" PRIu64
-                           " bytes of it are live", record->device, record->bytes,
-                           plug->table.bytes);
+                           " bytes of it are live",
+                           record->device, record->bytes, plug->table.bytes);
     if (record->base + record->bytes < record->base)
-        return status_fail(ACRE_ERR_DEVICE, "the plug-in returned %p for %zu bytes, which goes "
-                           "beyond the last address; the plug-in is faulty", where, record->bytes);
+        return status_fail(ACRE_ERR_DEVICE,
+                           "the plug-in returned %p for %zu bytes, which goes "
+                           "beyond the last address; the plug-in is faulty",
+                           where, record->bytes);
     other = record->base ? plug_table_overlap(&plug->table, record->base, record->bytes) : NULL;
     if (other && other->base == record->base)
         return status_fail(ACRE_ERR_DEVICE,
                            "the plug-in returned %p twice: %zu bytes there are live, and were not "
-                           "freed before it gave %zu; the plug-in is faulty", where, other->bytes,
-                           record->bytes);
+                           "freed before it gave %zu; the plug-in is faulty",
+                           where, other->bytes, record->bytes);
     if (other)
         return status_fail(ACRE_ERR_DEVICE,
                            "the plug-in returned %p for %zu bytes, which overlaps %zu live bytes "
-                           "at %p; the plug-in is faulty", where, record->bytes, other->bytes,
-                           (void *)other->base);
+                           "at %p; the plug-in is faulty",
+                           where, record->bytes, other->bytes, (void *)other->base);
     if (record->base % plug->alignment) {
         *out_return = true;
         return status_fail(ACRE_ERR_DEVICE,
                            "the plug-in returned %p for %zu bytes, which is not a multiple of %zu; "
-                           "let it align, or open it with a smaller alignment", where,
-                           record->bytes, plug->alignment);
+                           "let it align, or open it with a smaller alignment",
+                           where, record->bytes, plug->alignment);
     }
     if (record->base) {
         plug_table_put(&plug->table, record);
@@ -169,7 +173,7 @@ static acre_status ask_plugin(struct plug *plug, size_t bytes, int device, void 
                               const struct plug_frames *frames, void **out)
 {
     bool must_return;
-    acre_status status = charge(plug, bytes, device);
+    acre_status status = pluggable_charge(plug, bytes, device);
 
     if (status != ACRE_OK)
         return status;
@@ -181,8 +185,8 @@ static acre_status ask_plugin(struct plug *plug, size_t bytes, int device, void 
         lock_drop(&plug->lock);
         return ACRE_ERR_HOST_MEMORY;
     }
-    *record = (struct plug_record){.base = (uintptr_t)pointer, .bytes = bytes,
-                                   .device = device, .stream = stream};
+    *record = (struct plug_record){
+        .base = (uintptr_t)pointer, .bytes = bytes, .device = device, .stream = stream};
     status = judge_locked(plug, record, frames, &must_return);
     lock_drop(&plug->lock);
     if (status != ACRE_OK || !pointer)
@@ -232,8 +236,8 @@ static acre_status plug_allocate(void *self, size_t bytes, acre_data_ptr *out)
     return status;
 }
 
-acre_status acre_pluggable_alloc(acre_allocator *allocator, size_t bytes, int device,
-                                 void *stream, void **out)
+acre_status acre_pluggable_alloc(acre_allocator *allocator, size_t bytes, int device, void *stream,
+                                 void **out)
 {
     struct plug *plug = plug_of(allocator);
 
@@ -274,8 +278,10 @@ static acre_status plug_give_back(struct plug *plug, void *pointer)
     }
     lock_drop(&plug->lock);
     if (!record)
-        return status_fail(ACRE_ERR_INVALID, "Trying to free a pointer not allocated here: %p is "
-                           "not the first byte of a live allocation of this plug-in", pointer);
+        return status_fail(ACRE_ERR_INVALID,
+                           "Trying to free a pointer not allocated here: %p is "
+                           "not the first byte of a live allocation of this plug-in",
+                           pointer);
     acre_status status = wait_for_streams(plug, record);
     lock_take(&plug->lock);
     if (status == ACRE_OK) {
@@ -435,8 +441,10 @@ static acre_status check_config(const acre_pluggable_config *config)
         return status_fail(ACRE_ERR_INVALID, "acre_pluggable_config: flags 0x%x are not known",
                            config->flags);
     if (config->alignment & (config->alignment - 1))
-        return status_fail(ACRE_ERR_INVALID, "acre_pluggable_config: alignment %zu is not a power "
-                           "of two", config->alignment);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_pluggable_config: alignment %zu is not a power "
+                           "of two",
+                           config->alignment);
     if (config->hooks && config->hooks->struct_size < sizeof *config->hooks)
         return status_fail(ACRE_ERR_INVALID, "acre_pluggable_hooks: struct_size is not set");
     return ACRE_OK;
@@ -455,8 +463,9 @@ static void set_hooks(struct plug *plug, const acre_pluggable_hooks *hooks)
 }
 
 /* Makes the allocator; the library becomes its own on success. */
-static acre_status create(acre_device_type type, const struct plug_calls *calls, void *library,
-                          const acre_pluggable_config *config, acre_allocator **out)
+static acre_status pluggable_create(acre_device_type type, const struct plug_calls *calls,
+                                    void *library, const acre_pluggable_config *config,
+                                    acre_allocator **out)
 {
     acre_device *device;
     acre_status status = acre_device_get(type, 0, &device);
@@ -473,8 +482,11 @@ static acre_status create(acre_device_type type, const struct plug_calls *calls,
     plug->alignment = config && config->alignment ? config->alignment : ALIGNMENT;
     plug->hold_count = 1;
     lock_init(&plug->lock, RANK_ALLOCATOR, "plug-in");
-    acre_allocator_desc desc = {.struct_size = sizeof desc, .name = "pluggable",
-                                .ops = &plug_ops, .self = plug, .destroy = plug_end};
+    acre_allocator_desc desc = {.struct_size = sizeof desc,
+                                .name = "pluggable",
+                                .ops = &plug_ops,
+                                .self = plug,
+                                .destroy = plug_end};
     status = plug_table_init(&plug->table, acre_device_count(type));
     if (status == ACRE_OK)
         status = deleter_bind(&plug->owner);
@@ -491,16 +503,18 @@ static acre_status create(acre_device_type type, const struct plug_calls *calls,
 }
 
 acre_status acre_pluggable_create(acre_device_type type, acre_pluggable_alloc_fn alloc,
-                                  acre_pluggable_free_fn free,
-                                  const acre_pluggable_config *config, acre_allocator **out)
+                                  acre_pluggable_free_fn free, const acre_pluggable_config *config,
+                                  acre_allocator **out)
 {
     struct plug_calls calls = {alloc, free};
 
     if (!alloc || !free || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_pluggable_create: %s is NULL",
-                           !alloc ? "alloc" : !free ? "free" : "out");
+                           !alloc  ? "alloc"
+                           : !free ? "free"
+                                   : "out");
     acre_status status = check_config(config);
-    return status == ACRE_OK ? create(type, &calls, NULL, config, out) : status;
+    return status == ACRE_OK ? pluggable_create(type, &calls, NULL, config, out) : status;
 }
 
 acre_status acre_pluggable_open(acre_device_type type, const char *library,
@@ -522,7 +536,7 @@ acre_status acre_pluggable_open(acre_device_type type, const char *library,
         status = dl_open(names, symbols, 2, &calls, &opened);
     if (status != ACRE_OK)
         return status;
-    status = create(type, &calls, opened, config, out);
+    status = pluggable_create(type, &calls, opened, config, out);
     if (status != ACRE_OK)
         dl_close(opened);
     return status;
@@ -538,8 +552,10 @@ acre_status acre_pluggable_close(acre_allocator *allocator)
     uint64_t count = plug->hold_count - 1, bytes = plug->table.bytes;
     lock_drop(&plug->lock);
     if (count)
-        return status_fail(ACRE_ERR_STATE, "%" PRIu64 " allocations of this plug-in, %" PRIu64
-                           " bytes, are live: free them before it is closed", count, bytes);
+        return status_fail(ACRE_ERR_STATE,
+                           "%" PRIu64 " allocations of this plug-in, %" PRIu64
+                           " bytes, are live: free them before it is closed",
+                           count, bytes);
     acre_allocator_destroy(allocator);
     return ACRE_OK;
 }

@@ -23,8 +23,8 @@ static struct slot *slot_of(struct slot *slots, acre_device_type type)
     return (int)type >= 0 && type < ACRE_DEVICE_TYPE_COUNT ? &slots[type] : NULL;
 }
 
-static acre_status set(struct slot *slot, acre_device_type type, acre_allocator *allocator,
-                       uint8_t priority, bool *out_replaced)
+static acre_status registry_set(struct slot *slot, acre_device_type type, acre_allocator *allocator,
+                                uint8_t priority, bool *out_replaced)
 {
     if (!slot)
         return status_fail(ACRE_ERR_INVALID, "there is no device type %d", (int)type);
@@ -40,20 +40,20 @@ static acre_status set(struct slot *slot, acre_device_type type, acre_allocator 
     return ACRE_OK;
 }
 
-static acre_allocator *get(struct slot *slot)
+static acre_allocator *registry_get(struct slot *slot)
 {
     return slot ? atomic_load_explicit(&slot->allocator, memory_order_acquire) : NULL;
 }
 
-acre_status acre_allocator_set(acre_device_type type, acre_allocator *allocator,
-                               uint8_t priority, bool *out_replaced)
+acre_status acre_allocator_set(acre_device_type type, acre_allocator *allocator, uint8_t priority,
+                               bool *out_replaced)
 {
-    return set(slot_of(device_slots, type), type, allocator, priority, out_replaced);
+    return registry_set(slot_of(device_slots, type), type, allocator, priority, out_replaced);
 }
 
 acre_allocator *acre_allocator_get(acre_device_type type)
 {
-    return get(slot_of(device_slots, type));
+    return registry_get(slot_of(device_slots, type));
 }
 
 acre_status acre_allocator_get_device(acre_device_type type, acre_allocator **out)
@@ -61,8 +61,7 @@ acre_status acre_allocator_get_device(acre_device_type type, acre_allocator **ou
     acre_allocator *allocator = acre_allocator_get(type);
 
     if (type == ACRE_DEVICE_CPU || !slot_of(device_slots, type))
-        return status_fail(ACRE_ERR_INVALID, "device type %d has no device allocator",
-                           (int)type);
+        return status_fail(ACRE_ERR_INVALID, "device type %d has no device allocator", (int)type);
     if (!allocator)
         return status_fail(ACRE_ERR_NOT_FOUND,
                            "no allocator serves device type %d; see acre_allocator_set()",
@@ -78,15 +77,15 @@ acre_status acre_allocator_get_device(acre_device_type type, acre_allocator **ou
 acre_status acre_host_allocator_set(acre_device_type type, acre_allocator *allocator,
                                     uint8_t priority, bool *out_replaced)
 {
-    return set(slot_of(host_slots, type), type, allocator, priority, out_replaced);
+    return registry_set(slot_of(host_slots, type), type, allocator, priority, out_replaced);
 }
 
 acre_allocator *acre_host_allocator_get(acre_device_type type)
 {
-    return get(slot_of(host_slots, type));
+    return registry_get(slot_of(host_slots, type));
 }
 
-static void forget(struct slot *slots, const acre_allocator *allocator)
+static void registry_do_forget(struct slot *slots, const acre_allocator *allocator)
 {
     for (int i = 0; i < ACRE_DEVICE_TYPE_COUNT; i++)
         if (atomic_load(&slots[i].allocator) == allocator) {
@@ -98,7 +97,7 @@ static void forget(struct slot *slots, const acre_allocator *allocator)
 void registry_forget(const acre_allocator *allocator)
 {
     lock_take(&registry_lock);
-    forget(device_slots, allocator);
-    forget(host_slots, allocator);
+    registry_do_forget(device_slots, allocator);
+    registry_do_forget(host_slots, allocator);
     lock_drop(&registry_lock);
 }

@@ -45,8 +45,7 @@ static acre_status relabel_empty_cache(void *self)
 }
 
 /* The stream is shown under the other type too and goes in under the inner one. */
-static acre_status relabel_record_stream(void *self, const acre_data_ptr *ptr,
-                                         acre_stream stream)
+static acre_status relabel_record_stream(void *self, const acre_data_ptr *ptr, acre_stream stream)
 {
     struct relabel *relabel = self;
     acre_data_ptr inside = *ptr;
@@ -99,8 +98,11 @@ acre_status acre_relabel_allocator_create(acre_allocator *inner, acre_device_typ
         return ACRE_ERR_HOST_MEMORY;
     *relabel = (struct relabel){inner, hidden, shown};
     snprintf(name, sizeof name, "%.100s relabelled", inner->name);
-    acre_allocator_desc desc = {.struct_size = sizeof desc, .name = name, .ops = &ops,
-                                .self = relabel, .destroy = heap_free};
+    acre_allocator_desc desc = {.struct_size = sizeof desc,
+                                .name = name,
+                                .ops = &ops,
+                                .self = relabel,
+                                .destroy = heap_free};
     acre_status status = acre_allocator_create(&desc, out);
     if (status != ACRE_OK)
         heap_free(relabel);

@@ -37,10 +37,8 @@ struct builtin {
 };
 
 static const struct builtin builtins[] = {
-    {"sim", ACRE_DEVICE_PRIVATE, sim_start},
-    {"host", ACRE_DEVICE_CPU, host_start},
-    {"cuda", ACRE_DEVICE_CUDA, cuda_start},
-    {"hip", ACRE_DEVICE_HIP, hip_start},
+    {"sim", ACRE_DEVICE_PRIVATE, sim_start},      {"host", ACRE_DEVICE_CPU, host_start},
+    {"cuda", ACRE_DEVICE_CUDA, cuda_start},       {"hip", ACRE_DEVICE_HIP, hip_start},
     {"opencl", ACRE_DEVICE_OPENCL, opencl_start},
 };
 
@@ -51,7 +49,7 @@ static struct lock registry_lock = LOCK_INITIALIZER(RANK_REGISTRY, "registry");
 static struct list backends = LIST_INITIALIZER(backends); /* oldest first; registry_lock */
 static uint64_t number_last;                              /* registry_lock               */
 static _Atomic(acre_backend *) slots[ACRE_DEVICE_TYPE_COUNT];
-static _Atomic unsigned fork_generation;                  /* grows in a child of fork    */
+static _Atomic unsigned fork_generation; /* grows in a child of fork    */
 
 /* ---- Fork ------------------------------------------------------------------ */
 
@@ -128,7 +126,7 @@ static acre_backend *find_locked(const char *name)
     return NULL;
 }
 
-static acre_backend *find(const char *name)
+static acre_backend *backend_find(const char *name)
 {
     acre_backend *backend;
 
@@ -211,7 +209,7 @@ static acre_status builtin_start(const struct builtin *builtin, acre_backend **o
                            "ACRE_BACKENDS leaves \"%s\" out; add it to the list, or unset it",
                            builtin->name);
     lock_take(&start_lock);
-    backend = find(builtin->name);
+    backend = backend_find(builtin->name);
     if (!backend)
         status = builtin->start(&backend);
     lock_drop(&start_lock);
@@ -239,7 +237,7 @@ int backend_is_known(acre_device_type type)
 static acre_status builtin_start_type(const struct builtin *builtin)
 {
     acre_backend *backend = NULL;
-    acre_status status = find(builtin->name) ? ACRE_OK : builtin_start(builtin, &backend);
+    acre_status status = backend_find(builtin->name) ? ACRE_OK : builtin_start(builtin, &backend);
     const struct builtin *hip = builtin_of_type(ACRE_DEVICE_HIP);
     struct status_saved why;
 
@@ -290,7 +288,7 @@ acre_status acre_backend_find(const char *name, acre_backend **out)
     if (!name || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_backend_find: %s is NULL",
                            name ? "out" : "name");
-    backend = find(name);
+    backend = backend_find(name);
     for (int i = 0; !backend && status == ACRE_OK && i < BUILTIN_COUNT; i++)
         if (strcmp(builtins[i].name, name) == 0)
             status = builtin_start(&builtins[i], &backend);
@@ -299,7 +297,8 @@ acre_status acre_backend_find(const char *name, acre_backend **out)
     if (!backend)
         return status_fail(ACRE_ERR_NOT_FOUND,
                            "no backend is named \"%s\"; acre_backend_name_at() lists those that "
-                           "are built in", name);
+                           "are built in",
+                           name);
     status = backend_check_fork(backend);
     if (status == ACRE_OK)
         *out = backend;
@@ -346,7 +345,8 @@ static acre_status desc_take(const acre_backend_desc *given, acre_backend_desc *
     if (given->struct_size < offsetof(acre_backend_desc, flags))
         return status_fail(ACRE_ERR_INVALID,
                            "acre_backend_register: struct_size %u of desc is too small; set it to "
-                           "sizeof(acre_backend_desc)", given->struct_size);
+                           "sizeof(acre_backend_desc)",
+                           given->struct_size);
     memset(desc, 0, sizeof *desc);
     memcpy(desc, given, given->struct_size < sizeof *desc ? given->struct_size : sizeof *desc);
     if (!desc->name || !name_is_valid(desc->name))
@@ -371,8 +371,8 @@ static acre_status info_complete(const acre_backend *backend, int index, acre_de
     if (info->capabilities & ~backend->groups)
         return status_fail(ACRE_ERR_INVALID,
                            "backend \"%s\": device %d claims capabilities 0x%x, its table has "
-                           "0x%x only", backend->name, index, info->capabilities,
-                           backend->groups);
+                           "0x%x only",
+                           backend->name, index, info->capabilities, backend->groups);
     if (info->capabilities == 0)
         info->capabilities = backend->groups;
     if (info->alloc_granularity == 0)
@@ -382,13 +382,13 @@ static acre_status info_complete(const acre_backend *backend, int index, acre_de
     else if (!is_power_of_two(info->page_bytes))
         return status_fail(ACRE_ERR_INVALID,
                            "backend \"%s\": device %d has virtual memory, but its page_bytes %llu "
-                           "is not a power of two", backend->name, index,
-                           (unsigned long long)info->page_bytes);
+                           "is not a power of two",
+                           backend->name, index, (unsigned long long)info->page_bytes);
     if (!is_power_of_two(info->alloc_granularity))
         return status_fail(ACRE_ERR_INVALID,
                            "backend \"%s\": alloc_granularity %llu of device %d is not a power of "
-                           "two", backend->name, (unsigned long long)info->alloc_granularity,
-                           index);
+                           "two",
+                           backend->name, (unsigned long long)info->alloc_granularity, index);
     return ACRE_OK;
 }
 
@@ -477,7 +477,7 @@ acre_status acre_backend_register(const acre_backend_desc *given, acre_backend *
 
     if (status == ACRE_OK && !out)
         status = status_fail(ACRE_ERR_INVALID, "acre_backend_register: out is NULL");
-    if (status == ACRE_OK && find(desc.name))
+    if (status == ACRE_OK && backend_find(desc.name))
         status = status_fail(ACRE_ERR_EXISTS, "a backend named \"%s\" exists", desc.name);
     if (status == ACRE_OK)
         status = backend_create(&desc, &backend);

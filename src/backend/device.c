@@ -74,7 +74,8 @@ acre_status acre_device_type_rename(acre_device_type type, const char *name)
     } else if (strcmp(private_name, name) != 0) {
         status = status_fail(ACRE_ERR_STATE,
                              "the private device type is already named \"%s\" and cannot become "
-                             "\"%s\"", private_name, name);
+                             "\"%s\"",
+                             private_name, name);
     }
     lock_drop(&private_lock);
     return status;
@@ -267,8 +268,7 @@ acre_status acre_host_unregister(acre_device *device, void *base)
 
 /* ---- Pointers and windows ------------------------------------------------------ */
 
-acre_status acre_pointer_info_get(acre_device *device, const void *pointer,
-                                  acre_pointer_info *out)
+acre_status acre_pointer_info_get(acre_device *device, const void *pointer, acre_pointer_info *out)
 {
     acre_status status = device_check(device, ACRE_CAP_POINTERS, "acre_pointer_info_get");
 

@@ -18,8 +18,8 @@
 struct acre_event {
     acre_device_type type;
     uint32_t flags;
-    void *native;                   /* written before device; NULL while EMPTY    */
-    _Atomic(acre_device *) device;  /* NULL while EMPTY, then constant            */
+    void *native;                  /* written before device; NULL while EMPTY    */
+    _Atomic(acre_device *) device; /* NULL while EMPTY, then constant            */
 };
 
 /* The device of a recorded event, NULL otherwise. */
@@ -38,8 +38,7 @@ acre_status acre_event_create(acre_device_type type, uint32_t flags, acre_event 
                            (int)type);
     if (flags & ~ACRE_EVENT_TIMING)
         return status_fail(ACRE_ERR_INVALID,
-                           "acre_event_create: flags 0x%x hold more than ACRE_EVENT_TIMING",
-                           flags);
+                           "acre_event_create: flags 0x%x hold more than ACRE_EVENT_TIMING", flags);
     event = heap_zalloc(sizeof *event);
     if (!event)
         return ACRE_ERR_HOST_MEMORY;
@@ -60,8 +59,8 @@ void acre_event_destroy(acre_event *event)
 }
 
 /* Finds the device and the native stream of a stream that event may meet. */
-static acre_status resolve(const acre_event *event, acre_stream stream, const char *call,
-                           acre_device **out_device, void **out_native)
+static acre_status event_resolve(const acre_event *event, acre_stream stream, const char *call,
+                                 acre_device **out_device, void **out_native)
 {
     if ((int)event->type != stream.type)
         return status_fail(ACRE_ERR_INVALID, "%s: the event is of type %s, the stream of %s", call,
@@ -99,7 +98,7 @@ acre_status acre_event_record(acre_event *event, acre_stream stream)
     acre_status status;
 
     NEED(event);
-    status = resolve(event, stream, __func__, &device, &native_stream);
+    status = event_resolve(event, stream, __func__, &device, &native_stream);
     if (status != ACRE_OK)
         return status;
     mine = event_device(event);
@@ -108,7 +107,8 @@ acre_status acre_event_record(acre_event *event, acre_stream stream)
     if (mine != device)
         return status_fail(ACRE_ERR_INVALID,
                            "acre_event_record: the event belongs to device %d and cannot be "
-                           "recorded on a stream of device %d", mine->index, device->index);
+                           "recorded on a stream of device %d",
+                           mine->index, device->index);
     return acre_event_native_record(device, event->native, native_stream);
 }
 
@@ -127,7 +127,7 @@ acre_status acre_event_block(acre_event *event, acre_stream stream)
     NEED(event);
     if (!event_device(event))
         return ACRE_OK;
-    status = resolve(event, stream, __func__, &device, &native_stream);
+    status = event_resolve(event, stream, __func__, &device, &native_stream);
     return status != ACRE_OK ? status
                              : acre_stream_native_wait(device, native_stream, event->native);
 }
@@ -156,13 +156,13 @@ static acre_status check_elapsed(const acre_event *start, const acre_event *end)
                            "acre_event_elapsed: the events are of types %s and %s",
                            acre_device_type_name(start->type), acre_device_type_name(end->type));
     if (!(start->flags & end->flags & ACRE_EVENT_TIMING))
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_event_elapsed: both events must be created with "
-                           "ACRE_EVENT_TIMING");
+        return status_fail(ACRE_ERR_INVALID, "acre_event_elapsed: both events must be created with "
+                                             "ACRE_EVENT_TIMING");
     if (!event_device(start) || !event_device(end))
         return status_fail(ACRE_ERR_INVALID,
                            "acre_event_elapsed: both events must be recorded first; the %s one "
-                           "was not", event_device(start) ? "end" : "start");
+                           "was not",
+                           event_device(start) ? "end" : "start");
     return ACRE_OK;
 }
 

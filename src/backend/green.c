@@ -29,8 +29,8 @@ struct acre_green {
     void *sides[ACRE_GREEN_STREAMS_MAX]; /* side_count of them are made           */
     uint32_t side_count, side_next;
     bool is_pushed;
-    pthread_t owner;                     /* who pushed it                         */
-    int64_t parent;                      /* id of the stream that was current     */
+    pthread_t owner; /* who pushed it                         */
+    int64_t parent;  /* id of the stream that was current     */
 };
 
 /* ---- Creating -------------------------------------------------------------------------- */
@@ -39,30 +39,33 @@ static acre_status config_take(const acre_device *device, const acre_green_confi
                                acre_green_config *config)
 {
     if (given->struct_size < sizeof given->struct_size + sizeof given->units)
-        return status_fail(ACRE_ERR_INVALID, "acre_green_create: struct_size %u of config is too "
-                           "small; set it to sizeof(acre_green_config)", given->struct_size);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_green_create: struct_size %u of config is too "
+                           "small; set it to sizeof(acre_green_config)",
+                           given->struct_size);
     memset(config, 0, sizeof *config);
     memcpy(config, given,
            given->struct_size < sizeof *config ? given->struct_size : sizeof *config);
     if ((unsigned)config->scope > ACRE_GREEN_SCOPE_BALANCED)
-        return status_fail(ACRE_ERR_INVALID, "acre_green_create: scope %d does not exist; use "
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_green_create: scope %d does not exist; use "
                            "ACRE_GREEN_SCOPE_DEVICE or ACRE_GREEN_SCOPE_BALANCED",
                            (int)config->scope);
     if (config->units == 0 && config->scope == ACRE_GREEN_SCOPE_NONE)
         return status_fail(ACRE_ERR_INVALID, "acre_green_create: neither units nor a scope of "
-                           "work queues is given");
+                                             "work queues is given");
     if (config->queue_limit && config->scope == ACRE_GREEN_SCOPE_NONE)
         return status_fail(ACRE_ERR_INVALID, "acre_green_create: queue_limit %u needs a scope",
                            config->queue_limit);
     if ((int64_t)config->units > device->info.compute_units)
-        return status_fail(ACRE_ERR_RANGE, "acre_green_create: %u units are asked for, device %s "
-                           "has %d", config->units, device->info.name,
-                           device->info.compute_units);
+        return status_fail(ACRE_ERR_RANGE,
+                           "acre_green_create: %u units are asked for, device %s "
+                           "has %d",
+                           config->units, device->info.name, device->info.compute_units);
     return ACRE_OK;
 }
 
-acre_status acre_green_create(acre_device *device, const acre_green_config *given,
-                              acre_green **out)
+acre_status acre_green_create(acre_device *device, const acre_green_config *given, acre_green **out)
 {
     acre_green_config config;
     acre_green *green;
@@ -161,7 +164,7 @@ acre_status acre_green_queue_limit(acre_device *device, uint32_t *out_count)
 /* ---- Entering and leaving -------------------------------------------------------------------- */
 
 /* Records an event on the thread's current stream. */
-static acre_status mark(acre_device *device, void **out_event)
+static acre_status green_mark(acre_device *device, void **out_event)
 {
     void *stream, *event;
     acre_status status = stream_current_native(device, &stream);
@@ -179,15 +182,15 @@ static acre_status mark(acre_device *device, void **out_event)
 }
 
 /* Claims the green context for this thread. */
-static acre_status claim(acre_green *green)
+static acre_status green_claim(acre_green *green)
 {
     acre_status status = ACRE_OK;
 
     lock_take(&green->lock);
     if (green->is_pushed) {
-        status = status_fail(ACRE_ERR_STATE, "acre_green_push: it is pushed already%s",
-                             pthread_equal(green->owner, pthread_self()) ? ""
-                                                                         : ", by another thread");
+        status =
+            status_fail(ACRE_ERR_STATE, "acre_green_push: it is pushed already%s",
+                        pthread_equal(green->owner, pthread_self()) ? "" : ", by another thread");
     } else {
         green->is_pushed = true;
         green->owner = pthread_self();
@@ -196,18 +199,18 @@ static acre_status claim(acre_green *green)
     return status;
 }
 
-static void unclaim(acre_green *green)
+static void green_unclaim(acre_green *green)
 {
     lock_take(&green->lock);
     green->is_pushed = false;
     lock_drop(&green->lock);
 }
 
-static acre_status push(acre_green *green)
+static acre_status green_do_push(acre_green *green)
 {
     acre_device *device = green->device;
     void *event = NULL;
-    acre_status status = mark(device, &event);
+    acre_status status = green_mark(device, &event);
 
     if (status != ACRE_OK)
         return status;
@@ -218,8 +221,7 @@ static acre_status push(acre_green *green)
     if (status != ACRE_OK)
         return status;
     green->parent = thread_stream(device->backend, device->index);
-    status = thread_set_stream(device->backend, device->index,
-                               (int64_t)(intptr_t)green->stream);
+    status = thread_set_stream(device->backend, device->index, (int64_t)(intptr_t)green->stream);
     if (status != ACRE_OK)
         device->ops->green_pop(SELF, green->native);
     return status;
@@ -233,12 +235,12 @@ acre_status acre_green_push(acre_green *green)
     NEED(green);
     device = green->device;
     ENTER(ACRE_CAP_GREEN);
-    status = claim(green);
+    status = green_claim(green);
     if (status != ACRE_OK)
         return status;
-    status = push(green);
+    status = green_do_push(green);
     if (status != ACRE_OK)
-        unclaim(green);
+        green_unclaim(green);
     return status;
 }
 
@@ -257,7 +259,7 @@ acre_status acre_green_pop(acre_green *green)
     lock_drop(&green->lock);
     if (!is_mine)
         return status_fail(ACRE_ERR_STATE, "acre_green_pop: this thread has not pushed it");
-    status = mark(device, &event);
+    status = green_mark(device, &event);
     if (status == ACRE_OK)
         status = device->ops->green_pop(SELF, green->native);
     if (status != ACRE_OK) {
@@ -271,6 +273,6 @@ acre_status acre_green_pop(acre_green *green)
     if (status == ACRE_OK)
         status = device->ops->stream_wait_event(SELF, stream, event);
     device->ops->event_destroy(SELF, event);
-    unclaim(green);
+    green_unclaim(green);
     return status;
 }

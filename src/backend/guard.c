@@ -103,8 +103,7 @@ static acre_status check_shown(const acre_backend *backend, acre_device_id devic
     if ((int)device.type != backend->shown)
         return status_fail(ACRE_ERR_INVALID,
                            "backend \"%s\" guards devices of type %s and refuses %s:%d",
-                           backend->name,
-                           acre_device_type_name((acre_device_type)backend->shown),
+                           backend->name, acre_device_type_name((acre_device_type)backend->shown),
                            acre_device_type_name(device.type), device.index);
     return ACRE_OK;
 }
@@ -283,13 +282,12 @@ static acre_status check_one_type(const acre_stream *streams, int count)
 {
     for (int i = 1; i < count; i++)
         if (streams[i].type != streams[0].type)
-            return status_fail(ACRE_ERR_INVALID,
-                               "streams of devices %s:%d and %s:%d cannot be guarded together; "
-                               "all must have one device type",
-                               acre_device_type_name((acre_device_type)streams[0].type),
-                               streams[0].index,
-                               acre_device_type_name((acre_device_type)streams[i].type),
-                               streams[i].index);
+            return status_fail(
+                ACRE_ERR_INVALID,
+                "streams of devices %s:%d and %s:%d cannot be guarded together; "
+                "all must have one device type",
+                acre_device_type_name((acre_device_type)streams[0].type), streams[0].index,
+                acre_device_type_name((acre_device_type)streams[i].type), streams[i].index);
     return ACRE_OK;
 }
 

@@ -50,8 +50,7 @@ acre_status acre_hook_device_of_pointer(acre_device_type type, const void *point
     if (status != ACRE_OK)
         return status;
     if (info.kind != ACRE_MEMORY_DEVICE)
-        return status_fail(ACRE_ERR_INVALID, "%p is %s, not memory of a device of type %s",
-                           pointer,
+        return status_fail(ACRE_ERR_INVALID, "%p is %s, not memory of a device of type %s", pointer,
                            info.kind == ACRE_MEMORY_HOST ? "page-locked host memory" : "unknown",
                            acre_device_type_name(type));
     out->type = type;

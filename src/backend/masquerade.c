@@ -31,8 +31,7 @@ acre_status acre_masquerade_register(acre_backend *backend, acre_device_type sho
         return status_fail(ACRE_ERR_INVALID, "the backend to masquerade is not registered");
     if (backend->form)
         return status_fail(ACRE_ERR_STATE, "backend \"%s\" is already shown as type %s",
-                           backend->name,
-                           acre_device_type_name((acre_device_type)backend->shown));
+                           backend->name, acre_device_type_name((acre_device_type)backend->shown));
     backend_show(backend, shown, (int)form);
     return ACRE_OK;
 }
@@ -56,7 +55,8 @@ static acre_status check_type(const acre_backend *backend, acre_stream stream,
     if (stream.type != (int32_t)wanted)
         return status_fail(ACRE_ERR_INVALID,
                            "stream %lld on device %s:%d is not of type %s, which backend \"%s\" "
-                           "expects here", (long long)stream.id,
+                           "expects here",
+                           (long long)stream.id,
                            acre_device_type_name((acre_device_type)stream.type), stream.index,
                            acre_device_type_name(wanted), backend->name);
     return ACRE_OK;
@@ -89,8 +89,7 @@ acre_status acre_masquerade_wrap(acre_backend *backend, acre_stream shown, bool 
     return ACRE_OK;
 }
 
-acre_status acre_masquerade_unwrap(acre_backend *backend, acre_stream inner,
-                                   acre_stream *out_shown)
+acre_status acre_masquerade_unwrap(acre_backend *backend, acre_stream inner, acre_stream *out_shown)
 {
     acre_status status;
 

@@ -18,8 +18,7 @@ acre_status acre_device_synchronize(acre_device *device)
     return device->ops->device_synchronize(SELF);
 }
 
-acre_status acre_stream_native_create(acre_device *device, uint32_t flags, int priority,
-                                      void **out)
+acre_status acre_stream_native_create(acre_device *device, uint32_t flags, int priority, void **out)
 {
     int low, high;
 
@@ -32,9 +31,8 @@ acre_status acre_stream_native_create(acre_device *device, uint32_t flags, int p
         high = device->info.priority_least;
     }
     if (priority < low || priority > high)
-        return status_fail(ACRE_ERR_RANGE,
-                           "stream priority %d is outside [%d, %d] of device %s:%d", priority, low,
-                           high, device->backend->name, device->index);
+        return status_fail(ACRE_ERR_RANGE, "stream priority %d is outside [%d, %d] of device %s:%d",
+                           priority, low, high, device->backend->name, device->index);
     return device->ops->stream_create(SELF, flags, priority, out);
 }
 
@@ -108,8 +106,7 @@ acre_status acre_event_native_synchronize(acre_device *device, void *event)
     return device->ops->event_synchronize(SELF, event);
 }
 
-acre_status acre_event_native_elapsed(acre_device *device, void *start, void *end,
-                                      double *out_ms)
+acre_status acre_event_native_elapsed(acre_device *device, void *start, void *end, double *out_ms)
 {
     ENTER(ACRE_CAP_STREAMS);
     NEED(start);
@@ -153,8 +150,9 @@ acre_status acre_copy_peer_async(acre_device *device, void *dst, acre_device *ds
     if (device->backend != dst_device->backend || device->backend != src_device->backend)
         return status_fail(ACRE_ERR_INVALID,
                            "acre_copy_peer_async: devices of backends \"%s\", \"%s\" and \"%s\"; "
-                           "all three must be of one", device->backend->name,
-                           dst_device->backend->name, src_device->backend->name);
+                           "all three must be of one",
+                           device->backend->name, dst_device->backend->name,
+                           src_device->backend->name);
     return device->ops->copy_peer_async(device->self, dst, dst_device->index, src,
                                         src_device->index, bytes, stream);
 }
@@ -173,8 +171,7 @@ acre_status acre_memcpy_async(void *dst, acre_device *dst_device, const void *sr
     return acre_copy_peer_async(device, dst, dst_device, src, src_device, bytes, stream);
 }
 
-acre_status acre_fill_async(acre_device *device, void *dst, int value, size_t bytes,
-                            void *stream)
+acre_status acre_fill_async(acre_device *device, void *dst, int value, size_t bytes, void *stream)
 {
     ENTER(ACRE_CAP_COPY);
     return device->ops->fill_async(SELF, dst, value & 0xff, bytes, stream);

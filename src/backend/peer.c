@@ -39,7 +39,7 @@ void peer_cache_destroy(struct peer_cache *cache)
 }
 
 /* Asks the driver about a pair, and enables it when the answer is yes. */
-static acre_status ask(acre_backend *backend, int device, int other, bool *out)
+static acre_status peer_ask(acre_backend *backend, int device, int other, bool *out)
 {
     acre_status status;
     bool can = false;
@@ -71,7 +71,7 @@ acre_status peer_reaches(acre_backend *backend, int device, int other, bool *out
     if (atomic_load_explicit(known, memory_order_acquire) < 0) {
         lock_take(&cache->lock);
         if (atomic_load_explicit(known, memory_order_relaxed) < 0) {
-            status = ask(backend, device, other, &can);
+            status = peer_ask(backend, device, other, &can);
             if (status == ACRE_OK)
                 atomic_store_explicit(known, can ? 1 : 0, memory_order_release);
         }

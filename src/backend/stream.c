@@ -26,8 +26,8 @@
 
 #include <stdio.h>
 
-#define POOL_SLOTS 32
-#define POOL_CLASSES 4       /* most that any codec has     */
+#define POOL_SLOTS        32
+#define POOL_CLASSES      4 /* most that any codec has     */
 #define REFERENCE_CLASSES 2
 #define REFERENCE_DEFAULT 13
 
@@ -94,8 +94,7 @@ void stream_pools_destroy(acre_backend *backend)
 /* How many classes a device has, from its range of priorities. */
 static int class_count(const acre_device *device)
 {
-    int most = device->backend->codec == ACRE_STREAM_CODEC_CUDA ? POOL_CLASSES
-                                                                : REFERENCE_CLASSES;
+    int most = device->backend->codec == ACRE_STREAM_CODEC_CUDA ? POOL_CLASSES : REFERENCE_CLASSES;
     int least = device->info.priority_least, greatest = device->info.priority_greatest;
     int range = least < greatest ? greatest - least : least - greatest;
 
@@ -129,8 +128,7 @@ static acre_status native_make_locked(acre_device *device, int class, int slot, 
     void *native = atomic_load_explicit(place, memory_order_acquire);
 
     if (!native) {
-        status = device->ops->stream_create(device->self, device->index,
-                                            ACRE_STREAM_NON_BLOCKING,
+        status = device->ops->stream_create(device->self, device->index, ACRE_STREAM_NON_BLOCKING,
                                             priority_of_class(device, class), &native);
         if (status == ACRE_OK)
             atomic_store_explicit(place, native, memory_order_release);
@@ -175,7 +173,7 @@ int64_t stream_default_id(const acre_backend *backend)
     return backend->codec == ACRE_STREAM_CODEC_CUDA ? 0 : REFERENCE_DEFAULT;
 }
 
-static int64_t encode(const acre_backend *backend, int class, int slot)
+static int64_t stream_encode(const acre_backend *backend, int class, int slot)
 {
     if (backend->codec == ACRE_STREAM_CODEC_CUDA)
         return (int64_t)1 | (class + 1) << 1 | slot << 5;
@@ -190,8 +188,8 @@ static acre_status invalid_id(const acre_backend *backend, int64_t id, int type)
 }
 
 /* classes is how many the device has; POOL_CLASSES when any will do. */
-static acre_status decode(const acre_backend *backend, int64_t id, int classes,
-                          struct meaning *out)
+static acre_status stream_decode(const acre_backend *backend, int64_t id, int classes,
+                                 struct meaning *out)
 {
     int is_cuda = backend->codec == ACRE_STREAM_CODEC_CUDA;
     int type = (int)(id >> 1) & (is_cuda ? 15 : 7);
@@ -211,7 +209,7 @@ static acre_status decode(const acre_backend *backend, int64_t id, int classes,
     if (!is_cuda && classes > REFERENCE_CLASSES)
         classes = REFERENCE_CLASSES;
     if (out->class < 0 || out->class >= classes ||
-        encode(backend, out->class, out->slot) != id)
+        stream_encode(backend, out->class, out->slot) != id)
         return invalid_id(backend, id, type);
     return ACRE_OK;
 }
@@ -220,7 +218,7 @@ acre_status stream_check_id(const acre_backend *backend, int64_t id)
 {
     struct meaning meaning;
 
-    return decode(backend, id, POOL_CLASSES, &meaning);
+    return stream_decode(backend, id, POOL_CLASSES, &meaning);
 }
 
 acre_status stream_device(acre_stream stream, acre_device **out)
@@ -242,8 +240,7 @@ acre_status stream_device(acre_stream stream, acre_device **out)
 /* Whether the default stream is the NULL stream of the driver. */
 static int null_is_default(const acre_backend *backend)
 {
-    return backend->codec == ACRE_STREAM_CODEC_CUDA &&
-           (backend->flags & ACRE_BACKEND_NULL_STREAM);
+    return backend->codec == ACRE_STREAM_CODEC_CUDA && (backend->flags & ACRE_BACKEND_NULL_STREAM);
 }
 
 /* The native stream of an id. */
@@ -251,7 +248,7 @@ static acre_status native_of(acre_device *device, int64_t id, void **out)
 {
     const acre_backend *backend = device->backend;
     struct meaning meaning;
-    acre_status status = decode(backend, id, class_count(device), &meaning);
+    acre_status status = stream_decode(backend, id, class_count(device), &meaning);
 
     if (status == ACRE_OK)
         status = check_streams(device);
@@ -262,8 +259,8 @@ static acre_status native_of(acre_device *device, int64_t id, void **out)
     if (meaning.kind == IS_EXTERNAL && id == 0)
         return status_fail(ACRE_ERR_INVALID,
                            "stream id 0 means an external NULL stream, which is none; the default "
-                           "stream of backend \"%s\" has id %lld", backend->name,
-                           (long long)stream_default_id(backend));
+                           "stream of backend \"%s\" has id %lld",
+                           backend->name, (long long)stream_default_id(backend));
     if (meaning.kind == IS_DEFAULT && !null_is_default(backend))
         return pool_native(device, 0, 0, out);
     *out = (void *)(uintptr_t)(meaning.kind == IS_DEFAULT ? 0 : id);
@@ -340,7 +337,7 @@ static acre_status pool_take(acre_device *device, int class, int64_t *out_id)
         ++*next;
     lock_drop(&pools->lock);
     if (status == ACRE_OK)
-        *out_id = encode(device->backend, class, slot);
+        *out_id = stream_encode(device->backend, class, slot);
     return status;
 }
 
@@ -355,8 +352,7 @@ static acre_status take_of_class(acre_device_type type, acre_device *device, int
     return status;
 }
 
-acre_status acre_stream_from_pool(acre_device_type type, int index, int priority,
-                                  acre_stream *out)
+acre_status acre_stream_from_pool(acre_device_type type, int index, int priority, acre_stream *out)
 {
     acre_device *device = NULL;
     acre_status status;
@@ -383,8 +379,7 @@ acre_status acre_stream_from_pool_high(acre_device_type type, int index, bool hi
     return take_of_class(type, device, high ? class_count(device) - 1 : 0, out);
 }
 
-acre_status acre_stream_external(acre_device_type type, int index, void *native,
-                                 acre_stream *out)
+acre_status acre_stream_external(acre_device_type type, int index, void *native, acre_stream *out)
 {
     acre_device *device = NULL;
     acre_status status;
@@ -397,11 +392,13 @@ acre_status acre_stream_external(acre_device_type type, int index, void *native,
     if ((uintptr_t)native & 1)
         return status_fail(ACRE_ERR_INVALID,
                            "acre_stream_external: %p is odd, so it cannot be told from a stream "
-                           "of the pool", native);
+                           "of the pool",
+                           native);
     if (!native && !null_is_default(device->backend))
         return status_fail(ACRE_ERR_INVALID,
                            "acre_stream_external: native is NULL, and id 0 is not the default "
-                           "stream of backend \"%s\"", device->backend->name);
+                           "stream of backend \"%s\"",
+                           device->backend->name);
     *out = stream_value(type, device, (int64_t)(uintptr_t)native);
     return ACRE_OK;
 }
@@ -417,8 +414,8 @@ acre_status stream_refuse_other(int memory_index, int stream_index)
 {
     return status_fail(ACRE_ERR_UNSUPPORTED,
                        "memory of device %d cannot follow a stream of device %d: let a stream "
-                       "of its own device wait for an event there", memory_index,
-                       stream_index);
+                       "of its own device wait for an event there",
+                       memory_index, stream_index);
 }
 
 acre_status acre_stream_native(acre_stream stream, void **out)

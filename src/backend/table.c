@@ -20,12 +20,12 @@
  * for the type only. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-#define UNSUPPORTED(group, entry, parameters, arguments)                       \
-    static acre_status unsupported_##entry parameters                          \
-    {                                                                          \
-        return status_fail(ACRE_ERR_UNSUPPORTED,                               \
-                           "the backend cannot do \"%s\": it lacks the group \"%s\"", \
-                           #entry, table_group_name(ACRE_CAP_##group));        \
+#define UNSUPPORTED(group, entry, parameters, arguments)                                           \
+    static acre_status unsupported_##entry parameters                                              \
+    {                                                                                              \
+        return status_fail(ACRE_ERR_UNSUPPORTED,                                                   \
+                           "the backend cannot do \"%s\": it lacks the group \"%s\"", #entry,      \
+                           table_group_name(ACRE_CAP_##group));                                    \
     }
 OPS_MAP(UNSUPPORTED)
 #undef UNSUPPORTED
@@ -45,7 +45,7 @@ struct entry {
 };
 
 static const struct entry entries[] = {
-#define ENTRY(group, entry, parameters, arguments)                             \
+#define ENTRY(group, entry, parameters, arguments)                                                 \
     {#entry, offsetof(acre_backend_ops, entry), ACRE_CAP_##group},
     OPS_MAP(ENTRY)
 #undef ENTRY
@@ -62,8 +62,8 @@ _Static_assert(offsetof(acre_backend_ops, device_count) + ENTRY_COUNT * sizeof(a
 const char *table_group_name(uint32_t capability)
 {
     switch (capability) {
-#define NAME_CASE(group, text)                                                 \
-    case ACRE_CAP_##group:                                                     \
+#define NAME_CASE(group, text)                                                                     \
+    case ACRE_CAP_##group:                                                                         \
         return text;
         OPS_GROUP_MAP(NAME_CASE)
 #undef NAME_CASE
@@ -98,7 +98,8 @@ static acre_status check_sizes(const char *name, const acre_backend_ops *table)
     if (table->struct_size < offsetof(acre_backend_ops, stream_create))
         return status_fail(ACRE_ERR_INVALID,
                            "backend \"%s\": struct_size %u of its table is too small; set it to "
-                           "sizeof(acre_backend_ops)", name, table->struct_size);
+                           "sizeof(acre_backend_ops)",
+                           name, table->struct_size);
     return ACRE_OK;
 }
 
@@ -115,8 +116,8 @@ static acre_status take_group(const char *name, acre_backend_ops *table, uint32_
     if (absent && there)
         return status_fail(ACRE_ERR_INVALID,
                            "backend \"%s\": the group \"%s\" has \"%s\" but not \"%s\"; a group is "
-                           "whole or absent", name, table_group_name(capability), there->name,
-                           absent->name);
+                           "whole or absent",
+                           name, table_group_name(capability), there->name, absent->name);
     if (!absent) {
         *groups |= capability;
         return ACRE_OK;
@@ -128,13 +129,12 @@ static acre_status take_group(const char *name, acre_backend_ops *table, uint32_
     return ACRE_OK;
 }
 
-acre_status table_complete(const char *name, const acre_backend_ops *table,
-                           acre_backend_ops *out, uint32_t *out_groups)
+acre_status table_complete(const char *name, const acre_backend_ops *table, acre_backend_ops *out,
+                           uint32_t *out_groups)
 {
-    static const uint32_t groups[] = {
-        0,
+    static const uint32_t groups[] = {0,
 #define GROUP(group, text) ACRE_CAP_##group,
-        OPS_GROUP_MAP(GROUP)
+                                      OPS_GROUP_MAP(GROUP)
 #undef GROUP
     };
     acre_backend_ops whole = {0};

@@ -56,7 +56,7 @@ static struct record *record_find(const acre_backend *backend)
     return record;
 }
 
-static void sweep(const acre_backend *gone)
+static void thread_sweep(const acre_backend *gone)
 {
     struct record **link = &records;
 
@@ -85,7 +85,7 @@ static acre_status record_make(const acre_backend *backend, struct record **out)
     if (key_error)
         return status_fail_native(ACRE_ERR_HOST_MEMORY, key_error,
                                   "no key for thread-specific data is left");
-    sweep(NULL);
+    thread_sweep(NULL);
     record = heap_zalloc(sizeof *record + count * sizeof record->streams[0]);
     if (!record)
         return ACRE_ERR_HOST_MEMORY;
@@ -149,7 +149,7 @@ acre_status thread_set_stream(acre_backend *backend, int index, int64_t id)
 
 void thread_forget(const acre_backend *backend)
 {
-    sweep(backend);
+    thread_sweep(backend);
 }
 
 void thread_reset(void)

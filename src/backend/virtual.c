@@ -13,9 +13,9 @@ static acre_status check_pages(const acre_device *device, size_t bytes, const ch
     if (bytes == 0 || bytes % device->info.page_bytes)
         return status_fail(ACRE_ERR_INVALID,
                            "%s: %zu bytes are not a positive multiple of the page size %llu of "
-                           "device %s:%d", call, bytes,
-                           (unsigned long long)device->info.page_bytes, device->backend->name,
-                           device->index);
+                           "device %s:%d",
+                           call, bytes, (unsigned long long)device->info.page_bytes,
+                           device->backend->name, device->index);
     return ACRE_OK;
 }
 
@@ -85,7 +85,8 @@ acre_status acre_virtual_map(acre_device *device, void *base, size_t bytes, size
     if (offset != 0)
         return status_fail(ACRE_ERR_INVALID,
                            "acre_virtual_map: offset %zu; only whole handles can be mapped, so it "
-                           "must be 0", offset);
+                           "must be 0",
+                           offset);
     status = check_range(device, base, bytes, __func__);
     return status != ACRE_OK ? status : device->ops->map(SELF, base, bytes, offset, handle);
 }
@@ -108,8 +109,8 @@ acre_status acre_virtual_set_access(acre_device *device, void *base, size_t byte
     if (accessor < 0 || accessor >= device->backend->device_count)
         return status_fail(ACRE_ERR_RANGE,
                            "acre_virtual_set_access: accessor %d is outside [0, %d) of backend "
-                           "\"%s\"", accessor, device->backend->device_count,
-                           device->backend->name);
+                           "\"%s\"",
+                           accessor, device->backend->device_count, device->backend->name);
     if (access != ACRE_ACCESS_NONE && access != ACRE_ACCESS_READ &&
         access != ACRE_ACCESS_READ_WRITE)
         return status_fail(ACRE_ERR_INVALID, "acre_virtual_set_access: access %d does not exist",
@@ -140,8 +141,7 @@ acre_status acre_handle_import_fd(acre_device *device, int fd, void **out_handle
     return device->ops->import_fd(SELF, fd, out_handle, out_bytes);
 }
 
-acre_status acre_handle_export_fabric(acre_device *device, void *handle,
-                                      uint8_t out_fabric[64])
+acre_status acre_handle_export_fabric(acre_device *device, void *handle, uint8_t out_fabric[64])
 {
     ENTER(ACRE_CAP_FABRIC);
     NEED(handle);
@@ -149,15 +149,17 @@ acre_status acre_handle_export_fabric(acre_device *device, void *handle,
     return device->ops->export_fabric(SELF, handle, out_fabric);
 }
 
-acre_status acre_handle_import_fabric(acre_device *device, const uint8_t fabric[64],
-                                      size_t bytes, void **out_handle)
+acre_status acre_handle_import_fabric(acre_device *device, const uint8_t fabric[64], size_t bytes,
+                                      void **out_handle)
 {
     ENTER(ACRE_CAP_FABRIC);
     NEED(fabric);
     NEED(out_handle);
     if (bytes == 0 || bytes % device->info.page_bytes)
-        return status_fail(ACRE_ERR_INVALID, "acre_handle_import_fabric: %zu bytes are no whole "
-                           "pages of %llu", bytes, (unsigned long long)device->info.page_bytes);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_handle_import_fabric: %zu bytes are no whole "
+                           "pages of %llu",
+                           bytes, (unsigned long long)device->info.page_bytes);
     return device->ops->import_fabric(SELF, fabric, bytes, out_handle);
 }
 
@@ -270,8 +272,7 @@ acre_status acre_multicast_bind(acre_device *device, void *handle, size_t offset
     ENTER(ACRE_CAP_MULTICAST);
     NEED(handle);
     NEED(memory);
-    return device->ops->multicast_bind(device->self, handle, device->index, offset, memory,
-                                       bytes);
+    return device->ops->multicast_bind(device->self, handle, device->index, offset, memory, bytes);
 }
 
 acre_status acre_multicast_unbind(acre_device *device, void *handle, size_t offset, size_t bytes)
@@ -320,8 +321,7 @@ acre_status acre_capture_info_get(acre_device *device, void *stream, acre_captur
 }
 
 acre_status acre_capture_dependencies(acre_device *device, uint64_t capture_id, uint64_t node,
-                                      uint64_t *out_nodes, uint32_t capacity,
-                                      uint32_t *out_count)
+                                      uint64_t *out_nodes, uint32_t capacity, uint32_t *out_count)
 {
     ENTER(ACRE_CAP_CAPTURE);
     NEED(out_count);

@@ -22,7 +22,7 @@ struct reader {
     char *text;           /* without white space; words are cut out of
                              it by zeros, put back afterwards          */
     size_t at;
-    char *target;         /* the copy                                  */
+    char *target; /* the copy                                  */
     uint64_t given;
 };
 
@@ -48,8 +48,8 @@ acre_status conf_fail(const struct conf_value *value, const char *why, ...)
     va_start(args, why);
     vsnprintf(reason, sizeof reason, why, args);
     va_end(args);
-    return status_fail(ACRE_ERR_CONFIG, "%s, column %zu: %s:%.200s is not valid: %s",
-                       value->source, value->column, value->key, value->text, reason);
+    return status_fail(ACRE_ERR_CONFIG, "%s, column %zu: %s:%.200s is not valid: %s", value->source,
+                       value->column, value->key, value->text, reason);
 }
 
 static size_t word_end(const char *text, size_t at)
@@ -63,8 +63,8 @@ static acre_status fail_grammar(const struct reader *reader, size_t at, const ch
 
     if (reader->text[at])
         snprintf(found, sizeof found, "'%c'", reader->text[at]);
-    return status_fail(ACRE_ERR_CONFIG, "%s, column %zu: expected %s, found %s",
-                       reader->source, column_of(reader, at), expected, found);
+    return status_fail(ACRE_ERR_CONFIG, "%s, column %zu: expected %s, found %s", reader->source,
+                       column_of(reader, at), expected, found);
 }
 
 /* Finds the end of a list that opens at `at`. */
@@ -90,13 +90,28 @@ static acre_status list_end(const struct reader *reader, size_t at, size_t *out)
     return ACRE_OK;
 }
 
-static void store(void *field, size_t width, uint64_t value)
+static void conf_store(void *field, size_t width, uint64_t value)
 {
     switch (width) {
-    case 1: { uint8_t v = (uint8_t)value; memcpy(field, &v, 1); break; }
-    case 2: { uint16_t v = (uint16_t)value; memcpy(field, &v, 2); break; }
-    case 4: { uint32_t v = (uint32_t)value; memcpy(field, &v, 4); break; }
-    default: CHECK(width == 8); memcpy(field, &value, 8); break;
+    case 1: {
+        uint8_t v = (uint8_t)value;
+        memcpy(field, &v, 1);
+        break;
+    }
+    case 2: {
+        uint16_t v = (uint16_t)value;
+        memcpy(field, &v, 2);
+        break;
+    }
+    case 4: {
+        uint32_t v = (uint32_t)value;
+        memcpy(field, &v, 4);
+        break;
+    }
+    default:
+        CHECK(width == 8);
+        memcpy(field, &value, 8);
+        break;
     }
 }
 
@@ -107,20 +122,19 @@ static acre_status parse_bool(const struct conf_option *option, const struct con
 
     if (!is_true && strcmp(value->text, "False") != 0)
         return conf_fail(value, "write True or False");
-    store(field, option->width, is_true);
+    conf_store(field, option->width, is_true);
     return ACRE_OK;
 }
 
 static uint64_t limit_of(const struct conf_option *option)
 {
-    uint64_t fits = option->width == 8 ? UINT64_MAX
-                                       : ((uint64_t)1 << (8 * option->width)) - 1;
+    uint64_t fits = option->width == 8 ? UINT64_MAX : ((uint64_t)1 << (8 * option->width)) - 1;
 
     return option->max && option->max < fits ? option->max : fits;
 }
 
-static acre_status parse_number(const struct conf_option *option,
-                                const struct conf_value *value, void *field)
+static acre_status parse_number(const struct conf_option *option, const struct conf_value *value,
+                                void *field)
 {
     size_t length = strlen(value->text);
     bool is_size = option->kind == CONF_BYTES;
@@ -139,12 +153,12 @@ static acre_status parse_number(const struct conf_option *option,
         CHECK(option->width == 8);
         number = (number > UINT64_MAX / MIB ? UINT64_MAX / MIB : number) * MIB;
     }
-    store(field, option->width, number);
+    conf_store(field, option->width, number);
     return ACRE_OK;
 }
 
-static acre_status parse_fraction(const struct conf_option *option,
-                                  const struct conf_value *value, void *field)
+static acre_status parse_fraction(const struct conf_option *option, const struct conf_value *value,
+                                  void *field)
 {
     double low = option->fraction_min, high = option->fraction_max, number;
     bool is_open = option->flags & CONF_OPEN;
@@ -168,7 +182,7 @@ static acre_status parse_word(const struct conf_option *option, const struct con
     text_init(&text, choices, sizeof choices);
     for (uint64_t i = 0; option->words[i]; i++) {
         if (strcmp(option->words[i], value->text) == 0) {
-            store(field, option->width, i);
+            conf_store(field, option->width, i);
             return ACRE_OK;
         }
         text_add(&text, "%s%s", i ? ", " : "", option->words[i]);
@@ -214,12 +228,15 @@ static const struct conf_option *find_option(const struct conf_spec *spec, const
 }
 
 /* Reads the value between `at` and `end` into the copy. */
-static acre_status apply(struct reader *reader, const struct conf_option *option,
-                         const char *key, size_t at, size_t end)
+static acre_status conf_apply(struct reader *reader, const struct conf_option *option,
+                              const char *key, size_t at, size_t end)
 {
     char *text = reader->text, after = text[end];
-    struct conf_value value = {.source = reader->source, .key = key, .text = text + at,
-                               .is_list = text[at] == '[', .column = column_of(reader, at)};
+    struct conf_value value = {.source = reader->source,
+                               .key = key,
+                               .text = text + at,
+                               .is_list = text[at] == '[',
+                               .column = column_of(reader, at)};
 
     text[end] = '\0';
     acre_status status = parse_value(option, &value, reader->target);
@@ -255,15 +272,14 @@ static acre_status read_item(struct reader *reader, bool is_first_pass)
 
     const struct conf_option *option = find_option(reader->spec, text + key, colon - key);
     if (!option)
-        return status_fail(ACRE_ERR_CONFIG,
-                           "%s, column %zu: there is no option %.*s (value %.*s)",
+        return status_fail(ACRE_ERR_CONFIG, "%s, column %zu: there is no option %.*s (value %.*s)",
                            reader->source, column_of(reader, key),
                            (int)(colon - key < 100 ? colon - key : 100), text + key,
                            (int)(end - value < 100 ? end - value : 100), text + value);
     if (!!(option->flags & CONF_FIRST) != is_first_pass)
         return ACRE_OK;
     text[colon] = '\0';
-    acre_status status = apply(reader, option, text + key, value, end);
+    acre_status status = conf_apply(reader, option, text + key, value, end);
     text[colon] = ':';
     return status;
 }

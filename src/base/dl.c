@@ -18,8 +18,8 @@ static void clear_all(const struct dl_symbol *symbols, size_t symbol_count, void
         set_pointer(target, &symbols[i], NULL);
 }
 
-static acre_status resolve(void *library, const char *name, const struct dl_symbol *symbols,
-                           size_t symbol_count, void *target)
+static acre_status dl_resolve(void *library, const char *name, const struct dl_symbol *symbols,
+                              size_t symbol_count, void *target)
 {
     for (size_t i = 0; i < symbol_count; i++) {
         void *address = dlsym(library, symbols[i].name);
@@ -46,8 +46,8 @@ static void reason_add(struct text *text, const char *name, const char *reason)
         text_add(text, "%s%s", separator, reason);
 }
 
-acre_status dl_open(const char *const *names, const struct dl_symbol *symbols,
-                    size_t symbol_count, void *target, void **out_library)
+acre_status dl_open(const char *const *names, const struct dl_symbol *symbols, size_t symbol_count,
+                    void *target, void **out_library)
 {
     char why[768];
     struct text text;
@@ -60,7 +60,7 @@ acre_status dl_open(const char *const *names, const struct dl_symbol *symbols,
             reason_add(&text, *names, dlerror());
             continue;
         }
-        acre_status status = resolve(library, *names, symbols, symbol_count, target);
+        acre_status status = dl_resolve(library, *names, symbols, symbol_count, target);
         if (status != ACRE_OK) {
             clear_all(symbols, symbol_count, target);
             dlclose(library);

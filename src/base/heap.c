@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 static _Atomic uint64_t live_count;
-static _Atomic uint64_t fail_in;   /* allocations until one fails; 0: disarmed */
+static _Atomic uint64_t fail_in; /* allocations until one fails; 0: disarmed */
 static _Atomic int has_failed;
 
 static int must_fail(void)
@@ -27,7 +27,7 @@ static int must_fail(void)
     return 0;
 }
 
-static void *counted(void *memory, size_t bytes)
+static void *heap_counted(void *memory, size_t bytes)
 {
     if (memory)
         atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
@@ -38,19 +38,19 @@ static void *counted(void *memory, size_t bytes)
 
 /* More than any object may have is refused here: allocators differ in what they make of
  * it, and those of sanitizers end the process. */
-static int refuses(size_t bytes)
+static int heap_refuses(size_t bytes)
 {
     return must_fail() || bytes > PTRDIFF_MAX;
 }
 
 void *heap_alloc(size_t bytes)
 {
-    return counted(refuses(bytes) ? NULL : malloc(bytes ? bytes : 1), bytes);
+    return heap_counted(heap_refuses(bytes) ? NULL : malloc(bytes ? bytes : 1), bytes);
 }
 
 void *heap_zalloc(size_t bytes)
 {
-    return counted(refuses(bytes) ? NULL : calloc(1, bytes ? bytes : 1), bytes);
+    return heap_counted(heap_refuses(bytes) ? NULL : calloc(1, bytes ? bytes : 1), bytes);
 }
 
 void *heap_array(size_t count, size_t bytes)
@@ -58,7 +58,7 @@ void *heap_array(size_t count, size_t bytes)
     size_t total;
 
     if (__builtin_mul_overflow(count, bytes, &total))
-        return counted(NULL, SIZE_MAX);
+        return heap_counted(NULL, SIZE_MAX);
     return heap_zalloc(total);
 }
 
@@ -66,19 +66,19 @@ void *heap_aligned(size_t alignment, size_t bytes)
 {
     void *memory = NULL;
 
-    if (refuses(bytes) || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
-        return counted(NULL, bytes);
+    if (heap_refuses(bytes) || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
+        return heap_counted(NULL, bytes);
     memset(memory, 0, bytes);
-    return counted(memory, bytes);
+    return heap_counted(memory, bytes);
 }
 
 void *heap_realloc(void *old, size_t bytes)
 {
     if (!old)
         return heap_alloc(bytes);
-    void *memory = refuses(bytes) ? NULL : realloc(old, bytes ? bytes : 1);
+    void *memory = heap_refuses(bytes) ? NULL : realloc(old, bytes ? bytes : 1);
     if (!memory)
-        return counted(NULL, bytes);
+        return heap_counted(NULL, bytes);
     return memory;
 }
 
@@ -107,7 +107,7 @@ void *heap_map(size_t bytes)
     if (!must_fail())
         memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return counted(memory == MAP_FAILED ? NULL : memory, bytes);
+    return heap_counted(memory == MAP_FAILED ? NULL : memory, bytes);
 }
 
 void heap_unmap(void *memory, size_t bytes)

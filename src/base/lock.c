@@ -17,8 +17,7 @@ void lock_mark_push(const struct lock_mark *mark)
 {
     if (held_count > 0 && held[held_count - 1]->rank >= mark->rank) {
         fprintf(stderr, "acre: lock \"%s\" (rank %d) taken while holding \"%s\" (rank %d)\n",
-                mark->name, mark->rank, held[held_count - 1]->name,
-                held[held_count - 1]->rank);
+                mark->name, mark->rank, held[held_count - 1]->name, held[held_count - 1]->rank);
         abort();
     }
     held[held_count++] = mark;

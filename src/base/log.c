@@ -12,7 +12,7 @@
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 static acre_log_fn sink;
 static void *sink_arg;
-static _Atomic int sink_level;       /* highest level wanted by the function; 0: none  */
+static _Atomic int sink_level;             /* highest level wanted by the function; 0: none  */
 static _Atomic int environment_level = -1; /* the same from ACRE_LOG; -1: not yet read */
 
 static int level_from_environment(void)

@@ -10,7 +10,7 @@
 #define SLOTS_MIN 16
 
 /* Mixes all bits of an address, so that aligned ones spread as well. */
-static size_t home(const struct ptrmap *map, const void *key)
+static size_t ptrmap_home(const struct ptrmap *map, const void *key)
 {
     uint64_t x = (uint64_t)(uintptr_t)key;
 
@@ -20,9 +20,9 @@ static size_t home(const struct ptrmap *map, const void *key)
 }
 
 /* The slot that holds the key, or the empty one where it would go. */
-static struct ptrmap_entry *find(const struct ptrmap *map, const void *key)
+static struct ptrmap_entry *ptrmap_find(const struct ptrmap *map, const void *key)
 {
-    size_t at = home(map, key);
+    size_t at = ptrmap_home(map, key);
 
     while (map->slots[at].key && map->slots[at].key != key)
         at = (at + 1) & (map->slot_count - 1);
@@ -40,7 +40,7 @@ void ptrmap_fini(struct ptrmap *map)
     ptrmap_init(map);
 }
 
-static acre_status grow(struct ptrmap *map, size_t slot_count)
+static acre_status ptrmap_grow(struct ptrmap *map, size_t slot_count)
 {
     struct ptrmap bigger = {heap_array(slot_count, sizeof *map->slots), slot_count, map->count};
 
@@ -48,7 +48,7 @@ static acre_status grow(struct ptrmap *map, size_t slot_count)
         return ACRE_ERR_HOST_MEMORY;
     for (size_t i = 0; i < map->slot_count; i++)
         if (map->slots[i].key)
-            *find(&bigger, map->slots[i].key) = map->slots[i];
+            *ptrmap_find(&bigger, map->slots[i].key) = map->slots[i];
     heap_free(map->slots);
     *map = bigger;
     return ACRE_OK;
@@ -63,7 +63,7 @@ acre_status ptrmap_reserve(struct ptrmap *map, size_t more)
                            more);
     while (map->count + more > slot_count / 4 * 3)
         slot_count *= 2;
-    return slot_count == map->slot_count ? ACRE_OK : grow(map, slot_count);
+    return slot_count == map->slot_count ? ACRE_OK : ptrmap_grow(map, slot_count);
 }
 
 acre_status ptrmap_put(struct ptrmap *map, const void *key, void *value)
@@ -75,31 +75,31 @@ acre_status ptrmap_put(struct ptrmap *map, const void *key, void *value)
             return status;
         map->count++;
     }
-    *find(map, key) = (struct ptrmap_entry){key, value};
+    *ptrmap_find(map, key) = (struct ptrmap_entry){key, value};
     return ACRE_OK;
 }
 
 void *ptrmap_get(const struct ptrmap *map, const void *key)
 {
-    return map->count && key ? find(map, key)->value : NULL;
+    return map->count && key ? ptrmap_find(map, key)->value : NULL;
 }
 
 bool ptrmap_has(const struct ptrmap *map, const void *key)
 {
-    return map->count && key && find(map, key)->key;
+    return map->count && key && ptrmap_find(map, key)->key;
 }
 
 void *ptrmap_take(struct ptrmap *map, const void *key)
 {
     if (!ptrmap_has(map, key))
         return NULL;
-    struct ptrmap_entry *slot = find(map, key);
+    struct ptrmap_entry *slot = ptrmap_find(map, key);
     void *value = slot->value;
     size_t mask = map->slot_count - 1, hole = (size_t)(slot - map->slots), at = hole;
 
     /* An entry behind the hole moves into it unless its home lies between. */
     while (map->slots[at = (at + 1) & mask].key) {
-        size_t from_home = (at - home(map, map->slots[at].key)) & mask;
+        size_t from_home = (at - ptrmap_home(map, map->slots[at].key)) & mask;
         if (from_home >= ((at - hole) & mask)) {
             map->slots[hole] = map->slots[at];
             hole = at;
@@ -125,7 +125,7 @@ bool ptrmap_check(const struct ptrmap *map)
     size_t at = 0, seen = 0;
 
     for (struct ptrmap_entry *entry; (entry = ptrmap_next(map, &at)); seen++)
-        if (find(map, entry->key) != entry)
+        if (ptrmap_find(map, entry->key) != entry)
             return false;
     return seen == map->count;
 }

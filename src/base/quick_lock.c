@@ -9,7 +9,7 @@
 /* Looks at the lock before sleeping; holders are short. */
 #define SPIN_COUNT 100
 
-static inline void relax(void)
+static inline void quick_lock_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -24,7 +24,7 @@ void quick_lock_take_slow(struct quick_lock *lock)
             atomic_compare_exchange_weak_explicit(&lock->state, &seen, 1, memory_order_acquire,
                                                   memory_order_relaxed))
             return;
-        relax();
+        quick_lock_relax();
     }
     /* From here on the lock is taken as 2: the holder will wake somebody. */
     while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)

@@ -59,7 +59,7 @@ static inline void replace_child(struct rbtree *tree, struct rbnode *parent,
  *            /  \             /  \
  *           b    c           a    b
  */
-static void rotate(struct rbtree *tree, struct rbnode *node, int side)
+static void rbtree_rotate(struct rbtree *tree, struct rbnode *node, int side)
 {
     struct rbnode *up = node->child[!side], *moved = up->child[side];
     struct rbnode *parent = parent_of(node);
@@ -99,12 +99,12 @@ void rbtree_link(struct rbtree *tree, struct rbnode *node, struct rbnode *parent
             continue;
         }
         if (side_of(node, parent) != at) {
-            rotate(tree, parent, at);
+            rbtree_rotate(tree, parent, at);
             parent = node;
         }
         set_black(parent);
         set_red(grand);
-        rotate(tree, grand, !at);
+        rbtree_rotate(tree, grand, !at);
         break;
     }
     set_black(tree->root);
@@ -119,7 +119,7 @@ static void repair_short(struct rbtree *tree, struct rbnode *parent, int side)
         if (is_red(sibling)) {
             set_black(sibling);
             set_red(parent);
-            rotate(tree, parent, side);
+            rbtree_rotate(tree, parent, side);
             sibling = parent->child[!side];
         }
         if (!is_red(sibling->child[0]) && !is_red(sibling->child[1])) {
@@ -136,14 +136,13 @@ static void repair_short(struct rbtree *tree, struct rbnode *parent, int side)
         if (!is_red(sibling->child[!side])) {
             set_black(sibling->child[side]);
             set_red(sibling);
-            rotate(tree, sibling, !side);
+            rbtree_rotate(tree, sibling, !side);
             sibling = parent->child[!side];
         }
-        sibling->parent_colour =
-            (uintptr_t)parent_of(sibling) | (parent->parent_colour & BLACK);
+        sibling->parent_colour = (uintptr_t)parent_of(sibling) | (parent->parent_colour & BLACK);
         set_black(parent);
         set_black(sibling->child[!side]);
-        rotate(tree, parent, side);
+        rbtree_rotate(tree, parent, side);
         return;
     }
 }

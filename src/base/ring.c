@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static char *slot(const struct ring *ring, size_t i)
+static char *ring_slot(const struct ring *ring, size_t i)
 {
     size_t at = ring->oldest + i;
 
@@ -24,8 +24,11 @@ acre_status ring_init(struct ring *ring, size_t item_bytes, size_t capacity, rin
     char *slots = heap_array(capacity, item_bytes);
     if (!slots)
         return ACRE_ERR_HOST_MEMORY;
-    *ring = (struct ring){.slots = slots, .item_bytes = item_bytes, .capacity = capacity,
-                          .drop = drop, .drop_arg = drop_arg};
+    *ring = (struct ring){.slots = slots,
+                          .item_bytes = item_bytes,
+                          .capacity = capacity,
+                          .drop = drop,
+                          .drop_arg = drop_arg};
     return ACRE_OK;
 }
 
@@ -34,7 +37,7 @@ static void drop_to(struct ring *ring, size_t count)
 {
     while (ring->count > count) {
         if (ring->drop)
-            ring->drop(ring->drop_arg, slot(ring, 0));
+            ring->drop(ring->drop_arg, ring_slot(ring, 0));
         ring->oldest = ring->oldest + 1 == ring->capacity ? 0 : ring->oldest + 1;
         ring->count--;
     }
@@ -53,7 +56,7 @@ bool ring_append(struct ring *ring, const void *item)
 
     if (is_full)
         drop_to(ring, ring->capacity - 1);
-    memcpy(slot(ring, ring->count), item, ring->item_bytes);
+    memcpy(ring_slot(ring, ring->count), item, ring->item_bytes);
     ring->count++;
     return is_full;
 }
@@ -61,7 +64,7 @@ bool ring_append(struct ring *ring, const void *item)
 void *ring_at(const struct ring *ring, size_t i)
 {
     CHECK(i < ring->count);
-    return slot(ring, i);
+    return ring_slot(ring, i);
 }
 
 void ring_clear(struct ring *ring)
@@ -80,7 +83,7 @@ acre_status ring_resize(struct ring *ring, size_t capacity)
 
     drop_to(ring, capacity);
     for (size_t i = 0; i < ring->count; i++)
-        memcpy(slots + i * ring->item_bytes, slot(ring, i), ring->item_bytes);
+        memcpy(slots + i * ring->item_bytes, ring_slot(ring, i), ring->item_bytes);
     heap_free(ring->slots);
     ring->slots = slots;
     ring->capacity = capacity;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_OF(x) TEXT_OF_(x)
+#define TEXT_OF(x)  TEXT_OF_(x)
 #define TEXT_OF_(x) #x
 
 static const struct status_saved nothing;
@@ -45,7 +45,7 @@ __attribute__((destructor)) static void key_end(void)
 }
 
 /* Where this thread keeps its failure; NULL when there is no memory for it. */
-static struct status_saved *place(void)
+static struct status_saved *status_place(void)
 {
     if (last)
         return last;
@@ -66,8 +66,8 @@ const char *acre_version(void)
 const char *acre_status_name(acre_status status)
 {
     switch (status) {
-#define NAME_CASE(name, number, text)                                          \
-    case ACRE_##name:                                                          \
+#define NAME_CASE(name, number, text)                                                              \
+    case ACRE_##name:                                                                              \
         return "ACRE_" #name;
         ACRE_STATUS_MAP(NAME_CASE)
 #undef NAME_CASE
@@ -78,8 +78,8 @@ const char *acre_status_name(acre_status status)
 const char *acre_status_text(acre_status status)
 {
     switch (status) {
-#define TEXT_CASE(name, number, text)                                          \
-    case ACRE_##name:                                                          \
+#define TEXT_CASE(name, number, text)                                                              \
+    case ACRE_##name:                                                                              \
         return text;
         ACRE_STATUS_MAP(TEXT_CASE)
 #undef TEXT_CASE
@@ -97,9 +97,9 @@ long acre_last_native(void)
     return last ? last->native : 0;
 }
 
-static void record(long native, const char *format, va_list args)
+static void status_record(long native, const char *format, va_list args)
 {
-    struct status_saved *to = place();
+    struct status_saved *to = status_place();
 
     if (!to)
         return;
@@ -112,7 +112,7 @@ acre_status status_fail(acre_status status, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    record(0, format, args);
+    status_record(0, format, args);
     va_end(args);
     return status;
 }
@@ -122,7 +122,7 @@ acre_status status_fail_native(acre_status status, long native, const char *form
     va_list args;
 
     va_start(args, format);
-    record(native, format, args);
+    status_record(native, format, args);
     va_end(args);
     return status;
 }
@@ -134,7 +134,7 @@ void status_save(struct status_saved *saved)
 
 void status_restore(const struct status_saved *saved)
 {
-    struct status_saved *to = place();
+    struct status_saved *to = status_place();
 
     if (to)
         *to = *saved;

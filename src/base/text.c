@@ -52,8 +52,7 @@ bool text_parse_bytes(const char *text, size_t length, uint64_t *out)
     while (digits < length && text[digits] >= '0' && text[digits] <= '9')
         digits++;
     int shift = unit_shift(text + digits, length - digits);
-    if (shift < 0 || !text_parse_unsigned(text, digits, &value) ||
-        value > UINT64_MAX >> shift)
+    if (shift < 0 || !text_parse_unsigned(text, digits, &value) || value > UINT64_MAX >> shift)
         return false;
     *out = value << shift;
     return true;

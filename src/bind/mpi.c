@@ -21,7 +21,7 @@ static MPI_Comm comm;
 static MPI_Win window;
 static int is_own; /* MPI was begun here and is ended here */
 
-static acre_status fail(struct wire_error *error, int code, const char *what, int rank)
+static acre_status mpi_fail(struct wire_error *error, int code, const char *what, int rank)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
@@ -33,7 +33,7 @@ static acre_status fail(struct wire_error *error, int code, const char *what, in
 }
 
 /* Begins MPI, or takes what the program has begun if that allows calls from another thread. */
-static acre_status begin(struct wire_error *error)
+static acre_status mpi_begin(struct wire_error *error)
 {
     int is_begun, level;
 
@@ -43,21 +43,22 @@ static acre_status begin(struct wire_error *error)
         setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* this thread is one too many */
         int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
         if (code != MPI_SUCCESS)
-            return fail(error, code, "MPI_Init_thread", -1);
+            return mpi_fail(error, code, "MPI_Init_thread", -1);
         is_own = 1;
     } else {
         MPI_Query_thread(&level);
     }
     if (level >= (is_own ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE))
         return ACRE_OK;
-    snprintf(error->text, sizeof error->text, "MPI was begun without leave to use several "
+    snprintf(error->text, sizeof error->text,
+             "MPI was begun without leave to use several "
              "threads; call MPI_Init_thread with MPI_THREAD_MULTIPLE, or not at all");
     return ACRE_ERR_STATE;
 }
 
 static acre_status mpi_open(void *self, int *out_rank, int *out_count, struct wire_error *error)
 {
-    acre_status status = begin(error);
+    acre_status status = mpi_begin(error);
 
     (void)self;
     if (status != ACRE_OK)
@@ -72,7 +73,7 @@ static acre_status mpi_open(void *self, int *out_rank, int *out_count, struct wi
     if (code == MPI_SUCCESS)
         code = MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
     if (code != MPI_SUCCESS)
-        return fail(error, code, "no window over all ranks", -1);
+        return mpi_fail(error, code, "no window over all ranks", -1);
     MPI_Comm_rank(comm, out_rank);
     MPI_Comm_size(comm, out_count);
     return ACRE_OK;
@@ -88,7 +89,7 @@ static acre_status mpi_attach(void *self, void *base, size_t bytes, uint64_t *ou
     if (code == MPI_SUCCESS)
         code = MPI_Get_address(base, &address);
     if (code != MPI_SUCCESS)
-        return fail(error, code, "MPI_Win_attach", -1);
+        return mpi_fail(error, code, "MPI_Win_attach", -1);
     *out_address = (uint64_t)address;
     return ACRE_OK;
 }
@@ -113,8 +114,8 @@ static int begin_one(const struct wire_op *op)
                                     there, window);
     /* Values lie in the low half; where that is in memory depends on the machine. */
     uint32_t value = (uint32_t)op->value, compare = (uint32_t)op->compare;
-    int code = MPI_Compare_and_swap(&value, &compare, op->here, MPI_UINT32_T, op->rank, there,
-                                    window);
+    int code =
+        MPI_Compare_and_swap(&value, &compare, op->here, MPI_UINT32_T, op->rank, there, window);
     return code == MPI_SUCCESS ? MPI_Win_flush(op->rank, window) : code;
 }
 
@@ -125,14 +126,14 @@ static acre_status mpi_run(void *self, const struct wire_op *ops, size_t count,
     for (size_t i = 0; i < count; i++) {
         int code = begin_one(&ops[i]);
         if (code != MPI_SUCCESS)
-            return fail(error, code, "one-sided transfer", ops[i].rank);
+            return mpi_fail(error, code, "one-sided transfer", ops[i].rank);
     }
     for (size_t i = 0; i < count; i++) {
         if (i && ops[i].rank == ops[i - 1].rank)
             continue;
         int code = MPI_Win_flush(ops[i].rank, window);
         if (code != MPI_SUCCESS)
-            return fail(error, code, "completing a transfer", ops[i].rank);
+            return mpi_fail(error, code, "completing a transfer", ops[i].rank);
     }
     return ACRE_OK;
 }
@@ -151,7 +152,7 @@ static acre_status mpi_spread(void *self, void *data, size_t bytes, struct wire_
     int code = MPI_Bcast(data, (int)bytes, MPI_BYTE, 0, comm);
 
     (void)self;
-    return code == MPI_SUCCESS ? ACRE_OK : fail(error, code, "MPI_Bcast", 0);
+    return code == MPI_SUCCESS ? ACRE_OK : mpi_fail(error, code, "MPI_Bcast", 0);
 }
 
 static bool mpi_is_dead(void *self, int rank)
@@ -190,21 +191,28 @@ static void mpi_close(void *self)
 }
 
 #ifdef OPEN_MPI
-#define NAME "openmpi"
+#define NAME     "openmpi"
 #define CLOSE_MS 0
 #else
-#define NAME "mpich"
+#define NAME     "mpich"
 #define CLOSE_MS 5000 /* of 4.0, which may hang there; see far.c */
 #endif
 
 const struct wire_ops *acre_wire(uint32_t version);
 __attribute__((visibility("default"))) const struct wire_ops *acre_wire(uint32_t version)
 {
-    static const struct wire_ops ops = {
-        .version = WIRE_VERSION, .name = NAME, .open = mpi_open, .attach = mpi_attach,
-        .detach = mpi_detach, .run = mpi_run, .serve = mpi_serve, .spread = mpi_spread,
-        .is_dead = mpi_is_dead, .leave = mpi_leave, .close = mpi_close,
-        .close_ms_max = CLOSE_MS};
+    static const struct wire_ops ops = {.version = WIRE_VERSION,
+                                        .name = NAME,
+                                        .open = mpi_open,
+                                        .attach = mpi_attach,
+                                        .detach = mpi_detach,
+                                        .run = mpi_run,
+                                        .serve = mpi_serve,
+                                        .spread = mpi_spread,
+                                        .is_dead = mpi_is_dead,
+                                        .leave = mpi_leave,
+                                        .close = mpi_close,
+                                        .close_ms_max = CLOSE_MS};
 
     return version == WIRE_VERSION ? &ops : NULL;
 }

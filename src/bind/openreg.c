@@ -24,9 +24,9 @@
 enum { DEVICES_MAX = 64 };
 
 static struct {
-    pthread_mutex_t mutex;              /* guards starting                           */
-    atomic_bool is_ready;               /* what follows is complete and constant     */
-    atomic_bool is_forked;              /* a child of fork: nothing is usable        */
+    pthread_mutex_t mutex; /* guards starting                           */
+    atomic_bool is_ready;  /* what follows is complete and constant     */
+    atomic_bool is_forked; /* a child of fork: nothing is usable        */
     int count;
     acre_device *devices[DEVICES_MAX];
     int priority_least, priority_greatest;
@@ -87,7 +87,7 @@ static acre_status start_locked(void)
 }
 
 /* Whether the devices are there; tries again after a failure. */
-static bool ready(void)
+static bool openreg_ready(void)
 {
     acre_status status = ACRE_OK;
 
@@ -107,7 +107,7 @@ static bool ready(void)
 /* The device of a live stream or event, or NULL. */
 static acre_device *device_of(const void *handle, enum table_kind kind)
 {
-    int index = handle && ready() ? table_find(handle, kind) : -1;
+    int index = handle && openreg_ready() ? table_find(handle, kind) : -1;
 
     return index < 0 ? NULL : reg.devices[index];
 }
@@ -126,7 +126,7 @@ static acre_device *event_device(orEvent_t event)
 
 orError_t orGetDeviceCount(int *count)
 {
-    if (!count || !ready())
+    if (!count || !openreg_ready())
         return orErrorUnknown;
     *count = reg.count;
     return orSuccess;
@@ -142,7 +142,7 @@ orError_t orGetDevice(int *device)
 
 orError_t orSetDevice(int device)
 {
-    if (!ready() || device < 0 || device >= reg.count)
+    if (!openreg_ready() || device < 0 || device >= reg.count)
         return orErrorUnknown;
     current = device;
     return orSuccess;
@@ -150,7 +150,7 @@ orError_t orSetDevice(int device)
 
 orError_t orDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 {
-    if (!leastPriority || !greatestPriority || !ready())
+    if (!leastPriority || !greatestPriority || !openreg_ready())
         return orErrorUnknown;
     *leastPriority = reg.priority_least;
     *greatestPriority = reg.priority_greatest;
@@ -159,21 +159,22 @@ orError_t orDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriori
 
 orError_t orDeviceSynchronize(void)
 {
-    return ready() ? error_of(acre_device_synchronize(reg.devices[current])) : orErrorUnknown;
+    return openreg_ready() ? error_of(acre_device_synchronize(reg.devices[current]))
+                           : orErrorUnknown;
 }
 
 /* ---- Memory -------------------------------------------------------------------------- */
 
 orError_t orMalloc(void **devPtr, size_t size)
 {
-    if (!devPtr || size == 0 || !ready())
+    if (!devPtr || size == 0 || !openreg_ready())
         return orErrorUnknown;
     return error_of(acre_device_alloc(reg.devices[current], size, devPtr));
 }
 
 orError_t orMallocHost(void **hostPtr, size_t size)
 {
-    if (!hostPtr || size == 0 || !ready())
+    if (!hostPtr || size == 0 || !openreg_ready())
         return orErrorUnknown;
     return error_of(acre_host_alloc(reg.devices[current], size, hostPtr));
 }
@@ -183,7 +184,7 @@ static acre_pointer_info info_of(const void *pointer)
 {
     acre_pointer_info info;
 
-    if (!ready() || acre_pointer_info_get(reg.devices[0], pointer, &info) != ACRE_OK)
+    if (!openreg_ready() || acre_pointer_info_get(reg.devices[0], pointer, &info) != ACRE_OK)
         info = (acre_pointer_info){.kind = ACRE_MEMORY_UNMANAGED, .device = -1};
     return info;
 }
@@ -214,7 +215,7 @@ orError_t orFreeHost(void *hostPtr)
 
 orError_t orMemcpy(void *dst, const void *src, size_t count, orMemcpyKind kind)
 {
-    if (!dst || !src || count == 0 || !ready())
+    if (!dst || !src || count == 0 || !openreg_ready())
         return orErrorUnknown;
     return error_of(acre_copy(reg.devices[0], dst, src, count, (acre_copy_kind)kind));
 }
@@ -233,7 +234,7 @@ orError_t orPointerGetAttributes(orPointerAttributes *attributes, const void *pt
 {
     acre_pointer_info info;
 
-    if (!attributes || !ptr || !ready() ||
+    if (!attributes || !ptr || !openreg_ready() ||
         acre_pointer_info_get(reg.devices[0], ptr, &info) != ACRE_OK)
         return orErrorUnknown;
     attributes->type = (orMemoryType)info.kind;
@@ -265,7 +266,7 @@ orError_t orStreamCreateWithPriority(orStream_t *stream, unsigned int flags, int
     acre_status status;
 
     (void)flags;
-    if (!stream || !ready())
+    if (!stream || !openreg_ready())
         return orErrorUnknown;
     entry = table_prepare();
     if (!entry)
@@ -375,14 +376,13 @@ orError_t orEventCreateWithFlags(orEvent_t *event, unsigned int flags)
     void *native;
     acre_status status;
 
-    if (!event || !ready())
+    if (!event || !openreg_ready())
         return orErrorUnknown;
     entry = table_prepare();
     if (!entry)
         return orErrorUnknown;
     status = acre_event_native_create(reg.devices[current],
-                                      flags & orEventEnableTiming ? ACRE_EVENT_TIMING : 0,
-                                      &native);
+                                      flags & orEventEnableTiming ? ACRE_EVENT_TIMING : 0, &native);
     if (status != ACRE_OK) {
         table_cancel(entry);
         return error_of(status);

@@ -33,7 +33,7 @@ static void make_key(void)
 }
 
 /* Room for one more, or orErrorUnknown. */
-static orError_t grow(void)
+static orError_t openreg_activity_grow(void)
 {
     size_t capacity = stack ? 2 * stack->capacity : 16;
     struct id_stack *larger;
@@ -65,7 +65,7 @@ orError_t orActivityDisableTracing(void)
 
 orError_t orActivityPushExternalCorrelationId(uint64_t id)
 {
-    if ((!stack || stack->count == stack->capacity) && grow() != orSuccess)
+    if ((!stack || stack->count == stack->capacity) && openreg_activity_grow() != orSuccess)
         return orErrorUnknown;
     stack->ids[stack->count++] = id;
     return orSuccess;

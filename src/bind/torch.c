@@ -24,7 +24,7 @@ static _Atomic(acre_cache *) caches[DEVICES_MAX];          /* written under maki
 /* The backend whose devices are used: the one ACRE_BACKEND names, else the first
  * whose memory PyTorch's kernels can use and that has devices here, else the
  * reference device. */
-static acre_status choose(acre_backend **out)
+static acre_status torch_choose(acre_backend **out)
 {
     static const char *const names[] = {"cuda", "hip"};
     const char *name = getenv("ACRE_BACKEND");
@@ -37,7 +37,7 @@ static acre_status choose(acre_backend **out)
     return acre_backend_find("sim", out);
 }
 
-static acre_cache *make(int index)
+static acre_cache *torch_make(int index)
 {
     acre_device *device;
     acre_cache *cache = NULL;
@@ -46,7 +46,7 @@ static acre_cache *make(int index)
     pthread_mutex_lock(&making);
     cache = atomic_load_explicit(&caches[index], memory_order_relaxed);
     if (!chosen)
-        status = choose(&chosen);
+        status = torch_choose(&chosen);
     if (!cache && status == ACRE_OK)
         status = acre_backend_device(chosen, index, &device);
     if (!cache && status == ACRE_OK) {
@@ -59,7 +59,7 @@ static acre_cache *make(int index)
 }
 
 /* The cache of a device if there is one already. */
-static acre_cache *present(int device)
+static acre_cache *torch_present(int device)
 {
     if (device < 0 || device >= DEVICES_MAX)
         return NULL;
@@ -68,13 +68,13 @@ static acre_cache *present(int device)
 
 acre_cache *acre_torch_cache(int device)
 {
-    acre_cache *cache = present(device);
+    acre_cache *cache = torch_present(device);
 
-    return cache || device < 0 || device >= DEVICES_MAX ? cache : make(device);
+    return cache || device < 0 || device >= DEVICES_MAX ? cache : torch_make(device);
 }
 
 /* Says why something failed, to those who asked for a log. */
-static void complain(const char *what, int device)
+static void torch_complain(const char *what, int device)
 {
     const char *level = getenv("ACRE_LOG");
 
@@ -89,7 +89,7 @@ void *acre_torch_malloc(ssize_t bytes, int device, void *stream)
 
     late_retry();
     if (!cache || acre_cache_alloc(cache, (size_t)bytes, stream, &pointer) != ACRE_OK) {
-        complain("allocating failed", device);
+        torch_complain("allocating failed", device);
         return NULL;
     }
     return pointer;
@@ -97,11 +97,11 @@ void *acre_torch_malloc(ssize_t bytes, int device, void *stream)
 
 void acre_torch_free(void *pointer, ssize_t bytes, int device, void *stream)
 {
-    acre_cache *cache = present(device);
+    acre_cache *cache = torch_present(device);
 
     (void)bytes, (void)stream; /* the cache knows both */
     if (pointer && (!cache || !late_free(cache, pointer)))
-        complain("freeing failed", device);
+        torch_complain("freeing failed", device);
 }
 
 void acre_torch_init(int device_count)
@@ -114,8 +114,8 @@ void acre_torch_reset(void)
 {
     late_retry();
     for (int i = 0; i < DEVICES_MAX; i++)
-        if (present(i) && acre_cache_empty(present(i)) != ACRE_OK)
-            complain("emptying failed", i);
+        if (torch_present(i) && acre_cache_empty(torch_present(i)) != ACRE_OK)
+            torch_complain("emptying failed", i);
 }
 
 void acre_torch_memory_fraction(double fraction, int device)
@@ -123,15 +123,16 @@ void acre_torch_memory_fraction(double fraction, int device)
     acre_cache *cache = acre_torch_cache(device);
 
     if (!cache || acre_cache_memory_fraction_set(cache, fraction) != ACRE_OK)
-        complain("setting the memory fraction failed", device);
+        torch_complain("setting the memory fraction failed", device);
 }
 
 /* The cache in which an address is live, and the size of its block; or NULL. */
 static acre_cache *cache_of_pointer(void *pointer, uint64_t *out_bytes)
 {
     for (int i = 0; i < DEVICES_MAX; i++)
-        if (present(i) && acre_cache_block_bytes(present(i), pointer, out_bytes) == ACRE_OK)
-            return present(i);
+        if (torch_present(i) &&
+            acre_cache_block_bytes(torch_present(i), pointer, out_bytes) == ACRE_OK)
+            return torch_present(i);
     return NULL;
 }
 
@@ -155,7 +156,7 @@ void acre_torch_record_stream(void *pointer, void *stream)
     acre_cache *cache = cache_of_pointer(pointer, &bytes);
 
     if (pointer && (!cache || acre_cache_record_stream(cache, pointer, stream) != ACRE_OK))
-        complain("recording a stream failed", -1);
+        torch_complain("recording a stream failed", -1);
 }
 
 void acre_torch_begin_allocate_to_pool(int device, acre_pool_id id, void *filter)
@@ -163,21 +164,21 @@ void acre_torch_begin_allocate_to_pool(int device, acre_pool_id id, void *filter
     acre_cache *cache = acre_torch_cache(device);
 
     if (!cache || torch_scope_begin(cache, device, id, filter) != ACRE_OK)
-        complain("beginning to allocate to a pool failed", device);
+        torch_complain("beginning to allocate to a pool failed", device);
 }
 
 void acre_torch_end_allocate_to_pool(int device, acre_pool_id id)
 {
-    acre_cache *cache = present(device);
+    acre_cache *cache = torch_present(device);
 
     if (!cache || torch_scope_end(cache, device, id) != ACRE_OK)
-        complain("ending to allocate to a pool failed", device);
+        torch_complain("ending to allocate to a pool failed", device);
 }
 
 void acre_torch_release_pool(int device, acre_pool_id id)
 {
-    acre_cache *cache = present(device);
+    acre_cache *cache = torch_present(device);
 
     if (!cache || acre_pool_release(cache, id) != ACRE_OK)
-        complain("releasing a pool failed", device);
+        torch_complain("releasing a pool failed", device);
 }

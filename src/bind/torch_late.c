@@ -11,11 +11,11 @@ struct late {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct late *items;       /* lock; never ended, like the caches */
-static size_t capacity;          /* lock                               */
-static _Atomic size_t count;     /* written under lock                 */
+static struct late *items;   /* lock; never ended, like the caches */
+static size_t capacity;      /* lock                               */
+static _Atomic size_t count; /* written under lock                 */
 
-static bool add(acre_cache *cache, void *pointer)
+static bool torch_late_add(acre_cache *cache, void *pointer)
 {
     bool is_noted = true;
 
@@ -40,7 +40,7 @@ bool late_free(acre_cache *cache, void *pointer)
     acre_status status = acre_cache_free(cache, pointer);
 
     if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY)
-        return add(cache, pointer);
+        return torch_late_add(cache, pointer);
     return status == ACRE_OK;
 }
 

@@ -20,7 +20,7 @@ struct slot {
 static struct slot slots[SLOT_COUNT];
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER; /* of all of them */
 
-static bool ask(void *arg, void *stream)
+static bool torch_scope_ask(void *arg, void *stream)
 {
     const struct slot *slot = arg;
 
@@ -70,8 +70,7 @@ static struct slot *slot_find(int device, acre_pool_id id)
     return slot;
 }
 
-acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id,
-                              const void *filter)
+acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, const void *filter)
 {
     uint64_t uses;
     bool is_new = acre_pool_use_count(cache, id, &uses) != ACRE_OK;
@@ -80,7 +79,7 @@ acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id,
     if (status != ACRE_OK)
         return status;
     struct slot *slot = slot_take(device, id, filter);
-    acre_pool_filter through = {.kind = ACRE_POOL_CALLBACK, .fn = ask, .arg = slot};
+    acre_pool_filter through = {.kind = ACRE_POOL_CALLBACK, .fn = torch_scope_ask, .arg = slot};
     status = slot ? acre_pool_begin(cache, id, &through) : ACRE_ERR_LIMIT;
     if (status != ACRE_OK && slot)
         slot_drop(slot);

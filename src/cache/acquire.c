@@ -60,8 +60,8 @@ static acre_status ask_device(acre_cache *cache, const struct request *request, 
     if (drops_lock)
         quick_lock_drop(&cache->lock);
     if (has_source)
-        status = pool_source_alloc(&owner->source, device, request->segment_bytes,
-                                   request->stream, out);
+        status =
+            pool_source_alloc(&owner->source, device, request->segment_bytes, request->stream, out);
     else
         status = device->ops->alloc(device->self, device->index, request->segment_bytes, out);
     if (drops_lock)
@@ -107,8 +107,7 @@ static void count_obtained(acre_cache *cache, struct segment *segment)
 
 /* Obtains a segment of request->segment_bytes, or room in an expandable one; the
  * block is in no index. */
-static acre_status obtain_segment(acre_cache *cache, struct request *request,
-                                  struct block **out)
+static acre_status obtain_segment(acre_cache *cache, struct request *request, struct block **out)
 {
     struct segment *segment;
     struct block *block;
@@ -137,8 +136,8 @@ static acre_status obtain_segment(acre_cache *cache, struct request *request,
         goto free_base;
     }
     block = block_create(&cache->blocks);
-    segment_init(segment, block, request->pool, request->stream, base,
-                 request->segment_bytes, cache_take_order(cache));
+    segment_init(segment, block, request->pool, request->stream, base, request->segment_bytes,
+                 cache_take_order(cache));
     block->state = BLOCK_FREE;
     list_push_back(&cache->segments, &segment->link);
     count_obtained(cache, segment);
@@ -154,7 +153,7 @@ free_segment:
 }
 
 /* Obtains a block that is in no index, or one to cut it off. */
-static acre_status obtain(acre_cache *cache, struct request *request, struct block **out)
+static acre_status acquire_obtain(acre_cache *cache, struct request *request, struct block **out)
 {
     if (request->pool->stitch)
         return stitch_obtain(cache, request, out);
@@ -178,8 +177,8 @@ static bool ask_reclaimers_locked(acre_cache *cache)
 }
 
 /* Steps 4 and 5, after the device had nothing. */
-static acre_status release_and_obtain(acre_cache *cache, struct request *request,
-                                      bool is_capturing, struct block **out)
+static acre_status release_and_obtain(acre_cache *cache, struct request *request, bool is_capturing,
+                                      struct block **out)
 {
     acre_status status = ACRE_ERR_DEVICE_MEMORY;
 
@@ -191,7 +190,7 @@ static acre_status release_and_obtain(acre_cache *cache, struct request *request
     if (is_capturing)
         return status;
     if (reclaim_available_locked(cache, request)) {
-        status = obtain(cache, request, out);
+        status = acquire_obtain(cache, request, out);
         if (!is_about_memory(status) && status != ACRE_ERR_REJECTED)
             return status;
     }
@@ -203,11 +202,11 @@ static acre_status release_and_obtain(acre_cache *cache, struct request *request
     cache->stats.num_alloc_retries++;
     if (request->pool->stitch && stitch_retry_locked(cache, request, out))
         return ACRE_OK;
-    return obtain(cache, request, out);
+    return acquire_obtain(cache, request, out);
 }
 
 /* Whether the policy gave back what it held outside the pools. */
-static bool relieve(acre_cache *cache)
+static bool acquire_relieve(acre_cache *cache)
 {
     return cache->policy->relieve && cache->policy->relieve(cache);
 }
@@ -222,22 +221,20 @@ acre_status acquire_locked(acre_cache *cache, struct request *request, struct bl
     if (status != ACRE_OK) /* not of the request: nothing is to be reported about it */
         return is_about_memory(status) ? ACRE_ERR_DEVICE : status;
     status_save(&before);
-    request->segment_bytes =
-        request->rounded ? cache->policy->segment_bytes(cache, request) : 0;
+    request->segment_bytes = request->rounded ? cache->policy->segment_bytes(cache, request) : 0;
     request->segment_bytes = round_up(request->segment_bytes, granularity);
     bool may_help = ask_reclaimers_locked(cache);
     if (!request->has_slack)
-        may_help |= relieve(cache);
+        may_help |= acquire_relieve(cache);
     if (may_help && request->rounded) {
         *out = cache->policy->find(cache, request);
         if (*out)
             return ACRE_OK;
     }
-    if (cache->limit_bytes != ACRE_CACHE_NO_LIMIT && cache->conf.gc_threshold > 0 &&
-        !is_capturing)
+    if (cache->limit_bytes != ACRE_CACHE_NO_LIMIT && cache->conf.gc_threshold > 0 && !is_capturing)
         reclaim_garbage_locked(cache);
-    status = obtain(cache, request, out);
-    if (is_about_memory(status) && request->has_slack && relieve(cache)) {
+    status = acquire_obtain(cache, request, out);
+    if (is_about_memory(status) && request->has_slack && acquire_relieve(cache)) {
         *out = cache->policy->find(cache, request);
         status = *out ? ACRE_OK : status;
     }

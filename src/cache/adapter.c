@@ -23,13 +23,13 @@
 #include "cache/cache.h"
 
 struct adapter {
-    struct deleter_owner owner; /* first: see deleter_of_self */
-    acre_device_id first;  /* type of the devices; index of caches[0]         */
-    bool is_single;        /* one cache, not owned; else one per device       */
-    acre_allocator *allocator;               /* of this adapter; with place only */
-    _Atomic(acre_allocator *) *place;        /* see adapter_set_place, or NULL   */
+    struct deleter_owner owner;       /* first: see deleter_of_self */
+    acre_device_id first;             /* type of the devices; index of caches[0]         */
+    bool is_single;                   /* one cache, not owned; else one per device       */
+    acre_allocator *allocator;        /* of this adapter; with place only */
+    _Atomic(acre_allocator *) *place; /* see adapter_set_place, or NULL   */
     int cache_count;
-    acre_cache *caches[];  /* by device index less first.index                */
+    acre_cache *caches[]; /* by device index less first.index                */
 };
 
 /* The cache of a device, or NULL. */
@@ -59,8 +59,10 @@ static void adapter_free(struct deleter_owner *owner, void *pointer)
     acre_cache *cache = cache_of_pointer(adapter, pointer);
 
     if (UNLIKELY(!cache))
-        log_line(ACRE_LOG_ERROR, "free of %p failed: invalid device pointer, no cache of this "
-                                 "allocator gave it", pointer);
+        log_line(ACRE_LOG_ERROR,
+                 "free of %p failed: invalid device pointer, no cache of this "
+                 "allocator gave it",
+                 pointer);
     else if (UNLIKELY(acre_cache_free(cache, pointer) != ACRE_OK))
         log_line(ACRE_LOG_ERROR, "free of %p failed: %s", pointer, acre_last_error());
 }
@@ -81,8 +83,8 @@ static acre_status current_cache(const struct adapter *adapter, acre_cache **out
     if (UNLIKELY(!cache || cache->device != device))
         return status_fail(ACRE_ERR_STATE,
                            "backend \"%s\" answers for device type %s since this allocator was "
-                           "made; create one anew for its devices", device->backend->name,
-                           acre_device_type_name(adapter->first.type));
+                           "made; create one anew for its devices",
+                           device->backend->name, acre_device_type_name(adapter->first.type));
     *out = cache;
     return ACRE_OK;
 }
@@ -130,8 +132,7 @@ static acre_status adapter_empty_cache(void *self)
 }
 
 /* A pointer of any adapter will do: two of them may serve one cache. */
-static acre_status adapter_record_stream(void *self, const acre_data_ptr *ptr,
-                                         acre_stream stream)
+static acre_status adapter_record_stream(void *self, const acre_data_ptr *ptr, acre_stream stream)
 {
     struct deleter_owner *owner = deleter_owner_of(ptr->deleter);
     acre_device *device;
@@ -142,8 +143,10 @@ static acre_status adapter_record_stream(void *self, const acre_data_ptr *ptr,
         return ACRE_OK;
     acre_cache *cache = cache_of_pointer(CONTAINER_OF(owner, struct adapter, owner), ptr->data);
     if (!cache || !map_find(&cache->map, ptr->data))
-        return status_fail(ACRE_ERR_INVALID, "invalid device pointer: no cache of its allocator "
-                                             "gave %p", ptr->data);
+        return status_fail(ACRE_ERR_INVALID,
+                           "invalid device pointer: no cache of its allocator "
+                           "gave %p",
+                           ptr->data);
     acre_status status = stream_resolve(stream, &device, &native);
     if (status != ACRE_OK)
         return status;
@@ -240,8 +243,10 @@ static const acre_allocator_ops adapter_ops = {
 /* Makes an allocator of an adapter; on failure it is gone. */
 static acre_status adapter_finish(struct adapter *adapter, acre_allocator **out)
 {
-    acre_allocator_desc desc = {.struct_size = sizeof desc, .name = "cache",
-                                .ops = &adapter_ops, .self = adapter,
+    acre_allocator_desc desc = {.struct_size = sizeof desc,
+                                .name = "cache",
+                                .ops = &adapter_ops,
+                                .self = adapter,
                                 .destroy = adapter_destroy};
 
     adapter->owner.free = adapter_free;
@@ -281,8 +286,8 @@ acre_status acre_cache_allocator_create(acre_device_type type, const acre_cache_
     if (status != ACRE_OK)
         return status;
     count = acre_device_count(type);
-    struct adapter *adapter = heap_zalloc(sizeof *adapter +
-                                          (size_t)count * sizeof adapter->caches[0]);
+    struct adapter *adapter =
+        heap_zalloc(sizeof *adapter + (size_t)count * sizeof adapter->caches[0]);
     if (!adapter)
         return ACRE_ERR_HOST_MEMORY;
     adapter->first = (acre_device_id){type, 0};

@@ -65,7 +65,6 @@ struct block *block_create(struct block_store *store)
     return block;
 }
 
-
 struct block *block_split(struct block_store *store, struct block *block, size_t bytes)
 {
     struct block *front = block_create(store);
@@ -111,12 +110,12 @@ void block_merge(struct block_store *store, struct block *block, struct block *n
     block_destroy(store, neighbour);
 }
 
-#define FACT(holds)                                                            \
-    do {                                                                       \
-        if (!(holds)) {                                                        \
-            *fact = "block: " #holds;                                          \
-            return false;                                                      \
-        }                                                                      \
+#define FACT(holds)                                                                                \
+    do {                                                                                           \
+        if (!(holds)) {                                                                            \
+            *fact = "block: " #holds;                                                              \
+            return false;                                                                          \
+        }                                                                                          \
     } while (0)
 
 bool block_check(const struct block *block, const char **fact)
@@ -129,8 +128,7 @@ bool block_check(const struct block *block, const char **fact)
     FACT(block->base + block->bytes <= block->segment->base + block->segment->bytes);
     FACT(block->prev || block->segment->first == block);
     FACT(block->prev || block->base == block->segment->base);
-    FACT(block->next ||
-         block->base + block->bytes == block->segment->base + block->segment->bytes);
+    FACT(block->next || block->base + block->bytes == block->segment->base + block->segment->bytes);
     if (block->next) {
         FACT(block->next->prev == block);
         FACT(block->base + block->bytes == block->next->base);

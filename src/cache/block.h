@@ -69,7 +69,7 @@ struct block {
     _Atomic(struct arena *) key;   /* the lanes it may go to (policy acre); NULL   */
     size_t units;            /* bytes / BLOCK_UNIT; set while not FREE (policy acre) */
     uint32_t bin;            /* place in a lane; the same                          */
-    uint32_t wallet;         /* account in a lane; the same                        */
+    uint32_t class_budget;         /* account in a lane; the same                        */
     union {
         struct rbnode node;  /* place in the pool: by size, or unmapped (torch)    */
         struct list link;    /* place in a bin (policy acre); list of direct ones  */

@@ -104,7 +104,7 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
     block_store_init(&cache->blocks);
     deferred_init(&cache->deferred, device);
     shares_init(&cache->shares);
-    parks_init(&cache->parks);
+    capture_waits_init(&cache->capture_waits);
     list_init(&cache->marks);
     acre_status status = cache_init(cache, &copy, &given);
     if (status != ACRE_OK)
@@ -222,7 +222,8 @@ static acre_status fail_pointer(const void *pointer)
 {
     return status_fail(ACRE_ERR_INVALID,
                        "invalid device pointer: %p is not the first byte of a live allocation "
-                       "of this cache", pointer);
+                       "of this cache",
+                       pointer);
 }
 
 /* Straight from the device, while caching is off. */
@@ -449,8 +450,7 @@ acre_status acre_cache_empty(acre_cache *cache)
     return status;
 }
 
-acre_status acre_cache_base(acre_cache *cache, void *pointer, void **out_base,
-                            uint64_t *out_bytes)
+acre_status acre_cache_base(acre_cache *cache, void *pointer, void **out_base, uint64_t *out_bytes)
 {
     acre_status status = ACRE_OK;
 
@@ -469,7 +469,8 @@ acre_status acre_cache_base(acre_cache *cache, void *pointer, void **out_base,
     } else if (block->segment->expand) {
         status = status_fail(ACRE_ERR_UNSUPPORTED,
                              "acre_cache_base: %p lies in an expandable segment, which has no "
-                             "one base allocation; switch expandable_segments off", pointer);
+                             "one base allocation; switch expandable_segments off",
+                             pointer);
     } else {
         *out_base = block->segment->base;
         *out_bytes = block->segment->bytes;

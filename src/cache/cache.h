@@ -39,10 +39,10 @@ struct front;
 
 /* A capture that runs. */
 struct mark {
-    struct list link;    /* in cache.marks, newest first */
-    void *stream;        /* that began it                */
+    struct list link; /* in cache.marks, newest first */
+    void *stream;     /* that began it                */
     uint64_t capture_id;
-    uint64_t thread;     /* number of the one that began it */
+    uint64_t thread; /* number of the one that began it */
 };
 
 struct acre_cache {
@@ -51,57 +51,57 @@ struct acre_cache {
     const struct policy *policy; /* constant                                         */
     struct map map;              /* blocks that are not FREE, by base; read unlocked */
     struct cache_conf conf;
-    char *conf_text;             /* last options string                              */
-    uint64_t limit_bytes;        /* cap on held_bytes, or ACRE_CACHE_NO_LIMIT        */
-    uint64_t held_bytes;         /* bytes obtained from the device, or being obtained */
-    uint64_t order_next;         /* of the next segment                              */
-    uint64_t order_step;         /* 1; 0 where age does not count                    */
-    struct pool small, large;    /* the shared pool                                  */
-    struct list private_pools;   /* oldest first                                     */
-    struct list accounts;        /* statistics of private pools, ended ones too      */
-    struct list scopes;          /* open ones, newest first                          */
+    char *conf_text;              /* last options string                              */
+    uint64_t limit_bytes;         /* cap on held_bytes, or ACRE_CACHE_NO_LIMIT        */
+    uint64_t held_bytes;          /* bytes obtained from the device, or being obtained */
+    uint64_t order_next;          /* of the next segment                              */
+    uint64_t order_step;          /* 1; 0 where age does not count                    */
+    struct pool small, large;     /* the shared pool                                  */
+    struct list private_pools;    /* oldest first                                     */
+    struct list accounts;         /* statistics of private pools, ended ones too      */
+    struct list scopes;           /* open ones, newest first                          */
     _Atomic uint32_t scope_count; /* how many; read unlocked                         */
     struct block_store blocks;
-    struct list segments;        /* oldest first                                     */
-    struct list returned;        /* segments on their way back to a pool's own source */
-    struct list direct;          /* DIRECT blocks, obtained while caching was off    */
+    struct list segments; /* oldest first                                     */
+    struct list returned; /* segments on their way back to a pool's own source */
+    struct list direct;   /* DIRECT blocks, obtained while caching was off    */
     struct deferred deferred;
-    struct shares shares;        /* blocks that other processes may open             */
-    struct parks parks;          /* freed while captures ran                         */
-    struct list marks;           /* captures that the cache was told of              */
-    uint32_t capture_count;      /* how many                                         */
+    struct shares shares;               /* blocks that other processes may open             */
+    struct capture_waits capture_waits; /* freed while captures ran                         */
+    struct list marks;                  /* captures that the cache was told of              */
+    uint32_t capture_count;             /* how many                                         */
     acre_cache_stats stats;
     struct observers *oom_observers, *rejection_observers, *reclaimers, *trackers;
     struct history history;
     uint64_t rejection_logged_ns; /* when a rejection was last logged; 0: never      */
-    _Atomic bool is_enabled;     /* the user's switch; read unlocked                 */
-    bool is_forbidden;           /* by the environment; constant                     */
-    struct front *front;         /* thread caches of policy acre; else NULL          */
-    bool keeps_pages;            /* reclaiming leaves pages of stitched memory alone */
-    bool expands;                /* new memory comes by expandable segments          */
-    bool is_expanding_said;      /* in the log: what became of expandable_segments   */
+    _Atomic bool is_enabled;      /* the user's switch; read unlocked                 */
+    bool is_forbidden;            /* by the environment; constant                     */
+    struct front *front;          /* thread caches of policy acre; else NULL          */
+    bool keeps_pages;             /* reclaiming leaves pages of stitched memory alone */
+    bool expands;                 /* new memory comes by expandable segments          */
+    bool is_expanding_said;       /* in the log: what became of expandable_segments   */
     acre_handle_type handle_type; /* to try first for new pages                      */
-    struct expand_peers peers;   /* devices that reach mapped memory, own one aside  */
+    struct expand_peers peers;    /* devices that reach mapped memory, own one aside  */
 };
 
 /* A request on its way through the engine, and what became of it. */
 struct request {
-    size_t bytes;         /* as asked for, > 0                                      */
+    size_t bytes; /* as asked for, > 0                                      */
     void *stream;
     /* Set by engine_alloc_locked. */
     size_t rounded;       /* size of the block                                      */
     size_t segment_bytes; /* what the device would be asked for                     */
     struct pool *pool;
-    struct block *block;  /* the result                                             */
-    bool has_slack;       /* may have new memory although threads keep some         */
+    struct block *block; /* the result                                             */
+    bool has_slack;      /* may have new memory although threads keep some         */
     /* Set on failure, for request_failed. */
-    bool is_rejected;     /* refused ahead                                          */
-    const char *option;   /* would join pieces of memory; NULL: none, or it is on   */
-    uint64_t held_bytes;  /* at that moment                                         */
+    bool is_rejected;    /* refused ahead                                          */
+    const char *option;  /* would join pieces of memory; NULL: none, or it is on   */
+    uint64_t held_bytes; /* at that moment                                         */
     uint64_t limit_bytes;
     uint64_t device_free, device_total;
     uint64_t bytes_allocated, bytes_reserved, bytes_waiting, largest_free, free_private;
-    double fraction;      /* option per_process_memory_fraction                     */
+    double fraction; /* option per_process_memory_fraction                     */
 };
 
 /* Finds or makes a block for request->bytes on request->stream: state LIVE, in
@@ -187,8 +187,7 @@ acre_status reclaim_quiesce(const acre_cache *cache);
 bool reclaim_may_release_locked(const acre_cache *cache, const struct segment *segment);
 /* Waits until nothing that is queued uses a segment: once per run, which *is_quiet
  * tells, for everything; while captures run, for the streams of its blocks. */
-acre_status reclaim_settle_locked(acre_cache *cache, const struct segment *segment,
-                                  bool *is_quiet);
+acre_status reclaim_settle_locked(acre_cache *cache, const struct segment *segment, bool *is_quiet);
 void reclaim_garbage_locked(acre_cache *cache);
 bool reclaim_available_locked(acre_cache *cache, const struct request *request);
 /* Waits for pending uses, then releases all idle segments. Goes on after an
@@ -227,8 +226,7 @@ void pools_fini(acre_cache *cache);
 
 /* capture.c: captures that run. */
 /* Whether a stream takes part in a capture, given by id. */
-acre_status capture_has_locked(acre_cache *cache, uint64_t capture_id, void *stream,
-                               bool *out_has);
+acre_status capture_has_locked(acre_cache *cache, uint64_t capture_id, void *stream, bool *out_has);
 /* Whether a stream captures, or might; false while the cache knows of no capture. */
 bool capture_runs_on_locked(const acre_cache *cache, void *stream);
 /* Whether the calling thread began a capture that runs. */
@@ -272,8 +270,7 @@ void sleep_drop(acre_cache *cache, struct private_pool *pool);
 /* report.c: gathers what the report says, under the lock, and counts the OOM;
  * then, with no lock held, tells observers and records the error. */
 void request_gather_locked(acre_cache *cache, struct request *request);
-acre_status request_failed(acre_cache *cache, const struct request *request,
-                           acre_status status);
+acre_status request_failed(acre_cache *cache, const struct request *request, acre_status status);
 /* With ACRE_CHECK 2, walks the whole cache and aborts on a false fact. */
 void cache_check_now(acre_cache *cache);
 static inline void cache_check_locked(acre_cache *cache)

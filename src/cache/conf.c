@@ -23,7 +23,7 @@ static const char *const handle_words[] = {"unspecified", "posix_fd", "fabric", 
 static acre_status parse_divisions(const struct conf_value *value, void *target);
 static acre_status parse_path(const struct conf_value *value, void *target);
 static acre_status parse_node(const struct conf_value *value, void *target);
-static acre_status validate(void *target, uint64_t given);
+static acre_status conf_validate(void *target, uint64_t given);
 
 enum {
     USED_BY_TORCH = 1 << ACRE_POLICY_TORCH,
@@ -33,80 +33,80 @@ enum {
 };
 
 /* One line per option: name, alias, field, kind and bounds, who uses it, help. */
-#define OPTIONS(X)                                                                         \
-    X("large_segment_size_mb", NULL, large_segment_bytes, USED_BY_TORCH,                   \
-      .kind = CONF_MIB, .flags = CONF_FIRST, .min = LARGE_SEGMENT_MIN_MIB,                 \
-      .help = "segment of requests in (1 MiB, 10 MiB); default 20")                        \
-    X("max_split_size_mb", NULL, max_split_bytes, USED_BY_TORCH, .kind = CONF_MIB,         \
-      .help = "larger blocks stay whole; default: no limit")                               \
-    X("max_non_split_rounding_mb", NULL, max_non_split_rounding_bytes, USED_BY_TORCH,      \
-      .kind = CONF_MIB, .help = "waste allowed in a block that stays whole; default: a "   \
-                                "large segment")                                           \
-    X("garbage_collection_threshold", NULL, gc_threshold, USED_BY_BOTH,                    \
-      .kind = CONF_FRACTION, .flags = CONF_OPEN, .fraction_min = 0, .fraction_max = 1,     \
-      .help = "share of the limit above which idle memory is released; default off")       \
-    X("roundup_power2_divisions", NULL, divisions, USED_BY_TORCH, .kind = CONF_CUSTOM,     \
-      .parse = parse_divisions,                                                            \
-      .help = "steps between powers of two, or [MiB:steps,...,>:steps]; default off")      \
-    X("expandable_segments", NULL, is_expandable, USED_BY_TORCH, .kind = CONF_BOOL,        \
-      .help = "map pages into reserved addresses; default False")                          \
-    X("expandable_segments_handle_type", NULL, handle_choice, USED_BY_TORCH,               \
-      .kind = CONF_WORD, .words = handle_words,                                            \
-      .help = "how pages can be shared: unspecified (the best there is), posix_fd, "       \
-              "fabric, none; default unspecified")                                         \
-    X("pinned_use_background_threads", NULL, pinned_uses_background_threads, USED_BY_HOST, \
-      .kind = CONF_BOOL, .help = "poll events of host memory in a thread; default False")  \
-    X("pinned_max_round_threshold_mb", NULL, pinned_max_round_threshold_bytes,             \
-      USED_BY_HOST, .kind = CONF_MIB, .help = "larger host requests are not rounded")      \
-    X("pinned_max_cached_size_mb", NULL, pinned_max_cached_bytes, USED_BY_HOST,            \
-      .kind = CONF_MIB, .help = "larger host blocks are not cached")                       \
-    X("backend", NULL, backend, USED_BY_BOTH, .kind = CONF_WORD, .words = backend_words,   \
-      .help = "native; fixed when the cache is created")                                   \
-    X("release_lock_on_cudamalloc", "release_lock_on_hipmalloc", drops_lock, USED_BY_BOTH, \
-      .kind = CONF_BOOL, .help = "other threads go on while the device is asked; "         \
-                                 "default False")                                          \
-    X("pinned_use_cuda_host_register", "pinned_use_hip_host_register",                     \
-      pinned_uses_register, USED_BY_HOST, .kind = CONF_BOOL,                               \
-      .help = "register plain host memory instead; default False")                         \
-    X("pinned_num_register_threads", NULL, pinned_num_register_threads, USED_BY_HOST,      \
-      .kind = CONF_UNSIGNED, .flags = CONF_POWER_OF_TWO, .min = 1, .max = 128,             \
-      .help = "threads that touch registered memory first; default 1")                     \
-    X("pinned_reserve_segment_size_mb", NULL, pinned_reserve_segment_bytes, USED_BY_HOST,  \
-      .kind = CONF_MIB, .min = 1, .help = "host memory obtained at once; default none")    \
-    X("pinned_numa_node", NULL, pinned_numa_node, USED_BY_HOST, .kind = CONF_CUSTOM,       \
-      .parse = parse_node, .help = "memory node of host memory: local (of the thread that "\
-                                   "asks), off, or a number; default local")               \
-    X("graph_capture_record_stream_reuse", NULL, reuses_in_capture, USED_BY_BOTH,          \
-      .kind = CONF_BOOL, .help = "reuse inside a capture once joined; default False")      \
-    X("per_process_memory_fraction", NULL, memory_fraction, USED_BY_BOTH,                  \
-      .kind = CONF_FRACTION, .fraction_min = 0, .fraction_max = 1,                         \
-      .help = "share of the device at creation; default 1")                                \
-    X("pinned_free_catch_all", NULL, pinned_catches_all, USED_BY_HOST, .kind = CONF_BOOL,  \
-      .help = "host frees never fail; default False")                                      \
-    X("throw_on_cudamalloc_oom", NULL, is_rejecting, USED_BY_BOTH, .kind = CONF_BOOL,      \
-      .help = "refuse ahead what per_process_memory_fraction forbids; default False")      \
-    X("snapshot_on_oom", NULL, snapshot_path, USED_BY_BOTH, .kind = CONF_CUSTOM,           \
-      .parse = parse_path,                                                                 \
-      .help = "write a snapshot to this path (.json, .gz; else a pickle) when a request "  \
-              "fails; none: do not; default none")                                         \
-    X("policy", NULL, policy, USED_BY_BOTH, .kind = CONF_WORD, .words = policy_words,      \
-      .help = "who decides where blocks go; default acre")                                 \
-    X("cross_stream_reuse", NULL, reuses_across_streams, USED_BY_ACRE, .kind = CONF_BOOL,  \
-      .help = "let one stream reuse what another freed; default True")                     \
-    X("stitched_memory", NULL, is_stitched, USED_BY_ACRE, .kind = CONF_BOOL,               \
-      .help = "join free pages by virtual memory; fixed when the cache is created; "       \
+#define OPTIONS(X)                                                                                 \
+    X("large_segment_size_mb", NULL, large_segment_bytes, USED_BY_TORCH, .kind = CONF_MIB,         \
+      .flags = CONF_FIRST, .min = LARGE_SEGMENT_MIN_MIB,                                           \
+      .help = "segment of requests in (1 MiB, 10 MiB); default 20")                                \
+    X("max_split_size_mb", NULL, max_split_bytes, USED_BY_TORCH, .kind = CONF_MIB,                 \
+      .help = "larger blocks stay whole; default: no limit")                                       \
+    X("max_non_split_rounding_mb", NULL, max_non_split_rounding_bytes, USED_BY_TORCH,              \
+      .kind = CONF_MIB,                                                                            \
+      .help = "waste allowed in a block that stays whole; default: a "                             \
+              "large segment")                                                                     \
+    X("garbage_collection_threshold", NULL, gc_threshold, USED_BY_BOTH, .kind = CONF_FRACTION,     \
+      .flags = CONF_OPEN, .fraction_min = 0, .fraction_max = 1,                                    \
+      .help = "share of the limit above which idle memory is released; default off")               \
+    X("roundup_power2_divisions", NULL, divisions, USED_BY_TORCH, .kind = CONF_CUSTOM,             \
+      .parse = parse_divisions,                                                                    \
+      .help = "steps between powers of two, or [MiB:steps,...,>:steps]; default off")              \
+    X("expandable_segments", NULL, is_expandable, USED_BY_TORCH, .kind = CONF_BOOL,                \
+      .help = "map pages into reserved addresses; default False")                                  \
+    X("expandable_segments_handle_type", NULL, handle_choice, USED_BY_TORCH, .kind = CONF_WORD,    \
+      .words = handle_words,                                                                       \
+      .help = "how pages can be shared: unspecified (the best there is), posix_fd, "               \
+              "fabric, none; default unspecified")                                                 \
+    X("pinned_use_background_threads", NULL, pinned_uses_background_threads, USED_BY_HOST,         \
+      .kind = CONF_BOOL, .help = "poll events of host memory in a thread; default False")          \
+    X("pinned_max_round_threshold_mb", NULL, pinned_max_round_threshold_bytes, USED_BY_HOST,       \
+      .kind = CONF_MIB, .help = "larger host requests are not rounded")                            \
+    X("pinned_max_cached_size_mb", NULL, pinned_max_cached_bytes, USED_BY_HOST, .kind = CONF_MIB,  \
+      .help = "larger host blocks are not cached")                                                 \
+    X("backend", NULL, backend, USED_BY_BOTH, .kind = CONF_WORD, .words = backend_words,           \
+      .help = "native; fixed when the cache is created")                                           \
+    X("release_lock_on_cudamalloc", "release_lock_on_hipmalloc", drops_lock, USED_BY_BOTH,         \
+      .kind = CONF_BOOL,                                                                           \
+      .help = "other threads go on while the device is asked; "                                    \
+              "default False")                                                                     \
+    X("pinned_use_cuda_host_register", "pinned_use_hip_host_register", pinned_uses_register,       \
+      USED_BY_HOST, .kind = CONF_BOOL,                                                             \
+      .help = "register plain host memory instead; default False")                                 \
+    X("pinned_num_register_threads", NULL, pinned_num_register_threads, USED_BY_HOST,              \
+      .kind = CONF_UNSIGNED, .flags = CONF_POWER_OF_TWO, .min = 1, .max = 128,                     \
+      .help = "threads that touch registered memory first; default 1")                             \
+    X("pinned_reserve_segment_size_mb", NULL, pinned_reserve_segment_bytes, USED_BY_HOST,          \
+      .kind = CONF_MIB, .min = 1, .help = "host memory obtained at once; default none")            \
+    X("pinned_numa_node", NULL, pinned_numa_node, USED_BY_HOST, .kind = CONF_CUSTOM,               \
+      .parse = parse_node,                                                                         \
+      .help = "memory node of host memory: local (of the thread that "                             \
+              "asks), off, or a number; default local")                                            \
+    X("graph_capture_record_stream_reuse", NULL, reuses_in_capture, USED_BY_BOTH,                  \
+      .kind = CONF_BOOL, .help = "reuse inside a capture once joined; default False")              \
+    X("per_process_memory_fraction", NULL, memory_fraction, USED_BY_BOTH, .kind = CONF_FRACTION,   \
+      .fraction_min = 0, .fraction_max = 1, .help = "share of the device at creation; default 1")  \
+    X("pinned_free_catch_all", NULL, pinned_catches_all, USED_BY_HOST, .kind = CONF_BOOL,          \
+      .help = "host frees never fail; default False")                                              \
+    X("throw_on_cudamalloc_oom", NULL, is_rejecting, USED_BY_BOTH, .kind = CONF_BOOL,              \
+      .help = "refuse ahead what per_process_memory_fraction forbids; default False")              \
+    X("snapshot_on_oom", NULL, snapshot_path, USED_BY_BOTH, .kind = CONF_CUSTOM,                   \
+      .parse = parse_path,                                                                         \
+      .help = "write a snapshot to this path (.json, .gz; else a pickle) when a request "          \
+              "fails; none: do not; default none")                                                 \
+    X("policy", NULL, policy, USED_BY_BOTH, .kind = CONF_WORD, .words = policy_words,              \
+      .help = "who decides where blocks go; default acre")                                         \
+    X("cross_stream_reuse", NULL, reuses_across_streams, USED_BY_ACRE, .kind = CONF_BOOL,          \
+      .help = "let one stream reuse what another freed; default True")                             \
+    X("stitched_memory", NULL, is_stitched, USED_BY_ACRE, .kind = CONF_BOOL,                       \
+      .help = "join free pages by virtual memory; fixed when the cache is created; "               \
               "default True")
 
 static const struct conf_option options[] = {
-#define OPTION_ROW(option, other, member, users, ...)                          \
+#define OPTION_ROW(option, other, member, users, ...)                                              \
     {.name = option, .alias = other, CONF_FIELD(struct cache_conf, member), __VA_ARGS__},
-    OPTIONS(OPTION_ROW)
-};
+    OPTIONS(OPTION_ROW)};
 
 static const unsigned used_by[] = {
 #define OPTION_USERS(option, other, member, users, ...) users,
-    OPTIONS(OPTION_USERS)
-};
+    OPTIONS(OPTION_USERS)};
 
 #define OPTION_COUNT (sizeof options / sizeof options[0])
 
@@ -114,7 +114,7 @@ static const struct conf_spec spec = {
     .options = options,
     .option_count = OPTION_COUNT,
     .target_bytes = sizeof(struct cache_conf),
-    .validate = validate,
+    .validate = conf_validate,
 };
 
 static acre_status parse_path(const struct conf_value *value, void *target)
@@ -146,7 +146,7 @@ static acre_status parse_node(const struct conf_value *value, void *target)
 }
 
 /* Returns to the defaults what PyTorch resets at each string. */
-static void reset(struct cache_conf *conf)
+static void conf_reset(struct cache_conf *conf)
 {
     conf->max_split_bytes = UINT64_MAX;
     conf->max_non_split_rounding_bytes = 0;
@@ -166,10 +166,10 @@ void cache_conf_init(struct cache_conf *conf)
         .reuses_across_streams = true,
         .is_stitched = true,
     };
-    reset(conf);
+    conf_reset(conf);
 }
 
-static acre_status validate(void *target, uint64_t given)
+static acre_status conf_validate(void *target, uint64_t given)
 {
     struct cache_conf *conf = target;
 
@@ -190,7 +190,7 @@ static acre_status validate(void *target, uint64_t given)
 }
 
 /* Sets entries [first, end) of the table. */
-static void fill(struct cache_conf *conf, unsigned first, unsigned end, uint64_t divisions)
+static void conf_fill(struct cache_conf *conf, unsigned first, unsigned end, uint64_t divisions)
 {
     for (unsigned i = first; i < end; i++)
         conf->divisions[i] = (uint32_t)divisions;
@@ -210,18 +210,18 @@ static acre_status parse_division_list(const struct conf_value *value, struct ca
     bool is_first = true;
 
     for (size_t at = 0; conf_list_next(value, &at, &size, &steps);) {
-        if (!text_parse_unsigned(steps.text, steps.length, &divisions) ||
-            divisions > UINT32_MAX || (divisions && !is_power_of_two(divisions)))
+        if (!text_parse_unsigned(steps.text, steps.length, &divisions) || divisions > UINT32_MAX ||
+            (divisions && !is_power_of_two(divisions)))
             return conf_fail(value, "steps are 0 or a power of two");
         if (size.length == 1 && size.text[0] == '>') {
-            fill(conf, last + 1, CONF_DIVISION_COUNT, divisions);
+            conf_fill(conf, last + 1, CONF_DIVISION_COUNT, divisions);
             is_first = false;
             continue;
         }
         if (!parse_power_of_two(size, &mib))
             return conf_fail(value, "sizes are powers of two in MiB, or > for the rest");
         last = bit_high(mib) < CONF_DIVISION_COUNT ? bit_high(mib) : CONF_DIVISION_COUNT - 1;
-        fill(conf, is_first ? 0 : last, last + 1, divisions);
+        conf_fill(conf, is_first ? 0 : last, last + 1, divisions);
         is_first = false;
     }
     return ACRE_OK;
@@ -238,7 +238,7 @@ static acre_status parse_divisions(const struct conf_value *value, void *target)
         return parse_division_list(value, conf);
     if (!parse_power_of_two(word, &divisions))
         return conf_fail(value, "steps are a power of two, 1 for none");
-    fill(conf, 0, CONF_DIVISION_COUNT, divisions);
+    conf_fill(conf, 0, CONF_DIVISION_COUNT, divisions);
     return ACRE_OK;
 }
 
@@ -247,7 +247,7 @@ acre_status cache_conf_read(struct cache_conf *conf, const char *source, const c
 {
     struct cache_conf next = *conf;
 
-    reset(&next);
+    conf_reset(&next);
     acre_status status = conf_parse(&spec, source, text, &next, out_given);
     if (status != ACRE_OK)
         return status;
@@ -291,7 +291,8 @@ static acre_status check_fields(const acre_cache_config *config)
         (config->large_segment_bytes && config->large_segment_bytes < LARGE_SEGMENT_MIN_MIB * MIB))
         return status_fail(ACRE_ERR_INVALID,
                            "acre_cache_config.large_segment_bytes is whole MiB, more than 10, "
-                           "not %llu bytes", (unsigned long long)config->large_segment_bytes);
+                           "not %llu bytes",
+                           (unsigned long long)config->large_segment_bytes);
     return ACRE_OK;
 }
 
@@ -317,7 +318,7 @@ static acre_status apply_fields(struct cache_conf *conf, const acre_cache_config
     conf->is_expandable |= (config->flags & ACRE_CACHE_EXPANDABLE) != 0;
     conf->is_rejecting |= (config->flags & ACRE_CACHE_REJECT_AHEAD) != 0;
     conf->drops_lock |= (config->flags & ACRE_CACHE_UNLOCKED_DEVICE) != 0;
-    return validate(conf, 0);
+    return conf_validate(conf, 0);
 }
 
 static acre_status apply_text(struct cache_conf *conf, const char *source, const char *text,
@@ -341,8 +342,8 @@ static bool ipc_is_off(void)
 }
 
 /* All that a cache is configured by, in order. */
-static acre_status load(struct cache_conf *conf, const acre_cache_config *config,
-                        const char **out_text, uint64_t *out_given)
+static acre_status conf_load(struct cache_conf *conf, const acre_cache_config *config,
+                             const char **out_text, uint64_t *out_given)
 {
     bool reads_environment = !config || !(config->flags & ACRE_CACHE_NO_ENVIRONMENT);
     const char *own = reads_environment ? getenv("ACRE_CONF") : NULL, *torch = NULL;
@@ -370,13 +371,13 @@ bool cache_conf_environment_is_async(void)
     const char *text;
     uint64_t given;
 
-    return load(&conf, NULL, &text, &given) == ACRE_OK && conf.backend != 0;
+    return conf_load(&conf, NULL, &text, &given) == ACRE_OK && conf.backend != 0;
 }
 
 acre_status cache_conf_load(struct cache_conf *conf, const acre_cache_config *config,
                             const char **out_text, uint64_t *out_given)
 {
-    acre_status status = load(conf, config, out_text, out_given);
+    acre_status status = conf_load(conf, config, out_text, out_given);
 
     if (status != ACRE_OK)
         return status;

@@ -23,13 +23,12 @@ enum { PRIORITY = 1 };
  * here wins, and the others destroy theirs, which nobody has seen. */
 static _Atomic(acre_allocator *) defaults[ACRE_DEVICE_TYPE_COUNT];
 
-static acre_status make(acre_device_type type, acre_allocator **out)
+static acre_status defaults_make(acre_device_type type, acre_allocator **out)
 {
     acre_allocator *made, *first = NULL;
     acre_status status;
 
-    if (cache_conf_environment_is_async() &&
-        acre_async_allocator_create(type, &made) == ACRE_OK) {
+    if (cache_conf_environment_is_async() && acre_async_allocator_create(type, &made) == ACRE_OK) {
         async_set_place(made, &defaults[type]);
     } else {
         status = acre_cache_allocator_create(type, NULL, &made);
@@ -53,7 +52,7 @@ acre_status acre_device_allocator(acre_device_type type, acre_allocator **out)
                            out ? "there is no such device type" : "out is NULL");
     acre_allocator *allocator = atomic_load_explicit(&defaults[type], memory_order_acquire);
     if (!allocator)
-        return make(type, out);
+        return defaults_make(type, out);
     *out = allocator;
     return ACRE_OK;
 }
@@ -63,6 +62,5 @@ acre_status acre_device_allocator_install(acre_device_type type, bool *out_repla
     acre_allocator *allocator;
     acre_status status = acre_device_allocator(type, &allocator);
 
-    return status == ACRE_OK ? acre_allocator_set(type, allocator, PRIORITY, out_replaced)
-                             : status;
+    return status == ACRE_OK ? acre_allocator_set(type, allocator, PRIORITY, out_replaced) : status;
 }

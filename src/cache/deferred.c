@@ -8,15 +8,15 @@
 
 /* The events waited for on one stream, oldest first. */
 struct queue {
-    struct list link;    /* in deferred.queues */
+    struct list link; /* in deferred.queues */
     struct list entries;
     void *stream;
 };
 
 struct entry {
-    struct list link;    /* in a queue, held, in a list under construction, or spare */
-    void *event;         /* NULL when hold is set                              */
-    struct hold *hold;   /* NULL for a stream                                  */
+    struct list link;  /* in a queue, held, in a list under construction, or spare */
+    void *event;       /* NULL when hold is set                              */
+    struct hold *hold; /* NULL for a stream                                  */
     struct block *block;
     struct queue *queue; /* where it will go; only while under construction    */
 };
@@ -76,8 +76,7 @@ void deferred_fini(struct deferred *deferred)
 }
 
 /* Puts a use in front of those of a block. */
-static acre_status use_add(struct deferred *deferred, struct block *block,
-                           const struct use *what)
+static acre_status use_add(struct deferred *deferred, struct block *block, const struct use *what)
 {
     struct use *use = deferred->spare_uses;
 
@@ -116,8 +115,7 @@ acre_status deferred_use(struct deferred *deferred, struct block *block, void *s
             use->capture_id = capture_id;
         return ACRE_OK;
     }
-    return use_add(deferred, block,
-                   &(struct use){.stream = stream, .capture_id = capture_id});
+    return use_add(deferred, block, &(struct use){.stream = stream, .capture_id = capture_id});
 }
 
 acre_status deferred_hold(struct deferred *deferred, struct block *block, struct hold *hold)
@@ -227,8 +225,8 @@ static struct entry *entry_take(struct deferred *deferred)
 
 /* Records an event on the stream of a use and gives an entry for it, in no list;
  * a hold needs no event. */
-static acre_status entry_make(struct deferred *deferred, struct block *block,
-                              const struct use *use, struct entry **out)
+static acre_status entry_make(struct deferred *deferred, struct block *block, const struct use *use,
+                              struct entry **out)
 {
     struct acre_device *device = deferred->device;
     struct entry *entry = entry_take(deferred);
@@ -420,7 +418,7 @@ bool deferred_check(const struct deferred *deferred, const char **fact)
     }
     *fact = "deferred: the count is that of the queues and of what is held or parked";
     if (held != deferred->held_count ||
-        count + held + deferred->parked_count != deferred->pending_count)
+        count + held + deferred->capture_waiting_count != deferred->pending_count)
         return false;
     *fact = "deferred: every event is idle or queued";
     return deferred->idle_count + count == deferred->event_count;

@@ -36,22 +36,22 @@ struct hold {
 /* A stream that uses a block besides its own, or a hold. */
 struct use {
     void *stream;
-    struct hold *hold; /* NULL for a stream */
+    struct hold *hold;   /* NULL for a stream */
     uint64_t capture_id; /* the capture it was part of; 0: work that runs */
     struct use *next;
 };
 
 struct deferred {
     struct acre_device *device;
-    struct list queues;        /* of struct queue, in order of first wait     */
-    struct list held;          /* entries of freed blocks with holds          */
-    uint64_t held_count;       /* how many                                    */
-    uint64_t pending_count;    /* events in all queues, entries held, and blocks
-                                  parked                                      */
-    uint64_t parked_count;     /* of these: captures keep them (park.h)       */
-    void **idle_events;        /* stack of events that may be recorded anew   */
+    struct list queues;             /* of struct queue, in order of first wait     */
+    struct list held;               /* entries of freed blocks with holds          */
+    uint64_t held_count;            /* how many                                    */
+    uint64_t pending_count;         /* events in all queues, entries held, and blocks
+                                  held until the capture ends */
+    uint64_t capture_waiting_count; /* of these: captures keep them (capture_wait.h)       */
+    void **idle_events;             /* stack of events that may be recorded anew   */
     size_t idle_count;
-    size_t event_count;        /* created and not destroyed; the stack has room
+    size_t event_count; /* created and not destroyed; the stack has room
                                   for all of them                             */
     size_t idle_capacity;
     struct use *spare_uses;

@@ -30,8 +30,8 @@ static inline void count_taken(acre_cache *cache, bool is_small, bool was_split,
 
 /* Makes a FREE block that is in no index LIVE, cut to bytes when is_split. A
  * spare block object must be there. */
-static struct block *commit(acre_cache *cache, struct block *block, size_t bytes,
-                            size_t requested, bool is_split)
+static struct block *engine_commit(acre_cache *cache, struct block *block, size_t bytes,
+                                   size_t requested, bool is_split)
 {
     bool was_split = block_is_split(block), is_small = block->pool->is_small;
     struct block *tail = NULL;
@@ -59,13 +59,12 @@ static bool may_split(const acre_cache *cache, const struct block *block, size_t
 }
 
 /* Which pool serves, now that the size is known. */
-static inline acre_status route(acre_cache *cache, struct request *request)
+static inline acre_status engine_route(acre_cache *cache, struct request *request)
 {
     request->rounded = cache->policy->round(cache, request->bytes);
     if (UNLIKELY(!list_empty(&cache->scopes)))
         return pools_route_locked(cache, request);
-    request->pool =
-        cache->policy->is_small(request->rounded) ? &cache->small : &cache->large;
+    request->pool = cache->policy->is_small(request->rounded) ? &cache->small : &cache->large;
     return ACRE_OK;
 }
 
@@ -100,14 +99,14 @@ static inline __attribute__((always_inline)) acre_status alloc_in(acre_cache *ca
             return ACRE_ERR_HOST_MEMORY;
         }
     }
-    request->block = commit(cache, block, request->rounded, request->bytes,
-                            may_split(cache, block, request->rounded));
+    request->block = engine_commit(cache, block, request->rounded, request->bytes,
+                                   may_split(cache, block, request->rounded));
     return ACRE_OK;
 }
 
 acre_status engine_alloc_locked(acre_cache *cache, struct request *request)
 {
-    acre_status status = route(cache, request);
+    acre_status status = engine_route(cache, request);
 
     return LIKELY(status == ACRE_OK) ? alloc_in(cache, request) : failure_of_other(status);
 }
@@ -139,7 +138,7 @@ acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, c
                                    struct block **out_prefix)
 {
     const struct policy *policy = cache->policy;
-    acre_status status = route(cache, request);
+    acre_status status = engine_route(cache, request);
     struct block *block, *prefix = NULL;
 
     if (status == ACRE_OK)
@@ -148,9 +147,9 @@ acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, c
         return status;
     if (!block_store_reserve(&cache->blocks, 2))
         return ACRE_ERR_HOST_MEMORY;
-    block = request->rounded ? find_around(cache, request->pool, request->stream, address,
-                                           request->rounded)
-                             : NULL;
+    block = request->rounded
+                ? find_around(cache, request->pool, request->stream, address, request->rounded)
+                : NULL;
     if (!block)
         return status_fail(ACRE_ERR_NOT_FOUND,
                            "Could not allocate CUDA storage at exact address %p: no free block "
@@ -160,11 +159,11 @@ acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, c
     policy->remove(block->pool, block);
     if (address > block->base) {
         size_t bytes = (size_t)(address - block->base);
-        prefix = commit(cache, block, bytes, bytes, true);
+        prefix = engine_commit(cache, block, bytes, bytes, true);
         policy->remove(block->pool, block);
     }
-    request->block = commit(cache, block, request->rounded, request->bytes,
-                            may_split(cache, block, request->rounded));
+    request->block = engine_commit(cache, block, request->rounded, request->bytes,
+                                   may_split(cache, block, request->rounded));
     *out_prefix = prefix;
     return ACRE_OK;
 }
@@ -172,7 +171,7 @@ acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, c
 struct block *engine_cut_locked(acre_cache *cache, struct block *block, size_t bytes)
 {
     cache->policy->remove(block->pool, block);
-    return commit(cache, block, bytes, bytes, bytes < block->bytes);
+    return engine_commit(cache, block, bytes, bytes, bytes < block->bytes);
 }
 
 void engine_put_locked(acre_cache *cache, struct block *block)
@@ -226,7 +225,7 @@ void engine_done_locked(void *arg, struct block *block)
 
 acre_status engine_collect_slow_locked(acre_cache *cache, void *stream)
 {
-    if (UNLIKELY(cache->capture_count || cache->deferred.parked_count))
+    if (UNLIKELY(cache->capture_count || cache->deferred.capture_waiting_count))
         return capture_collect_locked(cache, stream);
     return deferred_collect_slow(&cache->deferred, engine_done_locked, cache);
 }
@@ -235,9 +234,8 @@ acre_status engine_free_locked(acre_cache *cache, struct block *block)
 {
     CHECK(block->state == BLOCK_LIVE);
     if (UNLIKELY(block->uses)) {
-        acre_status status = UNLIKELY(cache->capture_count)
-                                 ? capture_free_locked(cache, block)
-                                 : deferred_add(&cache->deferred, block);
+        acre_status status = UNLIKELY(cache->capture_count) ? capture_free_locked(cache, block)
+                                                            : deferred_add(&cache->deferred, block);
         if (status != ACRE_OK)
             return status;
     }

@@ -48,7 +48,7 @@ static uintptr_t in_root(uintptr_t address)
 }
 
 /* What a root holds for a leaf. */
-static uintptr_t shifted(const struct map_leaf *leaf, size_t index)
+static uintptr_t map_shifted(const struct map_leaf *leaf, size_t index)
 {
     return (uintptr_t)leaf - index * sizeof *leaf;
 }
@@ -62,8 +62,7 @@ static struct map_root *root_make(struct map *map, uintptr_t address)
         return root;
     root = heap_map(sizeof *root);
     if (root)
-        atomic_store_explicit(&map->high[address >> MAP_ROOT_SHIFT], root,
-                              memory_order_release);
+        atomic_store_explicit(&map->high[address >> MAP_ROOT_SHIFT], root, memory_order_release);
     return root;
 }
 
@@ -89,9 +88,9 @@ static acre_status leaf_make(struct map *map, uintptr_t address)
     if (!leaf)
         return ACRE_ERR_HOST_MEMORY;
     map->owned[map->owned_count++] = leaf;
-    if (shifted(leaf, index) == 0) /* looks like none: keep it, and make another */
+    if (map_shifted(leaf, index) == 0) /* looks like none: keep it, and make another */
         return leaf_make(map, address);
-    atomic_store_explicit(&root->leaves[index], shifted(leaf, index), memory_order_release);
+    atomic_store_explicit(&root->leaves[index], map_shifted(leaf, index), memory_order_release);
     return ACRE_OK;
 }
 
@@ -104,11 +103,11 @@ acre_status map_reserve(struct map *map, const void *base, uint64_t bytes)
     if (first % ((uintptr_t)1 << MAP_UNIT_SHIFT))
         return status_fail(ACRE_ERR_RANGE,
                            "device memory at %p does not begin at a multiple of 512 bytes; "
-                           "whoever hands it out has to align it", base);
+                           "whoever hands it out has to align it",
+                           base);
     if (last < first || last >> MAP_HIGH_SHIFT)
-        return status_fail(ACRE_ERR_RANGE,
-                           "device memory at %p of %llu bytes lies beyond 2^57", base,
-                           (unsigned long long)bytes);
+        return status_fail(ACRE_ERR_RANGE, "device memory at %p of %llu bytes lies beyond 2^57",
+                           base, (unsigned long long)bytes);
     for (uintptr_t i = first >> MAP_LEAF_SHIFT; i <= last >> MAP_LEAF_SHIFT; i++) {
         acre_status status = leaf_make(map, i << MAP_LEAF_SHIFT);
         if (status != ACRE_OK)

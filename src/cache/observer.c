@@ -45,8 +45,7 @@ acre_status observers_remove(struct observers **list, void (*fn)(void), void *ar
         if (!rest)
             return ACRE_ERR_HOST_MEMORY;
         memcpy(rest->items, (*list)->items, at * sizeof rest->items[0]);
-        memcpy(rest->items + at, (*list)->items + at + 1,
-               (count - 1 - at) * sizeof rest->items[0]);
+        memcpy(rest->items + at, (*list)->items + at + 1, (count - 1 - at) * sizeof rest->items[0]);
     }
     observers_drop(*list);
     *list = rest;

@@ -11,8 +11,8 @@ acre_status acre_pluggable_cache(acre_allocator *allocator, int device,
                                  acre_pool_id *out_pool)
 {
     const acre_pool_filter all = {.kind = ACRE_POOL_ANY};
-    acre_pool_config pool = {.struct_size = sizeof pool, .flags = ACRE_POOL_GIVES_BACK,
-                             .allocator = allocator};
+    acre_pool_config pool = {
+        .struct_size = sizeof pool, .flags = ACRE_POOL_GIVES_BACK, .allocator = allocator};
     acre_pool_id id = acre_pool_id_next();
     struct plug *plug = plug_of(allocator);
     struct status_saved saved;

@@ -19,7 +19,7 @@
 /* Whether a block is free and nobody's: its stream is none (policy acre). */
 static bool is_common(const struct block *block)
 {
-    return block->arena && block->arena->commons == block->arena;
+    return block->arena && block->arena->shared_arena == block->arena;
 }
 
 acre_status reclaim_quiesce(const acre_cache *cache)
@@ -27,7 +27,8 @@ acre_status reclaim_quiesce(const acre_cache *cache)
     const struct acre_device *device = cache->device;
 
     if (cache->capture_count)
-        return status_fail(ACRE_ERR_STATE, "memory cannot go back to the device while %u captures "
+        return status_fail(ACRE_ERR_STATE,
+                           "memory cannot go back to the device while %u captures "
                            "run: waiting for all work would break them; end them first",
                            cache->capture_count);
     if (!device_has(device, ACRE_CAP_STREAMS))
@@ -49,8 +50,7 @@ bool reclaim_may_release_locked(const acre_cache *cache, const struct segment *s
     return true;
 }
 
-acre_status reclaim_settle_locked(acre_cache *cache, const struct segment *segment,
-                                  bool *is_quiet)
+acre_status reclaim_settle_locked(acre_cache *cache, const struct segment *segment, bool *is_quiet)
 {
     struct acre_device *device = cache->device;
     acre_status status = ACRE_OK;
@@ -84,8 +84,7 @@ static acre_status give_back(acre_cache *cache, struct segment *segment)
 
 /* Returns a segment whose blocks are all FREE to the device, after waiting for what
  * is queued. When the device refuses, everything stays as it is. */
-static acre_status release_segment(acre_cache *cache, struct segment *segment,
-                                   bool *is_quiet)
+static acre_status release_segment(acre_cache *cache, struct segment *segment, bool *is_quiet)
 {
     bool is_small = segment->pool->is_small;
     acre_status status = reclaim_settle_locked(cache, segment, is_quiet);
@@ -147,15 +146,15 @@ static bool may_go(const acre_cache *cache, const struct block *block)
 }
 
 /* The same for a FREE block that is a whole segment. */
-static acre_status release(acre_cache *cache, struct block *block, bool *is_quiet)
+static acre_status reclaim_release(acre_cache *cache, struct block *block, bool *is_quiet)
 {
     CHECK(is_whole(block));
     return release_segment(cache, block->segment, is_quiet);
 }
 
 /* One round over a pool: releases whole blocks of at least that age. */
-static uint64_t garbage_round(acre_cache *cache, struct pool *pool, bool *is_quiet,
-                              double age_min, double *age_sum, uint64_t *count)
+static uint64_t garbage_round(acre_cache *cache, struct pool *pool, bool *is_quiet, double age_min,
+                              double *age_sum, uint64_t *count)
 {
     uint64_t freed = 0;
 
@@ -164,7 +163,7 @@ static uint64_t garbage_round(acre_cache *cache, struct pool *pool, bool *is_qui
         uint64_t age = pool_age(pool, block), bytes = block->bytes;
         if (!may_go(cache, block) || (double)age < age_min)
             continue;
-        if (release(cache, block, is_quiet) != ACRE_OK)
+        if (reclaim_release(cache, block, is_quiet) != ACRE_OK)
             continue;
         freed += bytes;
         *age_sum -= (double)age;
@@ -212,14 +211,14 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
     size_t key = request->rounded > max_split ? request->rounded : (size_t)max_split;
     struct block *block = pool_find(pool, request->stream, key);
     if (block && may_go(cache, block))
-        return release(cache, block, &is_quiet) == ACRE_OK;
+        return reclaim_release(cache, block, &is_quiet) == ACRE_OK;
     /* None is large enough alone: several, the largest first. */
     if (!block)
         block = pool_find_last(pool, request->stream);
     while (block && block->bytes >= max_split && freed < key) {
         struct block *smaller = pool_prev(pool, block);
         size_t bytes = block->bytes;
-        if (may_go(cache, block) && release(cache, block, &is_quiet) == ACRE_OK)
+        if (may_go(cache, block) && reclaim_release(cache, block, &is_quiet) == ACRE_OK)
             freed += bytes;
         block = smaller;
     }
@@ -246,14 +245,13 @@ static void release_mixed(acre_cache *cache, const struct pool *pool, bool *is_q
     }
 }
 
-static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet,
-                         acre_status *first)
+static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet, acre_status *first)
 {
     for (struct block *block = cache->policy->first(pool), *next; block; block = next) {
         next = cache->policy->next(pool, block);
         if (!may_go(cache, block))
             continue;
-        acre_status status = release(cache, block, is_quiet);
+        acre_status status = reclaim_release(cache, block, is_quiet);
         if (*first == ACRE_OK)
             *first = status;
     }
@@ -282,7 +280,7 @@ static acre_status wait_locked(acre_cache *cache, const struct private_pool *poo
 {
     acre_status first = ACRE_OK;
 
-    if (cache->deferred.parked_count)
+    if (cache->deferred.capture_waiting_count)
         first = capture_flush_locked(cache, pool);
     acre_status status = deferred_synchronize(&cache->deferred, pool, engine_done_locked, cache);
     return first == ACRE_OK ? status : first;

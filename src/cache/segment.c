@@ -5,12 +5,16 @@
 #include "cache/block.h"
 #include "cache/torch/expand.h"
 
-void segment_init(struct segment *segment, struct block *block, struct pool *pool,
-                  void *stream, void *base, size_t bytes, uint64_t order)
+void segment_init(struct segment *segment, struct block *block, struct pool *pool, void *stream,
+                  void *base, size_t bytes, uint64_t order)
 {
     CHECK(bytes && bytes % BLOCK_UNIT == 0);
-    *segment = (struct segment){.base = base, .bytes = bytes, .first = block, .pool = pool,
-                                .stream = stream, .order = order};
+    *segment = (struct segment){.base = base,
+                                .bytes = bytes,
+                                .first = block,
+                                .pool = pool,
+                                .stream = stream,
+                                .order = order};
     list_init(&segment->link);
     block->base = base;
     block->bytes = bytes;

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static acre_status refuse(const char *call)
+static acre_status settings_refuse(const char *call)
 {
     return status_fail(ACRE_ERR_INVALID, "%s: an argument is NULL", call);
 }
@@ -59,11 +59,10 @@ uint64_t acre_cache_limit_get(acre_cache *cache)
 acre_status acre_cache_memory_fraction_set(acre_cache *cache, double fraction)
 {
     if (!cache)
-        return refuse("acre_cache_memory_fraction_set");
+        return settings_refuse("acre_cache_memory_fraction_set");
     if (!(fraction >= 0 && fraction <= 1))
         return status_fail(ACRE_ERR_RANGE,
-                           "invalid fraction %g: a share of the device is within [0, 1]",
-                           fraction);
+                           "invalid fraction %g: a share of the device is within [0, 1]", fraction);
     double bytes = round(fraction * (double)cache->device->info.total_bytes);
     acre_cache_limit_set(cache, fraction < 1 ? (uint64_t)bytes : ACRE_CACHE_NO_LIMIT);
     return ACRE_OK;
@@ -85,7 +84,7 @@ acre_status acre_cache_conf_set(acre_cache *cache, const char *text)
     uint64_t given = 0;
 
     if (!cache || !text)
-        return refuse("acre_cache_conf_set");
+        return settings_refuse("acre_cache_conf_set");
     char *copy = heap_strdup(text);
     if (!copy)
         return ACRE_ERR_HOST_MEMORY;
@@ -121,7 +120,7 @@ int acre_cache_conf_get(acre_cache *cache, char *buffer, size_t bytes)
 acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats)
 {
     if (!cache || !stats)
-        return refuse("acre_cache_stats_get");
+        return settings_refuse("acre_cache_stats_get");
     quick_lock_take(&cache->lock);
     if (cache->policy->settle)
         cache->policy->settle(cache);
@@ -130,13 +129,14 @@ acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats)
         cache->policy->resume(cache);
     quick_lock_drop(&cache->lock);
     return is_copied ? ACRE_OK
-                     : status_fail(ACRE_ERR_INVALID, "acre_cache_stats_get: set struct_size to "
-                                                     "sizeof(acre_cache_stats), not %u",
+                     : status_fail(ACRE_ERR_INVALID,
+                                   "acre_cache_stats_get: set struct_size to "
+                                   "sizeof(acre_cache_stats), not %u",
                                    stats->struct_size);
 }
 
-static void reset(acre_cache *cache, void (*fn)(acre_cache_stats *),
-                  void (*fn_array)(acre_stat_array *))
+static void settings_reset(acre_cache *cache, void (*fn)(acre_cache_stats *),
+                           void (*fn_array)(acre_stat_array *))
 {
     if (!cache)
         return;
@@ -153,12 +153,12 @@ static void reset(acre_cache *cache, void (*fn)(acre_cache_stats *),
 
 void acre_cache_stats_reset_peak(acre_cache *cache)
 {
-    reset(cache, stats_reset_peak, stats_array_reset_peak);
+    settings_reset(cache, stats_reset_peak, stats_array_reset_peak);
 }
 
 void acre_cache_stats_reset_accumulated(acre_cache *cache)
 {
-    reset(cache, stats_reset_accumulated, stats_array_reset_accumulated);
+    settings_reset(cache, stats_reset_accumulated, stats_array_reset_accumulated);
 }
 
 acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
@@ -166,11 +166,10 @@ acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
     uint64_t total;
 
     if (!cache || !largest)
-        return refuse("acre_cache_info");
+        return settings_refuse("acre_cache_info");
     struct acre_device *device = cache->device;
     if (*largest == 0) {
-        acre_status status =
-            device->ops->memory_info(device->self, device->index, largest, &total);
+        acre_status status = device->ops->memory_info(device->self, device->index, largest, &total);
         if (status != ACRE_OK)
             return status;
     }
@@ -188,16 +187,18 @@ acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
 /* ---- Observers ------------------------------------------------------------------------ */
 
 /* The lists of observers, by where they stand in a cache. */
-enum { OOM = offsetof(acre_cache, oom_observers),
-       REJECTION = offsetof(acre_cache, rejection_observers),
-       RECLAIMER = offsetof(acre_cache, reclaimers) };
+enum {
+    OOM = offsetof(acre_cache, oom_observers),
+    REJECTION = offsetof(acre_cache, rejection_observers),
+    RECLAIMER = offsetof(acre_cache, reclaimers)
+};
 
 static struct observers **list_at(acre_cache *cache, size_t offset)
 {
     return (struct observers **)(void *)((char *)cache + offset);
 }
 
-static acre_status add(acre_cache *cache, size_t offset, void (*fn)(void), void *arg)
+static acre_status settings_add(acre_cache *cache, size_t offset, void (*fn)(void), void *arg)
 {
     if (!cache || !fn)
         return status_fail(ACRE_ERR_INVALID, "an observer needs a cache and a function");
@@ -220,7 +221,7 @@ static void take_out(acre_cache *cache, size_t offset, void (*fn)(void), void *a
 
 acre_status acre_cache_oom_observer_add(acre_cache *cache, acre_cache_oom_fn fn, void *arg)
 {
-    return add(cache, OOM, (void (*)(void))fn, arg);
+    return settings_add(cache, OOM, (void (*)(void))fn, arg);
 }
 
 void acre_cache_oom_observer_remove(acre_cache *cache, acre_cache_oom_fn fn, void *arg)
@@ -231,18 +232,17 @@ void acre_cache_oom_observer_remove(acre_cache *cache, acre_cache_oom_fn fn, voi
 acre_status acre_cache_rejection_observer_add(acre_cache *cache, acre_cache_rejection_fn fn,
                                               void *arg)
 {
-    return add(cache, REJECTION, (void (*)(void))fn, arg);
+    return settings_add(cache, REJECTION, (void (*)(void))fn, arg);
 }
 
-void acre_cache_rejection_observer_remove(acre_cache *cache, acre_cache_rejection_fn fn,
-                                          void *arg)
+void acre_cache_rejection_observer_remove(acre_cache *cache, acre_cache_rejection_fn fn, void *arg)
 {
     take_out(cache, REJECTION, (void (*)(void))fn, arg);
 }
 
 acre_status acre_cache_reclaimer_add(acre_cache *cache, acre_cache_reclaim_fn fn, void *arg)
 {
-    return add(cache, RECLAIMER, (void (*)(void))fn, arg);
+    return settings_add(cache, RECLAIMER, (void (*)(void))fn, arg);
 }
 
 void acre_cache_reclaimer_remove(acre_cache *cache, acre_cache_reclaim_fn fn, void *arg)

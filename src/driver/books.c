@@ -106,8 +106,8 @@ acre_status books_put(struct books *books, const struct range *given)
     return status;
 }
 
-acre_status books_take(struct books *books, enum range_origin origin, int device,
-                       const void *base, struct range *out)
+acre_status books_take(struct books *books, enum range_origin origin, int device, const void *base,
+                       struct range *out)
 {
     struct range *range, *gone = NULL;
     acre_status status = ACRE_OK;

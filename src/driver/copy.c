@@ -38,16 +38,16 @@ struct sides {
     int dst_device, src_device;
 };
 
-static acre_status copy_check(struct driver *driver, const void *dst, const void *src,
-                              size_t bytes, acre_copy_kind kind, struct sides *out)
+static acre_status copy_check(struct driver *driver, const void *dst, const void *src, size_t bytes,
+                              acre_copy_kind kind, struct sides *out)
 {
     bool to_device = kind == ACRE_COPY_HOST_TO_DEVICE || kind == ACRE_COPY_DEVICE_TO_DEVICE;
     bool from_device = kind == ACRE_COPY_DEVICE_TO_HOST || kind == ACRE_COPY_DEVICE_TO_DEVICE;
     acre_status status;
 
     if (!dst || !src || bytes == 0 || (unsigned)kind > ACRE_COPY_DEVICE_TO_DEVICE)
-        return status_fail(ACRE_ERR_INVALID, "copy: %zu bytes from %p to %p of kind %d", bytes,
-                           src, dst, (int)kind);
+        return status_fail(ACRE_ERR_INVALID, "copy: %zu bytes from %p to %p of kind %d", bytes, src,
+                           dst, (int)kind);
     status = side_check(driver, "destination", dst, bytes, to_device, &out->dst_device);
     if (status == ACRE_OK)
         status = side_check(driver, "source", src, bytes, from_device, &out->src_device);
@@ -112,9 +112,10 @@ static acre_status queue_overlapping(struct driver *driver, char *dst, const cha
     if (distance == 0)
         return ACRE_OK;
     if (bytes / distance > PIECES_MAX)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "copy: %zu bytes are to move by only %zu in a "
-                           "queue; copy through other memory, or wait with acre_copy", bytes,
-                           distance);
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "copy: %zu bytes are to move by only %zu in a "
+                           "queue; copy through other memory, or wait with acre_copy",
+                           bytes, distance);
     while (done < bytes && status == ACRE_OK) {
         size_t piece = bytes - done < distance ? bytes - done : distance;
         size_t at = is_down ? done : bytes - done - piece;
@@ -151,9 +152,8 @@ acre_status drv_copy_queue_peer(void *self, void *dst, int dst_device, const voi
 
     if (status != ACRE_OK)
         return status;
-    return ON_STREAM(stream,
-                     driver->vendor->copy_peer_async(driver, dst, dst_device, src, src_device,
-                                                     bytes, stream));
+    return ON_STREAM(stream, driver->vendor->copy_peer_async(driver, dst, dst_device, src,
+                                                             src_device, bytes, stream));
 }
 
 acre_status drv_copy_queue_fill(void *self, int device, void *dst, int value, size_t bytes,

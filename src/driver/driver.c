@@ -39,8 +39,7 @@ static void fork_watch(void)
  * work there, not even for giving things back. */
 static bool is_forked(const struct driver *driver)
 {
-    return driver->fork_generation !=
-           atomic_load_explicit(&fork_generation, memory_order_relaxed);
+    return driver->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed);
 }
 
 /* ---- Entering a device ----------------------------------------------------------------- */
@@ -52,8 +51,10 @@ static acre_status enter_context(struct driver *driver, int device, struct drive
     driver_result result;
 
     if (is_forked(driver)) {
-        scope->status = status_fail(ACRE_ERR_FORKED, "the %s driver does not work in a child of "
-                                    "fork", library_title(driver->vendor->vendor));
+        scope->status = status_fail(ACRE_ERR_FORKED,
+                                    "the %s driver does not work in a child of "
+                                    "fork",
+                                    library_title(driver->vendor->vendor));
         return scope->status;
     }
     result = driver->vendor->enter(driver, device, scope);
@@ -62,7 +63,7 @@ static acre_status enter_context(struct driver *driver, int device, struct drive
     if (result != DRIVER_SUCCESS)
         scope->status = status_fail_native(
             library_status(result) == ACRE_ERR_DEVICE_MEMORY ? ACRE_ERR_DEVICE_MEMORY
-                                                              : ACRE_ERR_DEVICE,
+                                                             : ACRE_ERR_DEVICE,
             (long)result, "device %s:%d cannot be used: %s (%s)", driver->vendor->name, device,
             library_error_text(&driver->library, result),
             library_error_name(&driver->library, result));
@@ -112,15 +113,15 @@ int driver_any_device(const struct driver *driver)
 
 /* ---- Devices ---------------------------------------------------------------------------- */
 
-int driver_attribute_get(const struct driver *driver, int device,
-                         struct driver_attribute attribute, int absent)
+int driver_attribute_get(const struct driver *driver, int device, struct driver_attribute attribute,
+                         int absent)
 {
     int number = driver->vendor->vendor == VENDOR_CUDA ? attribute.cuda : attribute.hip;
     int value = 0;
 
-    if (number < 0 || driver->library.call.device_attribute(
-                          &value, (driver_device_attribute)number,
-                          driver->units[device].native) != DRIVER_SUCCESS)
+    if (number < 0 ||
+        driver->library.call.device_attribute(&value, (driver_device_attribute)number,
+                                              driver->units[device].native) != DRIVER_SUCCESS)
         return absent;
     return value;
 }
@@ -222,8 +223,8 @@ static acre_status driver_peer_query(void *self, int device, int other, bool *ou
 static acre_status driver_peer_enable(void *self, int device, int other)
 {
     struct driver *driver = self;
-    acre_status status = device == other ? ACRE_OK
-                                         : driver->vendor->peer_enable(driver, device, other);
+    acre_status status =
+        device == other ? ACRE_OK : driver->vendor->peer_enable(driver, device, other);
 
     if (status != ACRE_OK && status != ACRE_ERR_EXISTS)
         return status;
@@ -316,8 +317,8 @@ void driver_table(const struct driver *driver, acre_backend_ops *out)
 
     *out = whole_table;
     out->set_current = driver->vendor->set_current;
-#define LEAVE_OUT(group, entry, parameters, arguments)                         \
-    if (ACRE_CAP_##group & ~groups)                                            \
+#define LEAVE_OUT(group, entry, parameters, arguments)                                             \
+    if (ACRE_CAP_##group & ~groups)                                                                \
         out->entry = NULL;
     OPS_MAP(LEAVE_OUT)
 #undef LEAVE_OUT
@@ -468,8 +469,10 @@ acre_status driver_start(const struct vendor *vendor, acre_backend **out)
 acre_status driver_of(const char *call, const acre_device *device, struct driver **out)
 {
     if (!device || device->backend->destroy != driver_destroy)
-        return status_fail(ACRE_ERR_INVALID, "%s: the device is not one of the backends \"cuda\" "
-                           "and \"hip\"", call);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: the device is not one of the backends \"cuda\" "
+                           "and \"hip\"",
+                           call);
     *out = device->self;
     return backend_check_fork(device->backend);
 }

@@ -8,7 +8,7 @@
 static acre_status queues_unsupported(void)
 {
     return status_fail(ACRE_ERR_UNSUPPORTED, "work queues of green contexts are not supported: "
-                       "they need CUDA 13.1; leave the scope out");
+                                             "they need CUDA 13.1; leave the scope out");
 }
 
 /* The compute units asked for, or all of them. */
@@ -17,8 +17,8 @@ static acre_status units_split(struct driver *driver, int device, uint32_t units
 {
     driver_resource whole = {0}, rest = {0};
     unsigned groups = 1;
-    acre_status status = CALL(green_resource, driver->units[device].native, &whole,
-                              DRIVER_RESOURCE_UNITS);
+    acre_status status =
+        CALL(green_resource, driver->units[device].native, &whole, DRIVER_RESOURCE_UNITS);
 
     if (status != ACRE_OK)
         return status;
@@ -28,8 +28,10 @@ static acre_status units_split(struct driver *driver, int device, uint32_t units
     }
     status = CALL(green_split, out, &groups, &whole, &rest, 0, units);
     if (status == ACRE_OK && groups != 1)
-        status = status_fail(ACRE_ERR_LIMIT, "a green context of %u of %u compute units cannot be "
-                             "had", units, whole.unit_count);
+        status = status_fail(ACRE_ERR_LIMIT,
+                             "a green context of %u of %u compute units cannot be "
+                             "had",
+                             units, whole.unit_count);
     return status;
 }
 
@@ -149,8 +151,7 @@ acre_status drv_green_push(void *self, int device, void *handle)
     acre_status status = books_object_check(&driver->books, OBJECT_GREEN, handle);
 
     (void)device;
-    return status != ACRE_OK ? status
-                             : CALL(cuda_context_push, ((struct green *)handle)->context);
+    return status != ACRE_OK ? status : CALL(cuda_context_push, ((struct green *)handle)->context);
 }
 
 acre_status drv_green_pop(void *self, int device, void *handle)
@@ -164,7 +165,7 @@ acre_status drv_green_pop(void *self, int device, void *handle)
         status = CALL(cuda_context_get, &current);
     if (status == ACRE_OK && current != ((struct green *)handle)->context)
         status = status_fail(ACRE_ERR_STATE, "another context is current than the green context "
-                             "that is to be left");
+                                             "that is to be left");
     return status != ACRE_OK ? status : CALL(cuda_context_pop, &current);
 }
 

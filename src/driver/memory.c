@@ -70,8 +70,8 @@ acre_status drv_memory_host_alloc(void *self, size_t bytes, void **out_base)
     struct driver_scope scope;
     struct range range = {.bytes = bytes, .device = -1, .origin = RANGE_HOST};
     int device = driver_any_device(driver);
-    acre_status status = ON_DEVICE_MEMORY(CALL(host_alloc, &range.native, bytes,
-                                               DRIVER_HOST_PORTABLE | DRIVER_HOST_MAPPED));
+    acre_status status = ON_DEVICE_MEMORY(
+        CALL(host_alloc, &range.native, bytes, DRIVER_HOST_PORTABLE | DRIVER_HOST_MAPPED));
 
     if (status == ACRE_ERR_DEVICE_MEMORY)
         return ACRE_ERR_HOST_MEMORY;
@@ -107,7 +107,10 @@ acre_status drv_memory_host_register(void *self, void *base, size_t bytes)
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct range range = {.base = (uintptr_t)base, .bytes = bytes, .native = base, .device = -1,
+    struct range range = {.base = (uintptr_t)base,
+                          .bytes = bytes,
+                          .native = base,
+                          .device = -1,
                           .origin = RANGE_REGISTERED};
     int device = driver_any_device(driver);
     acre_status status;
@@ -117,8 +120,8 @@ acre_status drv_memory_host_register(void *self, void *base, size_t bytes)
     status = books_put(&driver->books, &range);
     if (status != ACRE_OK)
         return status;
-    status = ON_DEVICE_MEMORY(CALL(host_register, base, bytes,
-                                   DRIVER_REGISTER_PORTABLE | DRIVER_REGISTER_MAPPED));
+    status = ON_DEVICE_MEMORY(
+        CALL(host_register, base, bytes, DRIVER_REGISTER_PORTABLE | DRIVER_REGISTER_MAPPED));
     if (status != ACRE_OK)
         books_take(&driver->books, RANGE_REGISTERED, device, base, &range);
     return status == ACRE_ERR_DEVICE_MEMORY ? ACRE_ERR_HOST_MEMORY : status;
@@ -153,8 +156,8 @@ static bool foreign_info(struct driver *driver, const void *pointer, acre_pointe
     void *base = NULL;
     size_t bytes = 0;
     void *data[] = {&type, &device, &base, &bytes};
-    driver_result result = driver->library.call.pointer_attributes(
-        4, wanted, data, (void *)(uintptr_t)pointer);
+    driver_result result =
+        driver->library.call.pointer_attributes(4, wanted, data, (void *)(uintptr_t)pointer);
 
     /* An unknown address is no failure: the driver leaves nothing or zeros. */
     if (result != DRIVER_SUCCESS || !base || bytes == 0)
@@ -200,8 +203,10 @@ acre_status drv_memory_ipc_export(void *self, int device, void *base, uint8_t ou
 
     if (!books_find(&driver->books, base, &range) || range.base != (uintptr_t)base ||
         range.origin != RANGE_ALLOC || range.device != device)
-        return status_fail(ACRE_ERR_INVALID, "%p is not the base of a device allocation of device "
-                           "%d", base, device);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%p is not the base of a device allocation of device "
+                           "%d",
+                           base, device);
     if ((uintptr_t)range.native != range.base)
         return status_fail(ACRE_ERR_UNSUPPORTED, "%p was aligned by Acre and cannot be exported",
                            base);
@@ -216,8 +221,8 @@ static acre_status native_open(struct driver *driver, const driver_ipc_memory *h
                                struct range *range)
 {
     bool is_old = driver->vendor->vendor == VENDOR_HIP && driver->library.version < 60000000;
-    acre_status status = CALL(ipc_open, &range->native, *handle,
-                              is_old ? 0 : DRIVER_IPC_LAZY_PEERS);
+    acre_status status =
+        CALL(ipc_open, &range->native, *handle, is_old ? 0 : DRIVER_IPC_LAZY_PEERS);
     driver_ptr base = NULL;
 
     if (status != ACRE_OK)

@@ -16,8 +16,8 @@ static bool is_member(const struct multicast *multicast, int device)
 /* ---- Making and dropping ------------------------------------------------------------ */
 
 /* The members, each valid and named once. */
-static acre_status members_take(const struct driver *driver, const int *devices,
-                                int device_count, struct multicast *multicast)
+static acre_status members_take(const struct driver *driver, const int *devices, int device_count,
+                                struct multicast *multicast)
 {
     if (!devices || device_count < 1)
         return status_fail(ACRE_ERR_INVALID, "multicast_create: %d devices", device_count);
@@ -54,8 +54,10 @@ static acre_status native_create(struct driver *driver, const int *devices, int 
     acre_status status = CALL(multicast_granularity, &step, &prop, DRIVER_MULTICAST_MINIMUM);
 
     if (status == ACRE_OK && (step == 0 || multicast->bytes % step))
-        status = status_fail(ACRE_ERR_INVALID, "multicast_create: %zu bytes are no multiple of "
-                             "%zu", multicast->bytes, step);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "multicast_create: %zu bytes are no multiple of "
+                             "%zu",
+                             multicast->bytes, step);
     if (status == ACRE_OK)
         status = CALL(multicast_create, &multicast->native, &prop);
     if (status != ACRE_OK)
@@ -133,8 +135,10 @@ static acre_status multicast_check(struct driver *driver, const char *call, void
     if (device < 0 || device >= driver->unit_count || !is_member(multicast, device))
         return status_fail(ACRE_ERR_INVALID, "%s: device %d is not a member", call, device);
     if (bytes == 0 || offset > multicast->bytes || bytes > multicast->bytes - offset)
-        return status_fail(ACRE_ERR_INVALID, "%s: %zu bytes at offset %zu of a handle of %zu "
-                           "bytes", call, bytes, offset, multicast->bytes);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: %zu bytes at offset %zu of a handle of %zu "
+                           "bytes",
+                           call, bytes, offset, multicast->bytes);
     return ACRE_OK;
 }
 
@@ -159,8 +163,10 @@ static acre_status binding_put(struct driver *driver, struct multicast *multicas
 
     lock_take(&driver->books.lock);
     if (binding_find_locked(multicast, binding->device, binding->offset, binding->bytes))
-        status = status_fail(ACRE_ERR_EXISTS, "multicast_bind: device %d has memory bound at "
-                             "offset %zu already", binding->device, binding->offset);
+        status = status_fail(ACRE_ERR_EXISTS,
+                             "multicast_bind: device %d has memory bound at "
+                             "offset %zu already",
+                             binding->device, binding->offset);
     else
         list_push_back(&multicast->bindings, &binding->link);
     lock_drop(&driver->books.lock);
@@ -194,8 +200,8 @@ acre_status drv_multicast_bind(void *self, void *handle, int device, size_t offs
     binding = heap_zalloc(sizeof *binding);
     if (!binding)
         return ACRE_ERR_HOST_MEMORY;
-    *binding = (struct binding){.device = device, .offset = offset, .bytes = bytes,
-                                .memory = memory};
+    *binding =
+        (struct binding){.device = device, .offset = offset, .bytes = bytes, .memory = memory};
     status = binding_put(driver, multicast, binding);
     if (status != ACRE_OK) {
         heap_free(binding);
@@ -213,8 +219,7 @@ acre_status drv_multicast_unbind(void *self, void *handle, int device, size_t of
     struct driver_scope scope;
     struct multicast *multicast = handle;
     struct binding *binding;
-    acre_status status = multicast_check(driver, "multicast_unbind", handle, device, offset,
-                                         bytes);
+    acre_status status = multicast_check(driver, "multicast_unbind", handle, device, offset, bytes);
 
     if (status != ACRE_OK)
         return status;
@@ -224,10 +229,12 @@ acre_status drv_multicast_unbind(void *self, void *handle, int device, size_t of
         binding = NULL;
     lock_drop(&driver->books.lock);
     if (!binding)
-        return status_fail(ACRE_ERR_INVALID, "multicast_unbind: device %d has no binding of "
-                           "exactly %zu bytes at offset %zu", device, bytes, offset);
-    status = ON_DEVICE_MEMORY(CALL(multicast_unbind, multicast->native,
-                                   driver->units[device].native, offset, bytes));
+        return status_fail(ACRE_ERR_INVALID,
+                           "multicast_unbind: device %d has no binding of "
+                           "exactly %zu bytes at offset %zu",
+                           device, bytes, offset);
+    status = ON_DEVICE_MEMORY(
+        CALL(multicast_unbind, multicast->native, driver->units[device].native, offset, bytes));
     if (status == ACRE_OK)
         binding_drop(driver, binding);
     return status;
@@ -290,8 +297,7 @@ acre_status drv_multicast_write(void *self, int device, void *handle, size_t off
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    acre_status status = multicast_check(driver, "multicast_write", handle, device, offset,
-                                         bytes);
+    acre_status status = multicast_check(driver, "multicast_write", handle, device, offset, bytes);
 
     if (status != ACRE_OK)
         return status;

@@ -7,13 +7,12 @@
 
 /* Lets a device reach the memory of a pool. Drivers without the call have pools
  * that nobody else reaches. */
-static acre_status grant(struct driver *driver, driver_pool pool, int accessor)
+static acre_status pool_grant(struct driver *driver, driver_pool pool, int accessor)
 {
     driver_access_desc desc = {{DRIVER_LOCATION_DEVICE, driver->units[accessor].native},
                                DRIVER_ACCESS_READ_WRITE};
 
-    return driver->library.call.pool_set_access ? CALL(pool_set_access, pool, &desc, 1)
-                                                : ACRE_OK;
+    return driver->library.call.pool_set_access ? CALL(pool_set_access, pool, &desc, 1) : ACRE_OK;
 }
 
 /* The same for those that were let reach the device before its pool was made. */
@@ -23,7 +22,7 @@ static acre_status grant_all(struct driver *driver, int device, driver_pool pool
 
     for (int i = 0; i < driver->unit_count && status == ACRE_OK; i++)
         if ((atomic_load(&driver->units[device].reached_by[i / 64]) >> (i % 64)) & 1)
-            status = grant(driver, pool, i);
+            status = pool_grant(driver, pool, i);
     return status;
 }
 
@@ -73,7 +72,7 @@ acre_status drv_pool_share(struct driver *driver, int device, int accessor)
 
     atomic_fetch_or(&unit->reached_by[accessor / 64], (uint64_t)1 << (accessor % 64));
     pool = atomic_load(&unit->pool);
-    return pool ? grant(driver, pool, accessor) : ACRE_OK;
+    return pool ? pool_grant(driver, pool, accessor) : ACRE_OK;
 }
 
 void drv_pool_fini(struct driver *driver)

@@ -14,8 +14,7 @@
 #define HIP_VERSION_FD_BY_VALUE 70100000
 
 /* What memory of a device is described by. */
-static driver_memory_prop prop_of(const struct driver *driver, int device,
-                                  driver_handle_type type)
+static driver_memory_prop prop_of(const struct driver *driver, int device, driver_handle_type type)
 {
     return (driver_memory_prop){
         .type = DRIVER_MEMORY_PINNED,
@@ -127,8 +126,7 @@ acre_status drv_virtual_create(void *self, int device, size_t bytes, acre_handle
 
     if (status != ACRE_OK)
         return status;
-    if (type == ACRE_HANDLE_FABRIC &&
-        !(driver->units[device].handle_types & DRIVER_HANDLE_FABRIC))
+    if (type == ACRE_HANDLE_FABRIC && !(driver->units[device].handle_types & DRIVER_HANDLE_FABRIC))
         return status_fail(ACRE_ERR_UNSUPPORTED, "create: device %s:%d has no fabric handles",
                            driver->vendor->name, device);
     /* What travels by fabric is to travel between processes of one machine as well. */
@@ -188,8 +186,10 @@ acre_status drv_virtual_map(void *self, int device, void *base, size_t bytes, si
     if (status != ACRE_OK)
         return status;
     if (offset != 0 || (physical->bytes && bytes != physical->bytes))
-        return status_fail(ACRE_ERR_INVALID, "map: %zu bytes at offset %zu of a handle of %zu; "
-                           "only a whole handle can be mapped", bytes, offset, physical->bytes);
+        return status_fail(ACRE_ERR_INVALID,
+                           "map: %zu bytes at offset %zu of a handle of %zu; "
+                           "only a whole handle can be mapped",
+                           bytes, offset, physical->bytes);
     if (!books_find(&driver->books, base, &range) || range.origin != RANGE_RESERVED ||
         bytes > range.bytes - ((uintptr_t)base - range.base))
         return status_fail(ACRE_ERR_INVALID, "map: %zu bytes at %p are not all reserved", bytes,
@@ -276,8 +276,8 @@ acre_status drv_virtual_import_fd(void *self, int device, int fd, void **out_han
     struct driver_scope scope;
     driver_handle native = NULL;
     size_t bytes = fd_bytes(fd);
-    bool by_address = driver->vendor->vendor == VENDOR_HIP &&
-                      driver->library.version < HIP_VERSION_FD_BY_VALUE;
+    bool by_address =
+        driver->vendor->vendor == VENDOR_HIP && driver->library.version < HIP_VERSION_FD_BY_VALUE;
     acre_status status;
 
     if (fcntl(fd, F_GETFD) < 0)
@@ -294,8 +294,7 @@ acre_status drv_virtual_import_fd(void *self, int device, int fd, void **out_han
     return status;
 }
 
-acre_status drv_virtual_export_fabric(void *self, int device, void *handle,
-                                      uint8_t out_fabric[64])
+acre_status drv_virtual_export_fabric(void *self, int device, void *handle, uint8_t out_fabric[64])
 {
     struct driver *driver = self;
     struct driver_scope scope;
@@ -304,8 +303,7 @@ acre_status drv_virtual_export_fabric(void *self, int device, void *handle,
     acre_status status = shareable_find(driver, device, handle, DRIVER_HANDLE_FABRIC, &physical);
 
     if (status == ACRE_OK)
-        status = ON_DEVICE(CALL(export_handle, fabric, physical->native, DRIVER_HANDLE_FABRIC,
-                                0));
+        status = ON_DEVICE(CALL(export_handle, fabric, physical->native, DRIVER_HANDLE_FABRIC, 0));
     if (status == ACRE_OK)
         memcpy(out_fabric, fabric, sizeof fabric);
     return status;

@@ -10,11 +10,11 @@
 #include <inttypes.h>
 
 struct buffer {
-    struct list link;    /* in buffers                                     */
+    struct list link; /* in buffers                                     */
     acre_device *device;
     char *base;
     size_t bytes;
-    unsigned use_count;  /* of transfers, and of opening and closing; lock */
+    unsigned use_count; /* of transfers, and of opening and closing; lock */
 };
 
 static struct lock buffers_lock = LOCK_INITIALIZER(RANK_LEAF, "registered buffers");
@@ -62,9 +62,11 @@ static acre_status table_put(struct buffer *buffer)
 
         if (other->device == buffer->device && other->base < buffer->base + buffer->bytes &&
             buffer->base < other->base + other->bytes) {
-            status = status_fail(ACRE_ERR_EXISTS, "%p of %zu bytes is registered already, as part "
-                                 "of %p of %zu bytes", (void *)buffer->base, buffer->bytes,
-                                 (void *)other->base, other->bytes);
+            status =
+                status_fail(ACRE_ERR_EXISTS,
+                            "%p of %zu bytes is registered already, as part "
+                            "of %p of %zu bytes",
+                            (void *)buffer->base, buffer->bytes, (void *)other->base, other->bytes);
             break;
         }
     }
@@ -105,8 +107,10 @@ static acre_status piece_end(acre_device *device, char *place, char **out)
     if (status != ACRE_OK)
         return status;
     if (info.kind != ACRE_MEMORY_DEVICE || info.device != device->index)
-        return status_fail(ACRE_ERR_INVALID, "%p is not memory of device %d; register what its "
-                           "allocator gave", (void *)place, device->index);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%p is not memory of device %d; register what its "
+                           "allocator gave",
+                           (void *)place, device->index);
     *out = (char *)info.base + info.bytes;
     return ACRE_OK;
 }
@@ -152,9 +156,10 @@ acre_status acre_file_buffer_register(acre_device *device, void *base, size_t by
     if (!bytes || bytes > UINTPTR_MAX - (uintptr_t)base)
         return status_fail(ACRE_ERR_INVALID, "%zu bytes cannot be registered", bytes);
     if (!device_has(device, ACRE_CAP_ACCESS) || !device_has(device, ACRE_CAP_POINTERS))
-        return status_fail(ACRE_ERR_UNSUPPORTED, "the host cannot be let into memory of device "
-                           "%s:%d; transfers work without registering", device->backend->name,
-                           device->index);
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "the host cannot be let into memory of device "
+                           "%s:%d; transfers work without registering",
+                           device->backend->name, device->index);
     struct buffer *buffer = heap_zalloc(sizeof *buffer);
     if (!buffer)
         return ACRE_ERR_HOST_MEMORY;
@@ -178,8 +183,10 @@ acre_status acre_file_buffer_deregister(acre_device *device, void *base)
     ENTER(0);
     acre_status status = table_take(device, base, &buffer);
     if (status == ACRE_ERR_NOT_FOUND)
-        return status_fail(status, "%p is not registered for transfers on device %d; the base "
-                           "given to acre_file_buffer_register() is needed", base, device->index);
+        return status_fail(status,
+                           "%p is not registered for transfers on device %d; the base "
+                           "given to acre_file_buffer_register() is needed",
+                           base, device->index);
     if (status != ACRE_OK)
         return status_fail(status, "a transfer is using the memory at %p", base);
     windows_close(device, buffer->base, buffer->base + buffer->bytes);

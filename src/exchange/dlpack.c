@@ -16,7 +16,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct export {
+struct export
+{
     union {
         acre_dl_managed plain;
         acre_dl_versioned versioned;
@@ -32,10 +33,10 @@ static const struct {
     acre_dl_device_type foreign;
     acre_device_type ours;
 } device_map[] = {
-    {ACRE_DL_CPU, ACRE_DEVICE_CPU},        {ACRE_DL_CUDA, ACRE_DEVICE_CUDA},
-    {ACRE_DL_OPENCL, ACRE_DEVICE_OPENCL},  {ACRE_DL_ROCM, ACRE_DEVICE_HIP},
+    {ACRE_DL_CPU, ACRE_DEVICE_CPU},           {ACRE_DL_CUDA, ACRE_DEVICE_CUDA},
+    {ACRE_DL_OPENCL, ACRE_DEVICE_OPENCL},     {ACRE_DL_ROCM, ACRE_DEVICE_HIP},
     {ACRE_DL_EXTENSION, ACRE_DEVICE_PRIVATE}, {ACRE_DL_CUDA_HOST, ACRE_DEVICE_CPU},
-    {ACRE_DL_ROCM_HOST, ACRE_DEVICE_CPU},  {ACRE_DL_CUDA_MANAGED, ACRE_DEVICE_CUDA},
+    {ACRE_DL_ROCM_HOST, ACRE_DEVICE_CPU},     {ACRE_DL_CUDA_MANAGED, ACRE_DEVICE_CUDA},
 };
 enum { DEVICE_MAP_COUNT = sizeof device_map / sizeof device_map[0] };
 
@@ -46,15 +47,18 @@ static acre_status device_export(acre_device_id device, acre_dl_device *out)
             *out = (acre_dl_device){device_map[i].foreign, device.index < 0 ? 0 : device.index};
             return ACRE_OK;
         }
-    return status_fail(ACRE_ERR_UNSUPPORTED, "DLPack has no device of type %d; copy the data to "
-                       "the host first", (int)device.type);
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "DLPack has no device of type %d; copy the data to "
+                       "the host first",
+                       (int)device.type);
 }
 
 static acre_status device_import(acre_dl_device device, acre_device_id *out)
 {
     if (device.index < 0)
-        return status_fail(ACRE_ERR_INVALID, "the tensor's device index is %" PRId32
-                           "; they begin at 0", device.index);
+        return status_fail(ACRE_ERR_INVALID,
+                           "the tensor's device index is %" PRId32 "; they begin at 0",
+                           device.index);
     for (int i = 0; i < DEVICE_MAP_COUNT; i++)
         if ((int32_t)device_map[i].foreign == device.type) {
             acre_device_type type = device_map[i].ours;
@@ -62,8 +66,10 @@ static acre_status device_import(acre_dl_device device, acre_device_id *out)
             *out = (acre_device_id){type, type == ACRE_DEVICE_CPU ? 0 : device.index};
             return ACRE_OK;
         }
-    return status_fail(ACRE_ERR_UNSUPPORTED, "the tensor is on a device of DLPack's type %" PRId32
-                       ", which Acre has no backend for; copy it to the host first", device.type);
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "the tensor is on a device of DLPack's type %" PRId32
+                       ", which Acre has no backend for; copy it to the host first",
+                       device.type);
 }
 
 /* ---- Extents -------------------------------------------------------------------- */
@@ -89,9 +95,10 @@ static acre_status extent_check(const struct extent *extent)
                            extent->dtype.lanes, extent->dtype.bits);
     for (int32_t i = 0; i < extent->ndim; i++)
         if (extent->shape[i] < 0 || (extent->strides && extent->strides[i] < 0))
-            return status_fail(ACRE_ERR_INVALID, "dimension %" PRId32 " has %" PRId64 " elements "
-                               "and stride %" PRId64 "; neither may be below 0", i,
-                               extent->shape[i], extent->strides ? extent->strides[i] : 0);
+            return status_fail(ACRE_ERR_INVALID,
+                               "dimension %" PRId32 " has %" PRId64 " elements "
+                               "and stride %" PRId64 "; neither may be below 0",
+                               i, extent->shape[i], extent->strides ? extent->strides[i] : 0);
     return ACRE_OK;
 }
 
@@ -133,8 +140,10 @@ static acre_status extent_bytes(const struct extent *extent, uint64_t *out)
     }
     if (!extent_reach(extent, &reach) || __builtin_mul_overflow(reach, element_bits, &bits) ||
         bits > INT64_MAX)
-        return status_fail(ACRE_ERR_INVALID, "the shape of %" PRId32 " dimensions has more "
-                           "elements than there are addresses", extent->ndim);
+        return status_fail(ACRE_ERR_INVALID,
+                           "the shape of %" PRId32 " dimensions has more "
+                           "elements than there are addresses",
+                           extent->ndim);
     *out = (bits + 7) / 8;
     return ACRE_OK;
 }
@@ -178,20 +187,25 @@ static acre_status layout_check(const acre_data_ptr *ptr, const acre_dl_layout *
     uint64_t bytes, end;
 
     if (layout->struct_size != sizeof *layout)
-        return status_fail(ACRE_ERR_INVALID, "acre_dl_layout.struct_size is %" PRIu32
-                           "; set it to sizeof(acre_dl_layout)", layout->struct_size);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_dl_layout.struct_size is %" PRIu32
+                           "; set it to sizeof(acre_dl_layout)",
+                           layout->struct_size);
     struct extent extent = {layout->ndim, layout->dtype, layout->shape, layout->strides};
     acre_status status = extent_bytes(&extent, &bytes);
     if (status != ACRE_OK)
         return status;
     if (bytes && !ptr->data)
-        return status_fail(ACRE_ERR_INVALID, "the layout has %" PRIu64 " bytes of elements and "
-                           "the data pointer is empty", bytes);
+        return status_fail(ACRE_ERR_INVALID,
+                           "the layout has %" PRIu64 " bytes of elements and "
+                           "the data pointer is empty",
+                           bytes);
     if (__builtin_add_overflow(bytes, layout->byte_offset, &end) ||
         (layout->bytes && end > layout->bytes))
-        return status_fail(ACRE_ERR_INVALID, "the layout needs %" PRIu64 " bytes from offset %"
-                           PRIu64 "; the memory has %" PRIu64, bytes, layout->byte_offset,
-                           layout->bytes);
+        return status_fail(ACRE_ERR_INVALID,
+                           "the layout needs %" PRIu64 " bytes from offset %" PRIu64
+                           "; the memory has %" PRIu64,
+                           bytes, layout->byte_offset, layout->bytes);
     return ACRE_OK;
 }
 
@@ -227,16 +241,16 @@ static acre_status export_create(acre_data_ptr *ptr, const acre_dl_layout *layou
     if (ndim)
         memcpy(export->numbers, layout->shape, ndim * sizeof export->numbers[0]);
     strides_fill(export->numbers + ndim, layout);
-    *tensor = (acre_dl_tensor){ptr->data, device, layout->ndim, layout->dtype, export->numbers,
-                               export->numbers + ndim, layout->byte_offset};
+    *tensor = (acre_dl_tensor){ptr->data,          device,          layout->ndim,
+                               layout->dtype,      export->numbers, export->numbers + ndim,
+                               layout->byte_offset};
     acre_data_ptr_init(&export->owner);
     acre_data_ptr_move(&export->owner, ptr);
     *out = export;
     return ACRE_OK;
 }
 
-acre_status acre_to_dlpack(acre_data_ptr *ptr, const acre_dl_layout *layout,
-                           acre_dl_managed **out)
+acre_status acre_to_dlpack(acre_data_ptr *ptr, const acre_dl_layout *layout, acre_dl_managed **out)
 {
     acre_dl_tensor tensor;
     struct export *export;
@@ -263,7 +277,7 @@ acre_status acre_to_dlpack_versioned(acre_data_ptr *ptr, const acre_dl_layout *l
     if (status != ACRE_OK)
         return status;
     export->form.versioned = (acre_dl_versioned){ACRE_DLPACK_MAJOR, ACRE_DLPACK_MINOR, export,
-                                                 versioned_delete, layout->flags, tensor};
+                                                 versioned_delete,  layout->flags,     tensor};
     *out = &export->form.versioned;
     return ACRE_OK;
 }
@@ -286,8 +300,8 @@ static void versioned_release(void *context)
         tensor->deleter(tensor);
 }
 
-static acre_status tensor_import(const acre_dl_tensor *tensor, void *context,
-                                 acre_deleter deleter, acre_data_ptr *out, uint64_t *out_bytes)
+static acre_status tensor_import(const acre_dl_tensor *tensor, void *context, acre_deleter deleter,
+                                 acre_data_ptr *out, uint64_t *out_bytes)
 {
     acre_device_id device;
     uint64_t bytes, end;
@@ -300,12 +314,16 @@ static acre_status tensor_import(const acre_dl_tensor *tensor, void *context,
     if (status != ACRE_OK)
         return status;
     if (bytes && !tensor->data)
-        return status_fail(ACRE_ERR_INVALID, "the tensor has %" PRIu64 " bytes of elements and "
-                           "its data is NULL", bytes);
+        return status_fail(ACRE_ERR_INVALID,
+                           "the tensor has %" PRIu64 " bytes of elements and "
+                           "its data is NULL",
+                           bytes);
     if (__builtin_add_overflow((uint64_t)(uintptr_t)tensor->data, tensor->byte_offset, &end) ||
         __builtin_add_overflow(end, bytes, &end))
-        return status_fail(ACRE_ERR_INVALID, "the tensor's offset of %" PRIu64 " bytes leads "
-                           "beyond the last address", tensor->byte_offset);
+        return status_fail(ACRE_ERR_INVALID,
+                           "the tensor's offset of %" PRIu64 " bytes leads "
+                           "beyond the last address",
+                           tensor->byte_offset);
     void *data = tensor->data ? (char *)tensor->data + tensor->byte_offset : NULL;
     acre_data_ptr_make(out, data, context, deleter, device);
     if (out_bytes)
@@ -326,7 +344,8 @@ acre_status acre_from_dlpack_versioned(acre_dl_versioned *tensor, acre_data_ptr 
     if (!tensor)
         return status_fail(ACRE_ERR_INVALID, "acre_from_dlpack_versioned: the tensor is NULL");
     if (tensor->major != ACRE_DLPACK_MAJOR)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "the tensor follows DLPack %" PRIu32 ".%" PRIu32
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "the tensor follows DLPack %" PRIu32 ".%" PRIu32
                            "; this library knows version %d, ask its maker for that",
                            tensor->major, tensor->minor, ACRE_DLPACK_MAJOR);
     return tensor_import(&tensor->tensor, tensor, versioned_release, out, out_bytes);

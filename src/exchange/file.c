@@ -39,26 +39,26 @@ enum {
 
 /* Buffers through which memory goes that the host does not reach. */
 struct stage {
-    void *mapped;          /* NULL: none                                */
+    void *mapped; /* NULL: none                                */
     size_t mapped_bytes;
-    char *base;            /* in it, at a huge page; depth blocks       */
+    char *base; /* in it, at a huge page; depth blocks       */
     size_t bytes;
-    acre_device *device;   /* that has them page-locked, or NULL        */
-    bool is_fixed;         /* known to the ring                         */
+    acre_device *device; /* that has them page-locked, or NULL        */
+    bool is_fixed;       /* known to the ring                         */
 };
 
 struct acre_file {
-    struct lock lock;      /* guards what follows the configuration     */
+    struct lock lock; /* guards what follows the configuration     */
     int fd;
-    char *path;            /* owned                                     */
+    char *path; /* owned                                     */
     acre_file_config config;
     bool is_direct;
     bool is_readable, is_writable;
     size_t offset_alignment, memory_alignment;
-    pid_t owner;           /* rings do not work in children             */
+    pid_t owner; /* rings do not work in children             */
     bool is_registered;
-    struct io io;          /* while is_registered                       */
-    size_t block_bytes;    /* of one request; the same                  */
+    struct io io;       /* while is_registered                       */
+    size_t block_bytes; /* of one request; the same                  */
     struct stage stage;
 };
 
@@ -69,23 +69,26 @@ static acre_status config_read(const acre_file_config *config, acre_file_config 
     *out = (acre_file_config){.struct_size = sizeof *out};
     if (config) {
         if (config->struct_size < 2 * sizeof(uint32_t))
-            return status_fail(ACRE_ERR_INVALID, "acre_file_open: acre_file_config.struct_size is "
+            return status_fail(ACRE_ERR_INVALID,
+                               "acre_file_open: acre_file_config.struct_size is "
                                "%" PRIu32 "; set it to sizeof(acre_file_config)",
                                config->struct_size);
-        memcpy(out, config,
-               config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
+        memcpy(out, config, config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
     }
     out->block_bytes = out->block_bytes ? out->block_bytes : BLOCK_BYTES;
     out->depth = out->depth ? out->depth : DEPTH;
     out->mode = out->mode ? out->mode : MODE;
     if (out->block_bytes % BLOCK_UNIT || out->block_bytes > BLOCK_BYTES_MAX)
-        return status_fail(ACRE_ERR_INVALID, "blocks of %" PRIu64 " bytes; they are multiples of "
-                           "%d, at most %d", out->block_bytes, BLOCK_UNIT, BLOCK_BYTES_MAX);
+        return status_fail(ACRE_ERR_INVALID,
+                           "blocks of %" PRIu64 " bytes; they are multiples of "
+                           "%d, at most %d",
+                           out->block_bytes, BLOCK_UNIT, BLOCK_BYTES_MAX);
     if (out->depth > IO_DEPTH_MAX || out->engine > ACRE_FILE_URING ||
         out->flags & ~(uint32_t)ACRE_FILE_MAY_BUFFER)
-        return status_fail(ACRE_ERR_INVALID, "depth %" PRIu32 " (at most %d), engine %" PRIu32
-                           " (at most %d), flags %#" PRIx32 ": one is not known", out->depth,
-                           IO_DEPTH_MAX, out->engine, ACRE_FILE_URING, out->flags);
+        return status_fail(ACRE_ERR_INVALID,
+                           "depth %" PRIu32 " (at most %d), engine %" PRIu32
+                           " (at most %d), flags %#" PRIx32 ": one is not known",
+                           out->depth, IO_DEPTH_MAX, out->engine, ACRE_FILE_URING, out->flags);
     return ACRE_OK;
 }
 
@@ -98,7 +101,8 @@ static acre_status open_failed(const char *path, int error)
 
     return status_fail_native(status, error, "%s: %s%s", path, strerror(error),
                               error == EINVAL ? "; the file system refuses O_DIRECT, flag "
-                                                "ACRE_FILE_MAY_BUFFER does without" : "");
+                                                "ACRE_FILE_MAY_BUFFER does without"
+                                              : "");
 }
 
 /* O_NONBLOCK is for what turns out to be no file: opening a pipe would wait. */
@@ -128,8 +132,7 @@ static acre_status alignment_find(acre_file *file)
     if (fstat(file->fd, &facts) < 0)
         return open_failed(file->path, errno);
     if (!S_ISREG(facts.st_mode) && !S_ISBLK(facts.st_mode))
-        return status_fail(ACRE_ERR_INVALID, "%s is neither a file nor a block device",
-                           file->path);
+        return status_fail(ACRE_ERR_INVALID, "%s is neither a file nor a block device", file->path);
     file->offset_alignment = file->memory_alignment = ALIGNMENT;
 #ifdef STATX_DIOALIGN
     struct statx more;
@@ -141,9 +144,10 @@ static acre_status alignment_find(acre_file *file)
     }
 #endif
     if (file->config.block_bytes % file->offset_alignment)
-        return status_fail(ACRE_ERR_INVALID, "%s: blocks of %" PRIu64 " bytes; its file system "
-                           "needs multiples of %zu", file->path, file->config.block_bytes,
-                           file->offset_alignment);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: blocks of %" PRIu64 " bytes; its file system "
+                           "needs multiples of %zu",
+                           file->path, file->config.block_bytes, file->offset_alignment);
     return ACRE_OK;
 }
 
@@ -155,9 +159,9 @@ static acre_status engine_init(acre_file *file)
     uint64_t block_bytes = file->config.block_bytes;
     uint64_t pieces = (block_bytes + RING_BYTES_MAX - 1) / RING_BYTES_MAX;
     uint64_t depth = file->config.depth * pieces;
-    acre_status status = io_init(&file->io, file->fd,
-                                 depth < IO_DEPTH_MAX ? (unsigned)depth : IO_DEPTH_MAX,
-                                 (acre_file_engine)file->config.engine);
+    acre_status status =
+        io_init(&file->io, file->fd, depth < IO_DEPTH_MAX ? (unsigned)depth : IO_DEPTH_MAX,
+                (acre_file_engine)file->config.engine);
 
     if (!file->io.ring)
         file->io.depth = 1;
@@ -186,8 +190,10 @@ acre_status acre_file_open(const char *path, int flags, const acre_file_config *
     if (!path || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_file_open: an argument is NULL");
     if (flags & ~FLAGS || (flags & O_ACCMODE) == O_ACCMODE)
-        return status_fail(ACRE_ERR_INVALID, "%s: flags %#x of open are not possible here (none of "
-                           "O_APPEND, O_NONBLOCK, O_DIRECTORY, O_TMPFILE)", path, flags & ~FLAGS);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: flags %#x of open are not possible here (none of "
+                           "O_APPEND, O_NONBLOCK, O_DIRECTORY, O_TMPFILE)",
+                           path, flags & ~FLAGS);
     acre_status status = config_read(config, &full);
     if (status != ACRE_OK)
         return status;
@@ -292,11 +298,15 @@ acre_status acre_file_register(acre_file *file)
 static acre_status check_registered_locked(const acre_file *file)
 {
     if (!file->is_registered)
-        return status_fail(ACRE_ERR_STATE, "%s is not registered; acre_file_register() makes it "
-                           "ready", file->path);
+        return status_fail(ACRE_ERR_STATE,
+                           "%s is not registered; acre_file_register() makes it "
+                           "ready",
+                           file->path);
     if (file->owner != getpid())
-        return status_fail(ACRE_ERR_FORKED, "%s was opened before the fork; open it again in the "
-                           "child", file->path);
+        return status_fail(ACRE_ERR_FORKED,
+                           "%s was opened before the fork; open it again in the "
+                           "child",
+                           file->path);
     return ACRE_OK;
 }
 
@@ -336,12 +346,15 @@ static acre_status check_place(const acre_file *file, size_t bytes, uint64_t off
     if (!bytes)
         return status_fail(ACRE_ERR_INVALID, "%s: 0 bytes cannot be moved", file->path);
     if (offset % file->offset_alignment || bytes % file->offset_alignment)
-        return status_fail(ACRE_ERR_INVALID, "%s: %zu bytes at offset %" PRIu64 " are not aligned; "
-                           "both must be multiples of %zu", file->path, bytes, offset,
-                           file->offset_alignment);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: %zu bytes at offset %" PRIu64 " are not aligned; "
+                           "both must be multiples of %zu",
+                           file->path, bytes, offset, file->offset_alignment);
     if (offset > INT64_MAX || bytes > INT64_MAX - offset)
-        return status_fail(ACRE_ERR_RANGE, "%s: %zu bytes at offset %" PRIu64 " end beyond what a "
-                           "file can have", file->path, bytes, offset);
+        return status_fail(ACRE_ERR_RANGE,
+                           "%s: %zu bytes at offset %" PRIu64 " end beyond what a "
+                           "file can have",
+                           file->path, bytes, offset);
     return ACRE_OK;
 }
 
@@ -362,14 +375,16 @@ static acre_status check_end(const acre_file *file, size_t bytes, uint64_t offse
     acre_status status = file_bytes(file, &end);
 
     if (status == ACRE_OK && (offset > end || bytes > end - offset))
-        return status_fail(ACRE_ERR_IO, "%s: %zu bytes at offset %" PRIu64 " would be a short "
-                           "read: the file ends at %" PRIu64, file->path, bytes, offset, end);
+        return status_fail(ACRE_ERR_IO,
+                           "%s: %zu bytes at offset %" PRIu64 " would be a short "
+                           "read: the file ends at %" PRIu64,
+                           file->path, bytes, offset, end);
     return status;
 }
 
 /* Before a save that makes the file longer: the room is there. Its size stays, so that a
  * save that is cut off leaves a file that loads refuse. */
-static acre_status claim(const acre_file *file, size_t bytes, uint64_t offset)
+static acre_status file_claim(const acre_file *file, size_t bytes, uint64_t offset)
 {
     uint64_t end = 0;
     acre_status status = file_bytes(file, &end);
@@ -379,9 +394,10 @@ static acre_status claim(const acre_file *file, size_t bytes, uint64_t offset)
     if (fallocate(file->fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0 ||
         (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
         return ACRE_OK; /* or writing will tell */
-    return status_fail_native(ACRE_ERR_LIMIT, errno, "%s: no room for %zu bytes at offset %" PRIu64
-                              ": %s; nothing was written", file->path, bytes, offset,
-                              strerror(errno));
+    return status_fail_native(ACRE_ERR_LIMIT, errno,
+                              "%s: no room for %zu bytes at offset %" PRIu64
+                              ": %s; nothing was written",
+                              file->path, bytes, offset, strerror(errno));
 }
 
 /* Whether the host reads and writes the memory itself; when the device does not know the
@@ -397,13 +413,14 @@ static acre_status find_reach(acre_device *device, const void *memory, size_t by
     if (status != ACRE_OK)
         return status;
     bool is_ours = acre_device_id_of(device).type == ACRE_DEVICE_CPU;
-    size_t left = info.bytes ? (size_t)((char *)info.base + info.bytes - (const char *)memory)
-                             : SIZE_MAX;
+    size_t left =
+        info.bytes ? (size_t)((char *)info.base + info.bytes - (const char *)memory) : SIZE_MAX;
     *out_is_device = info.kind == ACRE_MEMORY_DEVICE && !is_ours;
     if (bytes > left && !*out_is_device) /* copies check the others, piece by piece */
-        return status_fail(ACRE_ERR_INVALID, "%zu bytes at %p run past the end: the block at %p of "
-                           "%" PRIu64 " bytes has %zu left there", bytes, memory, info.base,
-                           info.bytes, left);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%zu bytes at %p run past the end: the block at %p of "
+                           "%" PRIu64 " bytes has %zu left there",
+                           bytes, memory, info.base, info.bytes, left);
     return ACRE_OK;
 }
 
@@ -413,7 +430,7 @@ static acre_status move_locked(acre_file *file, struct transfer *t)
     acre_status status = check_registered_locked(file);
 
     if (status == ACRE_OK)
-        status = t->is_write ? claim(file, t->bytes, t->offset)
+        status = t->is_write ? file_claim(file, t->bytes, t->offset)
                              : check_end(file, t->bytes, t->offset);
     if (status == ACRE_OK)
         status = find_reach(t->device, t->memory, t->bytes, &t->is_device_memory);
@@ -435,8 +452,8 @@ static acre_status move_locked(acre_file *file, struct transfer *t)
     return status;
 }
 
-static acre_status file_move(acre_file *file, acre_device *device, const void *memory,
-                             size_t bytes, uint64_t offset, bool is_write)
+static acre_status file_move(acre_file *file, acre_device *device, const void *memory, size_t bytes,
+                             uint64_t offset, bool is_write)
 {
     acre_status status;
 
@@ -449,18 +466,22 @@ static acre_status file_move(acre_file *file, acre_device *device, const void *m
     status = check_place(file, bytes, offset);
     if (status != ACRE_OK)
         return status;
-    struct transfer transfer = {
-        .io = &file->io, .device = device, .path = file->path,
-        .memory = (char *)(uintptr_t)memory, .bytes = bytes, .offset = offset,
-        .alignment = file->offset_alignment, .is_write = is_write};
+    struct transfer transfer = {.io = &file->io,
+                                .device = device,
+                                .path = file->path,
+                                .memory = (char *)(uintptr_t)memory,
+                                .bytes = bytes,
+                                .offset = offset,
+                                .alignment = file->offset_alignment,
+                                .is_write = is_write};
     lock_take(&file->lock);
     status = move_locked(file, &transfer);
     lock_drop(&file->lock);
     return status;
 }
 
-acre_status acre_file_save(acre_file *file, acre_device *device, const void *memory,
-                           size_t bytes, uint64_t offset)
+acre_status acre_file_save(acre_file *file, acre_device *device, const void *memory, size_t bytes,
+                           uint64_t offset)
 {
     return file_move(file, device, memory, bytes, offset, true);
 }
@@ -487,7 +508,7 @@ acre_status acre_file_info_get(acre_file *file, acre_file_info *info)
     NEED(file);
     if (!info || info->struct_size < 2 * sizeof(uint32_t))
         return status_fail(ACRE_ERR_INVALID, "acre_file_info_get: info is needed, with its "
-                           "struct_size");
+                                             "struct_size");
     acre_status status = file_bytes(file, &full.bytes);
     if (status != ACRE_OK)
         return status;

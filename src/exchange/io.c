@@ -11,7 +11,7 @@
 
 /* ---- Failing on demand ---------------------------------------------------------- */
 
-static _Atomic uint64_t fail_in;    /* requests until one is concerned; 0: disarmed */
+static _Atomic uint64_t fail_in; /* requests until one is concerned; 0: disarmed */
 static _Atomic long fail_result;
 static _Atomic bool has_failed;
 

@@ -27,9 +27,11 @@ acre_status ring_create(unsigned depth, struct ring **out)
     int error = -io_uring_queue_init(depth, &ring->uring, 0);
     if (error) {
         heap_free(ring);
-        return status_fail_native(ACRE_ERR_UNSUPPORTED, error, "io_uring: %s; the system may "
+        return status_fail_native(ACRE_ERR_UNSUPPORTED, error,
+                                  "io_uring: %s; the system may "
                                   "forbid it (seccomp, kernel.io_uring_disabled); engine "
-                                  "ACRE_FILE_PLAIN does without", strerror(error));
+                                  "ACRE_FILE_PLAIN does without",
+                                  strerror(error));
     }
     *out = ring;
     return ACRE_OK;
@@ -101,7 +103,7 @@ acre_status ring_create(unsigned depth, struct ring **out)
     (void)depth;
     (void)out;
     return status_fail(ACRE_ERR_UNSUPPORTED, "this build has no io_uring; build it with liburing "
-                       "(liburing-dev), or use engine ACRE_FILE_PLAIN");
+                                             "(liburing-dev), or use engine ACRE_FILE_PLAIN");
 }
 
 void ring_destroy(struct ring *ring)

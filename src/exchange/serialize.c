@@ -91,11 +91,15 @@ acre_status acre_location_parse(const char *text, acre_device_id *out)
     const char *colon = strchr(text, ':');
     size_t length = colon ? (size_t)(colon - text) : strlen(text);
     if (!type_find(text, length, &device.type))
-        return status_fail(ACRE_ERR_FORMAT, "\"%.*s\" in \"%.100s\" names no type of device; "
-                           "\"cuda:0\" would be one", length > 100 ? 100 : (int)length, text, text);
+        return status_fail(ACRE_ERR_FORMAT,
+                           "\"%.*s\" in \"%.100s\" names no type of device; "
+                           "\"cuda:0\" would be one",
+                           length > 100 ? 100 : (int)length, text, text);
     if (colon && (!text_parse_unsigned(colon + 1, strlen(colon + 1), &index) || index > 127))
-        return status_fail(ACRE_ERR_FORMAT, "\"%.100s\": after the colon comes a device index, 0 "
-                           "to 127", text);
+        return status_fail(ACRE_ERR_FORMAT,
+                           "\"%.100s\": after the colon comes a device index, 0 "
+                           "to 127",
+                           text);
     device.index = colon ? (int)index : index_or_current(device);
     *out = device;
     return ACRE_OK;

@@ -12,9 +12,9 @@ enum { RETRIES_MAX = 1000 }; /* of requests that moved nothing and may be repeat
 
 /* A block that is under way. */
 struct slot {
-    size_t at;      /* its place in the range          */
+    size_t at; /* its place in the range          */
     size_t bytes;
-    size_t done;    /* of bytes, by earlier requests   */
+    size_t done; /* of bytes, by earlier requests   */
     unsigned retries;
 };
 
@@ -23,8 +23,8 @@ struct run {
     struct slot slots[IO_DEPTH_MAX];
     unsigned idle[IO_DEPTH_MAX]; /* slots that are not under way */
     unsigned idle_count;
-    size_t next;                 /* first byte that no slot had  */
-    acre_status status;          /* the first failure            */
+    size_t next;        /* first byte that no slot had  */
+    acre_status status; /* the first failure            */
 };
 
 static char *slot_memory(const struct run *run, unsigned index)
@@ -55,13 +55,12 @@ static void slot_request(struct run *run, unsigned index)
     const struct transfer *t = run->t;
     const struct slot *slot = &run->slots[index];
 
-    io_start(t->io, &(struct io_request){
-                        .memory = slot_memory(run, index) + slot->done,
-                        .bytes = slot->bytes - slot->done,
-                        .offset = t->offset + slot->at + slot->done,
-                        .tag = index,
-                        .is_write = t->is_write,
-                        .is_fixed = t->stage && t->stage_is_fixed});
+    io_start(t->io, &(struct io_request){.memory = slot_memory(run, index) + slot->done,
+                                         .bytes = slot->bytes - slot->done,
+                                         .offset = t->offset + slot->at + slot->done,
+                                         .tag = index,
+                                         .is_write = t->is_write,
+                                         .is_fixed = t->stage && t->stage_is_fixed});
 }
 
 static void slot_begin(struct run *run)
@@ -70,8 +69,8 @@ static void slot_begin(struct run *run)
     unsigned index = run->idle[--run->idle_count];
     size_t left = t->bytes - run->next;
 
-    run->slots[index] = (struct slot){
-        .at = run->next, .bytes = left < t->block_bytes ? left : t->block_bytes};
+    run->slots[index] =
+        (struct slot){.at = run->next, .bytes = left < t->block_bytes ? left : t->block_bytes};
     if (t->is_write && t->stage)
         run->status = stage_copy(run, index);
     if (run->status != ACRE_OK) {
@@ -107,10 +106,12 @@ static acre_status slot_continue(struct run *run, unsigned index, size_t moved)
                            t->offset + slot->at + slot->done, slot->bytes - slot->done);
     slot->done += moved;
     if (slot->done % t->alignment)
-        return status_fail(ACRE_ERR_IO, "%s: %s stopped at offset %" PRIu64 ", which is not a "
-                           "multiple of %zu, with %zu bytes missing", t->path,
-                           t->is_write ? "writing" : "reading", t->offset + slot->at + slot->done,
-                           t->alignment, slot->bytes - slot->done);
+        return status_fail(ACRE_ERR_IO,
+                           "%s: %s stopped at offset %" PRIu64 ", which is not a "
+                           "multiple of %zu, with %zu bytes missing",
+                           t->path, t->is_write ? "writing" : "reading",
+                           t->offset + slot->at + slot->done, t->alignment,
+                           slot->bytes - slot->done);
     slot_request(run, index);
     return ACRE_OK;
 }

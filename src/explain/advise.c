@@ -10,7 +10,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "explain/moment.h"
+#include "explain/device_state.h"
 #include "explain/notes.h"
 #include "explain/shares.h"
 #include "replay/history.h"
@@ -23,9 +23,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TOP_MAX 10
+#define TOP_MAX     10
 #define THREADS_MAX 64
-#define MIB ((uint64_t)1 << 20)
+#define MIB         ((uint64_t)1 << 20)
 
 /* What is tried besides the recorded settings. */
 static const struct trial {
@@ -72,11 +72,11 @@ struct work {
     const acre_advise_config *config;
     struct feed *feed;
     struct whole *whole;
-    atomic_size_t next;          /* setting to take            */
-    atomic_size_t done;          /* settings finished          */
-    atomic_int status;           /* of the first failure       */
-    pthread_mutex_t mutex;       /* guards why                 */
-    struct status_saved why;     /* its text                   */
+    atomic_size_t next;              /* setting to take            */
+    atomic_size_t done;              /* settings finished          */
+    atomic_int status;               /* of the first failure       */
+    pthread_mutex_t mutex;           /* guards why                 */
+    struct status_saved why;         /* its text                   */
     uint64_t requested_peak, events; /* of the first setting   */
 };
 
@@ -84,8 +84,10 @@ struct work {
 
 static acre_status try_setting(struct work *work, acre_setting *setting)
 {
-    acre_replay_config config = {.struct_size = sizeof config, .policy = setting->policy,
-                                 .conf = setting->conf, .device = work->config->device,
+    acre_replay_config config = {.struct_size = sizeof config,
+                                 .policy = setting->policy,
+                                 .conf = setting->conf,
+                                 .device = work->config->device,
                                  .device_bytes = (uint64_t)1 << 39,
                                  .flags = ACRE_REPLAY_MIN_CAPACITY};
     acre_replay_result result = {.struct_size = sizeof result};
@@ -153,7 +155,8 @@ static acre_status run_threads(struct work *work)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t wanted = work->config->threads ? work->config->threads
-                                            : processors > 0 ? (uint32_t)processors : 1;
+                      : processors > 0      ? (uint32_t)processors
+                                            : 1;
     pthread_t threads[THREADS_MAX];
     uint32_t count = 0;
 
@@ -202,7 +205,8 @@ static void tell_shortage(struct text *text, const acre_advice *advice)
 {
     add_bytes(text, "A true shortage: ", advice->bytes_requested_peak,
               " are live at the peak, more than the ");
-    add_bytes(text, "", advice->device_bytes, " there are, and no setting can help. Less has to be "
+    add_bytes(text, "", advice->device_bytes,
+              " there are, and no setting can help. Less has to be "
               "live at that point");
     const acre_share *share = shares_first_known(advice->top, advice->top_count);
     if (share)
@@ -212,8 +216,8 @@ static void tell_shortage(struct text *text, const acre_advice *advice)
 
 static void tell_setting(struct text *text, const acre_advice *advice, const acre_setting *now)
 {
-    const acre_setting *best = advice->recommended < 0 ? NULL
-                                                       : &advice->settings[advice->recommended];
+    const acre_setting *best =
+        advice->recommended < 0 ? NULL : &advice->settings[advice->recommended];
 
     if (!best) {
         add_bytes(text, "The present settings need ", now->min_capacity_bytes,
@@ -221,21 +225,25 @@ static void tell_setting(struct text *text, const acre_advice *advice, const acr
     } else {
         add_bytes(text, "Fragmentation: the present settings need ", now->min_capacity_bytes,
                   ", of which ");
-        add_bytes(text, "", advice->saves_bytes, " are saved by this line:\n"
+        add_bytes(text, "", advice->saves_bytes,
+                  " are saved by this line:\n"
                   "  export PYTORCH_CUDA_ALLOC_CONF=");
         text_add(text, "%s\n", best->conf);
     }
     const acre_setting *shown = best ? best : now;
     if (shown->fits >= 0)
-        add_bytes(text, shown->fits ? "It fits the device of " : "Even so it does not fit the "
-                  "device of ", advice->device_bytes, ".");
+        add_bytes(text,
+                  shown->fits ? "It fits the device of "
+                              : "Even so it does not fit the "
+                                "device of ",
+                  advice->device_bytes, ".");
     if (!best && now->fits == 0)
         text_add(text, " What is live has to shrink, or be placed better than PyTorch's settings "
-                 "can: see the settings above that fit.");
+                       "can: see the settings above that fit.");
 }
 
 /* Marks what fits, sorts, and picks the setting of PyTorch that saves most. */
-static void judge(struct whole *whole)
+static void advise_judge(struct whole *whole)
 {
     acre_advice *advice = &whole->advice;
     acre_setting now = whole->settings[0];
@@ -243,15 +251,17 @@ static void judge(struct whole *whole)
 
     for (uint64_t i = 0; i < advice->setting_count; i++) {
         acre_setting *setting = &whole->settings[i];
-        setting->fits = !advice->device_bytes ? -1 : setting->min_capacity_bytes &&
-                        setting->min_capacity_bytes <= advice->device_bytes;
+        setting->fits = !advice->device_bytes
+                            ? -1
+                            : setting->min_capacity_bytes &&
+                                  setting->min_capacity_bytes <= advice->device_bytes;
     }
     now.fits = whole->settings[0].fits;
     qsort(whole->settings, advice->setting_count, sizeof *whole->settings, by_need);
     advice->settings = whole->settings;
     advice->recommended = -1;
-    advice->is_shortage = advice->device_bytes &&
-                          advice->bytes_requested_peak > advice->device_bytes;
+    advice->is_shortage =
+        advice->device_bytes && advice->bytes_requested_peak > advice->device_bytes;
     for (uint64_t i = 0; i < advice->setting_count && advice->recommended < 0; i++) {
         const acre_setting *setting = &whole->settings[i];
         uint64_t need = setting->min_capacity_bytes;
@@ -283,7 +293,7 @@ static acre_status read_facts(struct work *work)
     struct whole *whole = work->whole;
     acre_advice *advice = &whole->advice;
     struct snapshot *snapshot = NULL;
-    struct moment *moment = NULL;
+    struct device_state *device_state = NULL;
     struct past past;
     struct recorded_levels levels;
     bool is_snapshot;
@@ -305,12 +315,13 @@ static acre_status read_facts(struct work *work)
         advice->recorded_reserved_peak = levels.reserved_peak;
         if (!advice->device_bytes)
             advice->device_bytes = levels.device_total;
-        status = moment_create(snapshot, advice->device, levels.requested_peak_entry, 0, &moment);
+        status = device_state_create(snapshot, advice->device, levels.requested_peak_entry, 0,
+                                     &device_state);
     }
     if (status == ACRE_OK)
-        status = shares_of_stacks(snapshot, moment, TOP_MAX, &whole->notes, &advice->top,
+        status = shares_of_stacks(snapshot, device_state, TOP_MAX, &whole->notes, &advice->top,
                                   &advice->top_count);
-    moment_destroy(moment);
+    device_state_destroy(device_state);
     snapshot_destroy(snapshot);
     return status;
 }
@@ -322,14 +333,16 @@ static void list_settings(struct whole *whole)
     size_t count = 0;
 
     if (*whole->conf)
-        whole->settings[count++] = (acre_setting){.conf = whole->conf, .policy = ACRE_POLICY_TORCH,
+        whole->settings[count++] = (acre_setting){.conf = whole->conf,
+                                                  .policy = ACRE_POLICY_TORCH,
                                                   .note = "as recorded",
                                                   .flags = ACRE_SETTING_RECORDED};
     for (size_t i = 0; i < TRIALS; i++) {
         if (*whole->conf && trials[i].policy == ACRE_POLICY_TORCH &&
             strcmp(trials[i].conf, whole->conf) == 0)
             continue;
-        whole->settings[count++] = (acre_setting){.conf = trials[i].conf, .note = trials[i].note,
+        whole->settings[count++] = (acre_setting){.conf = trials[i].conf,
+                                                  .note = trials[i].note,
                                                   .policy = trials[i].policy,
                                                   .flags = trials[i].flags};
     }
@@ -350,7 +363,7 @@ static acre_status open_feed(struct work *work)
     return status;
 }
 
-static acre_status advise(struct work *work)
+static acre_status advise_advise(struct work *work)
 {
     acre_status status = open_feed(work);
 
@@ -364,15 +377,15 @@ static acre_status advise(struct work *work)
         return status;
     work->whole->advice.bytes_requested_peak = work->requested_peak;
     work->whole->advice.events = work->events;
-    judge(work->whole);
+    advise_judge(work->whole);
     return ACRE_OK;
 }
 
 acre_status acre_advise(const char *path, const acre_advise_config *config, acre_advice **out)
 {
     static const acre_advise_config defaults = {.struct_size = sizeof defaults};
-    struct work work = {.path = path, .config = config ? config : &defaults,
-                        .mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct work work = {
+        .path = path, .config = config ? config : &defaults, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
     if (!path || !out || work.config->struct_size < sizeof *config)
         return status_fail(ACRE_ERR_INVALID, "acre_advise: %s",
@@ -382,7 +395,7 @@ acre_status acre_advise(const char *path, const acre_advise_config *config, acre
         return ACRE_ERR_HOST_MEMORY;
     work.whole->advice.device = work.config->device;
     work.whole->advice.device_bytes = work.config->device_bytes;
-    acre_status status = advise(&work);
+    acre_status status = advise_advise(&work);
     feed_close(work.feed);
     if (status == ACRE_OK)
         *out = &work.whole->advice;

@@ -6,7 +6,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "explain/moment.h"
+#include "explain/device_state.h"
 #include "explain/notes.h"
 #include "explain/shares.h"
 
@@ -21,7 +21,7 @@ struct whole {
 /* One snapshot at its moment. */
 struct side {
     const struct snapshot *snapshot;
-    struct moment *moment;
+    struct device_state *device_state;
 };
 
 struct change {
@@ -80,8 +80,8 @@ static acre_status collect_stacks(const struct side sides[2], struct change *cha
     acre_status status = snapshot_create(&common);
 
     for (int side = 0; side < 2; side++)
-        for (size_t i = 0; i < sides[side].moment->stack_count && status == ACRE_OK; i++) {
-            const struct group *group = &sides[side].moment->stacks[i];
+        for (size_t i = 0; i < sides[side].device_state->stack_count && status == ACRE_OK; i++) {
+            const struct group *group = &sides[side].device_state->stacks[i];
             uint32_t key = (uint32_t)key_max;
             if (group->key != SNAP_NONE)
                 status = common_stack(sides[side].snapshot, group->key, common, &key);
@@ -99,8 +99,8 @@ static acre_status collect_stacks(const struct side sides[2], struct change *cha
 static void collect_sizes(const struct side sides[2], struct change *changes)
 {
     for (int side = 0; side < 2; side++)
-        for (size_t i = 0; i < sides[side].moment->size_count; i++) {
-            const struct group *group = &sides[side].moment->sizes[i];
+        for (size_t i = 0; i < sides[side].device_state->size_count; i++) {
+            const struct group *group = &sides[side].device_state->sizes[i];
             changes[group->key].bytes[side] += group->bytes;
             changes[group->key].count[side] += group->count;
             changes[group->key].key = group->key;
@@ -108,9 +108,9 @@ static void collect_sizes(const struct side sides[2], struct change *changes)
 }
 
 /* Sorts what differs and gives it to the user. */
-static acre_status publish(const struct side sides[2], struct change *changes, size_t count,
-                           bool are_stacks, struct notes *notes, const acre_change **out,
-                           uint64_t *out_count)
+static acre_status diff_publish(const struct side sides[2], struct change *changes, size_t count,
+                                bool are_stacks, struct notes *notes, const acre_change **out,
+                                uint64_t *out_count)
 {
     char text[STACK_TEXT_MAX];
     size_t kept = 0;
@@ -123,12 +123,12 @@ static acre_status publish(const struct side sides[2], struct change *changes, s
     acre_change *published = notes_take(notes, (kept + 1) * sizeof *published);
     for (size_t i = 0; published && i < kept; i++) {
         const struct change *change = &changes[i];
-        const char *name = are_stacks ? moment_stack_text(sides[change->owner].snapshot,
-                                                          change->key, text, sizeof text) : "";
-        published[i] = (acre_change){change->bytes[0], change->bytes[1], change->count[0],
-                                     change->count[1],
-                                     are_stacks ? notes_text(notes, "%s", name)
-                                                : shares_size_text(notes, change->key)};
+        const char *name = are_stacks ? device_state_stack_text(sides[change->owner].snapshot,
+                                                                change->key, text, sizeof text)
+                                      : "";
+        published[i] = (acre_change){
+            change->bytes[0], change->bytes[1], change->count[0], change->count[1],
+            are_stacks ? notes_text(notes, "%s", name) : shares_size_text(notes, change->key)};
         if (!published[i].text)
             return ACRE_ERR_HOST_MEMORY;
     }
@@ -139,7 +139,7 @@ static acre_status publish(const struct side sides[2], struct change *changes, s
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static void tell(struct whole *whole)
+static void diff_tell(struct whole *whole)
 {
     acre_diff *diff = &whole->diff;
     struct text text;
@@ -162,27 +162,27 @@ static void tell(struct whole *whole)
     diff->text = whole->text;
 }
 
-static acre_status compare(const struct side sides[2], struct whole *whole)
+static acre_status diff_do_compare(const struct side sides[2], struct whole *whole)
 {
-    size_t key_max = sides[0].moment->stack_count + sides[1].moment->stack_count;
+    size_t key_max = sides[0].device_state->stack_count + sides[1].device_state->stack_count;
     struct change *changes = heap_array(key_max + 65, sizeof *changes);
     struct change sizes[64] = {{{0}, {0}, 0, 0}};
     acre_status status = changes ? collect_stacks(sides, changes, key_max) : ACRE_ERR_HOST_MEMORY;
 
     if (status == ACRE_OK)
-        status = publish(sides, changes, key_max + 1, true, &whole->notes, &whole->diff.stacks,
-                         &whole->diff.stack_count);
+        status = diff_publish(sides, changes, key_max + 1, true, &whole->notes, &whole->diff.stacks,
+                              &whole->diff.stack_count);
     collect_sizes(sides, sizes);
     if (status == ACRE_OK)
-        status = publish(sides, sizes, 64, false, &whole->notes, &whole->diff.sizes,
-                         &whole->diff.size_count);
+        status = diff_publish(sides, sizes, 64, false, &whole->notes, &whole->diff.sizes,
+                              &whole->diff.size_count);
     heap_free(changes);
-    whole->diff.allocated_a = sides[0].moment->allocated_bytes;
-    whole->diff.allocated_b = sides[1].moment->allocated_bytes;
-    whole->diff.reserved_a = sides[0].moment->reserved_bytes;
-    whole->diff.reserved_b = sides[1].moment->reserved_bytes;
+    whole->diff.allocated_a = sides[0].device_state->allocated_bytes;
+    whole->diff.allocated_b = sides[1].device_state->allocated_bytes;
+    whole->diff.reserved_a = sides[0].device_state->reserved_bytes;
+    whole->diff.reserved_b = sides[1].device_state->reserved_bytes;
     if (status == ACRE_OK)
-        tell(whole);
+        diff_tell(whole);
     return status;
 }
 
@@ -195,8 +195,9 @@ static acre_status open_side(struct side *side, uint32_t device, bool at_peak)
         return status_fail(ACRE_ERR_NOT_FOUND, "there is no device %u in one of the snapshots",
                            device);
     event = snapshot->devices[device].entry_count;
-    acre_status status = at_peak ? moment_of_peak(snapshot, device, &event) : ACRE_OK;
-    return status == ACRE_OK ? moment_create(snapshot, device, event, 0, &side->moment) : status;
+    acre_status status = at_peak ? device_state_of_peak(snapshot, device, &event) : ACRE_OK;
+    return status == ACRE_OK ? device_state_create(snapshot, device, event, 0, &side->device_state)
+                             : status;
 }
 
 acre_status acre_diff_create(const acre_snapshot *a, const acre_snapshot *b, uint32_t device,
@@ -213,9 +214,9 @@ acre_status acre_diff_create(const acre_snapshot *a, const acre_snapshot *b, uin
     for (int i = 0; i < 2 && status == ACRE_OK; i++)
         status = open_side(&sides[i], device, flags & ACRE_DIFF_PEAK);
     if (status == ACRE_OK)
-        status = compare(sides, whole);
-    moment_destroy(sides[0].moment);
-    moment_destroy(sides[1].moment);
+        status = diff_do_compare(sides, whole);
+    device_state_destroy(sides[0].device_state);
+    device_state_destroy(sides[1].device_state);
     if (status == ACRE_OK)
         *out = &whole->diff;
     else if (whole)

@@ -18,11 +18,11 @@ struct level {
 struct watch {
     const struct snapshot *snapshot;
     const struct snap_entry *entries;
-    uint64_t moments[GROWTH_MOMENTS]; /* events before which the levels are taken */
-    size_t moment_count;
-    bool has_marks;                   /* they are marks of the program            */
-    struct level *now;                /* by stack                                 */
-    struct level *then;               /* by moment, then stack                    */
+    uint64_t device_states[GROWTH_MOMENTS]; /* events before which the levels are taken */
+    size_t device_state_count;
+    bool has_marks;     /* they are marks of the program            */
+    struct level *now;  /* by stack                                 */
+    struct level *then; /* by moment, then stack                    */
 };
 
 /* ---- Moments ----------------------------------------------------------------------------- */
@@ -97,16 +97,17 @@ static void choose_moments(struct watch *watch, uint32_t device, uint64_t end)
         /* From a quarter on, evenly, the last one at the end. */
         uint64_t part = 4 + i * 12 / (GROWTH_MOMENTS - 1);
         uint64_t event = count > 3 ? starts[(count - 1) * part / 16] : end * part / 16;
-        if (watch->moment_count == 0 || event > watch->moments[watch->moment_count - 1])
-            watch->moments[watch->moment_count++] = event;
+        if (watch->device_state_count == 0 ||
+            event > watch->device_states[watch->device_state_count - 1])
+            watch->device_states[watch->device_state_count++] = event;
     }
 }
 
 /* ---- Levels ---------------------------------------------------------------------------------- */
 
-static acre_status walk(struct watch *watch, uint64_t end)
+static acre_status growth_walk(struct watch *watch, uint64_t end)
 {
-    size_t stack_count = watch->snapshot->stack_count, moment = 0;
+    size_t stack_count = watch->snapshot->stack_count, device_state = 0;
     struct ptrmap live = PTRMAP_INITIALIZER; /* address + 1 to entry + 1 */
     acre_status status = ACRE_OK;
     bool has_completed = false;
@@ -114,8 +115,8 @@ static acre_status walk(struct watch *watch, uint64_t end)
     for (uint64_t i = 0; i < end; i++)
         has_completed |= watch->entries[i].action == SNAP_FREE_COMPLETED;
     for (uint64_t i = 0; i <= end && status == ACRE_OK; i++) {
-        while (moment < watch->moment_count && watch->moments[moment] == i)
-            memcpy(watch->then + moment++ * stack_count, watch->now,
+        while (device_state < watch->device_state_count && watch->device_states[device_state] == i)
+            memcpy(watch->then + device_state++ * stack_count, watch->now,
                    stack_count * sizeof *watch->now);
         if (i == end)
             break;
@@ -138,15 +139,16 @@ static acre_status walk(struct watch *watch, uint64_t end)
     return status;
 }
 
-static bool grows(const struct watch *watch, size_t stack, struct growth *out)
+static bool growth_grows(const struct watch *watch, size_t stack, struct growth *out)
 {
-    size_t stack_count = watch->snapshot->stack_count, last = watch->moment_count - 1;
+    size_t stack_count = watch->snapshot->stack_count, last = watch->device_state_count - 1;
     const struct level *levels = watch->then + stack;
 
     for (size_t i = 1; i <= last; i++)
         if (levels[i * stack_count].count <= levels[(i - 1) * stack_count].count)
             return false;
-    *out = (struct growth){.stack = (uint32_t)stack, .bytes_from = levels[0].bytes,
+    *out = (struct growth){.stack = (uint32_t)stack,
+                           .bytes_from = levels[0].bytes,
                            .bytes_to = levels[last * stack_count].bytes,
                            .count_from = levels[0].count,
                            .count_to = levels[last * stack_count].count};
@@ -154,15 +156,16 @@ static bool grows(const struct watch *watch, size_t stack, struct growth *out)
 }
 
 /* Keeps the fastest. */
-static void keep(struct growth *found, size_t *count, const struct growth *one)
+static void growth_keep(struct growth *found, size_t *count, const struct growth *one)
 {
     size_t at = *count < GROWTH_MAX ? (*count)++ : GROWTH_MAX - 1;
 
     if (at == GROWTH_MAX - 1 && *count == GROWTH_MAX && found[at].bytes_to &&
         found[at].bytes_to - found[at].bytes_from >= one->bytes_to - one->bytes_from)
         return;
-    for (; at > 0 && found[at - 1].bytes_to - found[at - 1].bytes_from <
-                         one->bytes_to - one->bytes_from; at--)
+    for (; at > 0 &&
+           found[at - 1].bytes_to - found[at - 1].bytes_from < one->bytes_to - one->bytes_from;
+         at--)
         found[at] = found[at - 1];
     found[at] = *one;
 }
@@ -170,9 +173,9 @@ static void keep(struct growth *found, size_t *count, const struct growth *one)
 /* Whether nine in ten allocations are freed again between each two moments. */
 static bool is_steady(const struct watch *watch)
 {
-    for (size_t i = 1; i < watch->moment_count; i++) {
+    for (size_t i = 1; i < watch->device_state_count; i++) {
         uint64_t allocs = 0, frees = 0;
-        for (uint64_t k = watch->moments[i - 1]; k < watch->moments[i]; k++) {
+        for (uint64_t k = watch->device_states[i - 1]; k < watch->device_states[i]; k++) {
             allocs += watch->entries[k].action == SNAP_ALLOC;
             frees += watch->entries[k].action == SNAP_FREE_COMPLETED;
         }
@@ -195,15 +198,15 @@ acre_status growth_find(const struct snapshot *snapshot, uint32_t device,
         return ACRE_OK;
     watch.entries = snapshot_history(snapshot, device);
     choose_moments(&watch, device, end);
-    if (watch.moment_count < 4 || (!watch.has_marks && !is_steady(&watch)))
+    if (watch.device_state_count < 4 || (!watch.has_marks && !is_steady(&watch)))
         return ACRE_OK;
     watch.now = heap_array(snapshot->stack_count, sizeof *watch.now);
-    watch.then = heap_array(snapshot->stack_count * watch.moment_count, sizeof *watch.then);
-    status = watch.now && watch.then ? walk(&watch, end) : ACRE_ERR_HOST_MEMORY;
+    watch.then = heap_array(snapshot->stack_count * watch.device_state_count, sizeof *watch.then);
+    status = watch.now && watch.then ? growth_walk(&watch, end) : ACRE_ERR_HOST_MEMORY;
     for (size_t i = 0; i < snapshot->stack_count && status == ACRE_OK; i++) {
         struct growth one;
-        if (grows(&watch, i, &one))
-            keep(found, out_count, &one);
+        if (growth_grows(&watch, i, &one))
+            growth_keep(found, out_count, &one);
     }
     heap_free(watch.now);
     heap_free(watch.then);

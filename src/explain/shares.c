@@ -20,22 +20,22 @@ char *shares_size_text(struct notes *notes, uint32_t power)
     return notes_text(notes, "%s to %s", low, high);
 }
 
-acre_status shares_of_stacks(const struct snapshot *snapshot, const struct moment *moment,
-                             size_t max, struct notes *notes, const acre_share **out,
-                             uint64_t *out_count)
+acre_status shares_of_stacks(const struct snapshot *snapshot,
+                             const struct device_state *device_state, size_t max,
+                             struct notes *notes, const acre_share **out, uint64_t *out_count)
 {
-    size_t count = moment->stack_count < max ? moment->stack_count : max;
+    size_t count = device_state->stack_count < max ? device_state->stack_count : max;
     acre_share *shares = notes_take(notes, (count + 1) * sizeof *shares);
     char text[STACK_TEXT_MAX];
 
     if (!shares)
         return ACRE_ERR_HOST_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        const struct group *group = &moment->stacks[i];
+        const struct group *group = &device_state->stacks[i];
         shares[i].bytes = group->bytes;
         shares[i].count = group->count;
-        shares[i].text = notes_text(notes, "%s", moment_stack_text(snapshot, group->key, text,
-                                                                   sizeof text));
+        shares[i].text = notes_text(
+            notes, "%s", device_state_stack_text(snapshot, group->key, text, sizeof text));
         if (!shares[i].text)
             return ACRE_ERR_HOST_MEMORY;
     }
@@ -44,22 +44,22 @@ acre_status shares_of_stacks(const struct snapshot *snapshot, const struct momen
     return ACRE_OK;
 }
 
-acre_status shares_of_sizes(const struct moment *moment, struct notes *notes,
+acre_status shares_of_sizes(const struct device_state *device_state, struct notes *notes,
                             const acre_share **out, uint64_t *out_count)
 {
-    acre_share *shares = notes_take(notes, (moment->size_count + 1) * sizeof *shares);
+    acre_share *shares = notes_take(notes, (device_state->size_count + 1) * sizeof *shares);
 
     if (!shares)
         return ACRE_ERR_HOST_MEMORY;
-    for (size_t i = 0; i < moment->size_count; i++) {
-        shares[i].bytes = moment->sizes[i].bytes;
-        shares[i].count = moment->sizes[i].count;
-        shares[i].text = shares_size_text(notes, moment->sizes[i].key);
+    for (size_t i = 0; i < device_state->size_count; i++) {
+        shares[i].bytes = device_state->sizes[i].bytes;
+        shares[i].count = device_state->sizes[i].count;
+        shares[i].text = shares_size_text(notes, device_state->sizes[i].key);
         if (!shares[i].text)
             return ACRE_ERR_HOST_MEMORY;
     }
     *out = shares;
-    *out_count = moment->size_count;
+    *out_count = device_state->size_count;
     return ACRE_OK;
 }
 

@@ -3,7 +3,7 @@
 #ifndef SRC_EXPLAIN_SHARES_H
 #define SRC_EXPLAIN_SHARES_H
 
-#include "explain/moment.h"
+#include "explain/device_state.h"
 #include "explain/notes.h"
 
 #include <acre/explain.h>
@@ -11,10 +11,10 @@
 #define STACK_TEXT_MAX 1024
 
 /* The first max groups of a moment, by stack or by size. Errors: ACRE_ERR_HOST_MEMORY. */
-acre_status shares_of_stacks(const struct snapshot *snapshot, const struct moment *moment,
-                             size_t max, struct notes *notes, const acre_share **out,
-                             uint64_t *out_count);
-acre_status shares_of_sizes(const struct moment *moment, struct notes *notes,
+acre_status shares_of_stacks(const struct snapshot *snapshot,
+                             const struct device_state *device_state, size_t max,
+                             struct notes *notes, const acre_share **out, uint64_t *out_count);
+acre_status shares_of_sizes(const struct device_state *device_state, struct notes *notes,
                             const acre_share **out, uint64_t *out_count);
 
 /* The first that has a stack, or NULL. */

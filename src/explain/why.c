@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "explain/growth.h"
-#include "explain/moment.h"
+#include "explain/device_state.h"
 #include "explain/shares.h"
 
 #define TOP_MAX 20
@@ -70,19 +70,19 @@ static acre_status choose_device(const struct snapshot *snapshot, int32_t wanted
 
 /* ---- Verdict --------------------------------------------------------------------------------- */
 
-static acre_verdict judge(const acre_why *why, const struct moment *moment)
+static acre_verdict why_judge(const acre_why *why, const struct device_state *device_state)
 {
-    uint64_t can = why->oom_device_free_bytes + moment->free_whole_bytes;
-    uint64_t other = moment->free_split_bytes - moment->free_stream_bytes;
+    uint64_t can = why->oom_device_free_bytes + device_state->free_whole_bytes;
+    uint64_t other = device_state->free_split_bytes - device_state->free_stream_bytes;
 
     if (!why->has_oom)
         return ACRE_VERDICT_NONE;
-    if (why->oom_requested_bytes <= can + moment->free_stream_bytes)
+    if (why->oom_requested_bytes <= can + device_state->free_stream_bytes)
         return ACRE_VERDICT_FRAGMENTATION;
-    can += moment->free_stream_bytes + other + moment->waiting_bytes;
+    can += device_state->free_stream_bytes + other + device_state->waiting_bytes;
     if (why->oom_requested_bytes <= can)
         return ACRE_VERDICT_STREAMS;
-    if (why->oom_requested_bytes <= can + moment->private_free_bytes)
+    if (why->oom_requested_bytes <= can + device_state->private_free_bytes)
         return ACRE_VERDICT_POOLS;
     return ACRE_VERDICT_SHORTAGE;
 }
@@ -110,23 +110,26 @@ static void tell_remedy(struct text *text, const acre_why *why)
 
     switch (why->verdict) {
     case ACRE_VERDICT_FRAGMENTATION:
-        text_add(text, "Enough was free, but not in one piece: fragmentation. Try "
+        text_add(text,
+                 "Enough was free, but not in one piece: fragmentation. Try "
                  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; \"acre advise\" compares the "
                  "settings on this recording.");
         break;
     case ACRE_VERDICT_STREAMS:
         add_bytes(text, "What was free belonged to other streams, or waited for them (",
-                  why->waiting_bytes, "): synchronise the streams that used it before this "
+                  why->waiting_bytes,
+                  "): synchronise the streams that used it before this "
                   "point, or allocate on the stream that frees.");
         break;
     case ACRE_VERDICT_POOLS:
         add_bytes(text, "What was free belonged to private pools, which hold ",
-                  why->private_pool_bytes, ": free graphs and pools that are not needed any "
+                  why->private_pool_bytes,
+                  ": free graphs and pools that are not needed any "
                   "more, or let them share one pool.");
         break;
     case ACRE_VERDICT_SHORTAGE:
         text_add(text, "All that was free together was not enough: a true shortage, which no "
-                 "setting cures. Less has to be live at this point");
+                       "setting cures. Less has to be live at this point");
         share = shares_first_known(why->top, why->top_count);
         if (share)
             add_bytes(text, "; the largest share, ", share->bytes, ", is of ");
@@ -139,8 +142,9 @@ static void tell_remedy(struct text *text, const acre_why *why)
 
 static void tell_peak(struct text *text, const acre_why *why)
 {
-    text_add(text, why->has_history ? "No request failed. When most was live, after event %llu, "
-                                    : "No history was recorded; when the snapshot was taken, ",
+    text_add(text,
+             why->has_history ? "No request failed. When most was live, after event %llu, "
+                              : "No history was recorded; when the snapshot was taken, ",
              (unsigned long long)why->event);
     add_bytes(text, "the allocator held ", why->reserved_bytes, ", of which ");
     add_bytes(text, "", why->allocated_bytes, " were in use");
@@ -152,10 +156,10 @@ static void tell_peak(struct text *text, const acre_why *why)
         text_add(text, "%s. ", share->text);
     if (why->reserved_bytes && why->free_split_bytes > why->reserved_bytes / 5)
         text_add(text, "More than a fifth of what is held is free but split: \"acre advise\" may "
-                 "find a setting that needs less.");
+                       "find a setting that needs less.");
 }
 
-static void tell(struct whole *whole)
+static void why_tell(struct whole *whole)
 {
     acre_why *why = &whole->why;
     struct text text;
@@ -168,12 +172,15 @@ static void tell(struct whole *whole)
     if (why->has_oom)
         tell_remedy(&text, why);
     if (why->outside_bytes > (int64_t)1 << 30)
-        add_bytes(&text, " Outside the allocator ", (uint64_t)why->outside_bytes, " of the device "
+        add_bytes(&text, " Outside the allocator ", (uint64_t)why->outside_bytes,
+                  " of the device "
                   "are in use: other processes, communication buffers, the driver.");
     if (why->growth_count)
-        text_add(&text, " Memory of %llu stack%s grows from iteration to iteration, the most by "
-                 "%s: look for tensors that are kept.", (unsigned long long)why->growth_count,
-                 why->growth_count > 1 ? "s" : "", why->growth[0].text);
+        text_add(&text,
+                 " Memory of %llu stack%s grows from iteration to iteration, the most by "
+                 "%s: look for tensors that are kept.",
+                 (unsigned long long)why->growth_count, why->growth_count > 1 ? "s" : "",
+                 why->growth[0].text);
     why->text = whole->text;
 }
 
@@ -190,12 +197,13 @@ static acre_status add_growth(const struct snapshot *snapshot, struct whole *who
         return status;
     acre_growth *growth = notes_take(&whole->notes, (count + 1) * sizeof *growth);
     for (size_t i = 0; growth && i < count; i++) {
-        growth[i] = (acre_growth){.bytes_from = found[i].bytes_from, .bytes_to = found[i].bytes_to,
+        growth[i] = (acre_growth){.bytes_from = found[i].bytes_from,
+                                  .bytes_to = found[i].bytes_to,
                                   .count_from = found[i].count_from,
                                   .count_to = found[i].count_to};
-        growth[i].text = notes_text(&whole->notes, "%s",
-                                    moment_stack_text(snapshot, found[i].stack, text,
-                                                      sizeof text));
+        growth[i].text =
+            notes_text(&whole->notes, "%s",
+                       device_state_stack_text(snapshot, found[i].stack, text, sizeof text));
         if (!growth[i].text)
             return ACRE_ERR_HOST_MEMORY;
     }
@@ -204,30 +212,31 @@ static acre_status add_growth(const struct snapshot *snapshot, struct whole *who
     return growth ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 }
 
-static void fill(struct whole *whole, const struct moment *moment, uint64_t device_bytes)
+static void why_fill(struct whole *whole, const struct device_state *device_state,
+                     uint64_t device_bytes)
 {
     acre_why *why = &whole->why;
 
-    why->allocated_bytes = moment->allocated_bytes;
-    why->requested_bytes = moment->requested_bytes;
-    why->reserved_bytes = moment->reserved_bytes;
-    why->largest_free_bytes = moment->largest_free_bytes;
-    why->free_split_bytes = moment->free_split_bytes;
-    why->waiting_bytes = moment->waiting_bytes;
-    why->private_pool_bytes = moment->private_bytes;
+    why->allocated_bytes = device_state->allocated_bytes;
+    why->requested_bytes = device_state->requested_bytes;
+    why->reserved_bytes = device_state->reserved_bytes;
+    why->largest_free_bytes = device_state->largest_free_bytes;
+    why->free_split_bytes = device_state->free_split_bytes;
+    why->waiting_bytes = device_state->waiting_bytes;
+    why->private_pool_bytes = device_state->private_bytes;
     why->outside_bytes = -1;
     if (device_bytes && why->has_oom) {
         uint64_t known = why->oom_device_free_bytes + why->reserved_bytes;
         why->outside_bytes = device_bytes > known ? (int64_t)(device_bytes - known) : 0;
     }
-    why->verdict = judge(why, moment);
+    why->verdict = why_judge(why, device_state);
 }
 
-static acre_status explain(const struct snapshot *snapshot, const acre_why_config *config,
-                           struct whole *whole)
+static acre_status why_explain(const struct snapshot *snapshot, const acre_why_config *config,
+                               struct whole *whole)
 {
     acre_why *why = &whole->why;
-    struct moment *moment = NULL;
+    struct device_state *device_state = NULL;
     uint64_t stream = 0;
     acre_status status = choose_device(snapshot, config->device, &why->device);
 
@@ -242,22 +251,22 @@ static acre_status explain(const struct snapshot *snapshot, const acre_why_confi
         why->oom_device_free_bytes = entry->address;
         stream = entry->stream;
     } else {
-        status = moment_of_peak(snapshot, why->device, &why->event);
+        status = device_state_of_peak(snapshot, why->device, &why->event);
     }
     if (status == ACRE_OK)
-        status = moment_create(snapshot, why->device, why->event, stream, &moment);
+        status = device_state_create(snapshot, why->device, why->event, stream, &device_state);
     if (status == ACRE_OK)
-        status = shares_of_stacks(snapshot, moment, TOP_MAX, &whole->notes, &why->top,
+        status = shares_of_stacks(snapshot, device_state, TOP_MAX, &whole->notes, &why->top,
                                   &why->top_count);
     if (status == ACRE_OK)
-        status = shares_of_sizes(moment, &whole->notes, &why->sizes, &why->size_count);
+        status = shares_of_sizes(device_state, &whole->notes, &why->sizes, &why->size_count);
     if (status == ACRE_OK)
         status = add_growth(snapshot, whole);
     if (status == ACRE_OK) {
-        fill(whole, moment, config->device_bytes);
-        tell(whole);
+        why_fill(whole, device_state, config->device_bytes);
+        why_tell(whole);
     }
-    moment_destroy(moment);
+    device_state_destroy(device_state);
     return status;
 }
 
@@ -274,7 +283,7 @@ acre_status acre_why_create(const acre_snapshot *snapshot, const acre_why_config
     struct whole *whole = heap_zalloc(sizeof *whole);
     if (!whole)
         return ACRE_ERR_HOST_MEMORY;
-    acre_status status = explain((const struct snapshot *)snapshot, config, whole);
+    acre_status status = why_explain((const struct snapshot *)snapshot, config, whole);
     if (status != ACRE_OK) {
         acre_why_destroy(&whole->why);
         return status;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define LINE_BYTES_MAX 65536
-#define FIELDS_MAX 256
+#define FIELDS_MAX     256
 
 #define FAIL(parser, ...) fail_line(parser, __VA_ARGS__)
 
@@ -19,10 +19,10 @@ static const struct {
     const char *name;
     enum csv_column column;
 } names[] = {
-    {"id", CSV_ID},           {"buffer", CSV_ID},   {"buffer_id", CSV_ID}, {"lower", CSV_LOWER},
-    {"begin", CSV_LOWER},     {"start", CSV_LOWER}, {"upper", CSV_UPPER},  {"end", CSV_END},
-    {"size", CSV_SIZE},       {"gaps", CSV_GAPS},   {"offset", CSV_OFFSET},
-    {"alignment", CSV_ALIGNMENT},
+    {"id", CSV_ID},       {"buffer", CSV_ID},     {"buffer_id", CSV_ID},
+    {"lower", CSV_LOWER}, {"begin", CSV_LOWER},   {"start", CSV_LOWER},
+    {"upper", CSV_UPPER}, {"end", CSV_END},       {"size", CSV_SIZE},
+    {"gaps", CSV_GAPS},   {"offset", CSV_OFFSET}, {"alignment", CSV_ALIGNMENT},
 };
 
 /* A field of a line; not zero-terminated. */
@@ -34,7 +34,7 @@ struct field {
 struct parser {
     acre_plan_table *table;
     const char *path;
-    uint64_t line;                  /* from 1 */
+    uint64_t line; /* from 1 */
     struct field fields[FIELDS_MAX];
     int field_count;
 };
@@ -50,7 +50,7 @@ static acre_status fail_line(const struct parser *parser, const char *what,
 }
 
 /* Splits a line at commas, without spaces around the fields. */
-static acre_status split(struct parser *parser, const char *line)
+static acre_status csv_split(struct parser *parser, const char *line)
 {
     size_t length = strlen(line);
 
@@ -88,8 +88,9 @@ static acre_status check_columns(struct parser *parser)
         return FAIL(parser, "there is no column for the start", NULL,
                     "name it lower, begin or start");
     if ((at[CSV_UPPER] < 0) == (at[CSV_END] < 0))
-        return FAIL(parser, at[CSV_END] < 0 ? "there is no column for the end"
-                                            : "both upper and end are given",
+        return FAIL(parser,
+                    at[CSV_END] < 0 ? "there is no column for the end"
+                                    : "both upper and end are given",
                     NULL, "name it upper (exclusive) or end (inclusive)");
     if (at[CSV_SIZE] < 0)
         return FAIL(parser, "there is no column for the size", NULL, "name it size");
@@ -99,7 +100,7 @@ static acre_status check_columns(struct parser *parser)
 static acre_status read_header(struct parser *parser)
 {
     acre_plan_table *table = parser->table;
-    acre_status status = split(parser, table->header);
+    acre_status status = csv_split(parser, table->header);
 
     if (status != ACRE_OK)
         return status;
@@ -121,8 +122,7 @@ static acre_status read_header(struct parser *parser)
 
 /* ---- Rows --------------------------------------------------------------------------- */
 
-static acre_status read_number(const struct parser *parser, enum csv_column column,
-                               uint64_t *out)
+static acre_status read_number(const struct parser *parser, enum csv_column column, uint64_t *out)
 {
     const struct field *field = &parser->fields[parser->table->column_at[column]];
 
@@ -131,8 +131,8 @@ static acre_status read_number(const struct parser *parser, enum csv_column colu
     return ACRE_OK;
 }
 
-static acre_status add_gap(struct parser *parser, const acre_plan_buffer *buffer,
-                           struct field gap, uint64_t *at)
+static acre_status add_gap(struct parser *parser, const acre_plan_buffer *buffer, struct field gap,
+                           uint64_t *at)
 {
     acre_plan_table *table = parser->table;
     const char *dash = memchr(gap.text, '-', gap.length);
@@ -140,8 +140,8 @@ static acre_status add_gap(struct parser *parser, const acre_plan_buffer *buffer
     size_t left = dash ? (size_t)(dash - gap.text) : 0;
 
     if (!dash || !text_parse_unsigned(gap.text, left, &found.start) ||
-        !text_parse_unsigned(dash + 1, gap.length - left - 1, &found.end) ||
-        found.start < *at || found.start >= found.end || found.end > buffer->end)
+        !text_parse_unsigned(dash + 1, gap.length - left - 1, &found.end) || found.start < *at ||
+        found.start >= found.end || found.end > buffer->end)
         return FAIL(parser, "not a gap of this buffer:", &gap,
                     "write gaps as 4-7 9-12, in order and within its life");
     if (table->gap_count == table->gap_capacity) {
@@ -231,7 +231,7 @@ acre_status table_grow(acre_plan_table *table, bool has_ids)
 static acre_status read_row(struct parser *parser, char *line)
 {
     acre_plan_table *table = parser->table;
-    acre_status status = split(parser, line);
+    acre_status status = csv_split(parser, line);
 
     if (status != ACRE_OK)
         return status;

@@ -9,8 +9,7 @@
 /* Level 4 takes a third of the time of level 6 for a tenth more bytes. */
 #define LEVEL 4
 
-acre_status deflate_bytes(const void *bytes, size_t count, unsigned char **out,
-                          size_t *out_count)
+acre_status deflate_bytes(const void *bytes, size_t count, unsigned char **out, size_t *out_count)
 {
     uLongf room = compressBound(count);
     unsigned char *made = heap_alloc(room);
@@ -31,8 +30,7 @@ acre_status deflate_bytes(const void *bytes, size_t count, unsigned char **out,
 
 #else
 
-acre_status deflate_bytes(const void *bytes, size_t count, unsigned char **out,
-                          size_t *out_count)
+acre_status deflate_bytes(const void *bytes, size_t count, unsigned char **out, size_t *out_count)
 {
     (void)bytes;
     (void)count;

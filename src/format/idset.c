@@ -113,7 +113,7 @@ static acre_status mark_next_used(struct idset *set, uint64_t id)
 
 /* ---- Live numbers ---------------------------------------------------------------- */
 
-static size_t home(const struct idset *set, uint64_t id)
+static size_t idset_home(const struct idset *set, uint64_t id)
 {
     id = (id ^ (id >> 32)) * 0x9E3779B97F4A7C15u;
     return (size_t)(id >> 32) & (set->entry_count - 1);
@@ -121,7 +121,7 @@ static size_t home(const struct idset *set, uint64_t id)
 
 static struct idset_entry *find_entry(const struct idset *set, uint64_t id)
 {
-    size_t at = home(set, id);
+    size_t at = idset_home(set, id);
 
     while (set->entries[at].slot && set->entries[at].id != id)
         at = (at + 1) & (set->entry_count - 1);
@@ -199,7 +199,7 @@ bool idset_end(struct idset *set, uint64_t id, uint32_t *out_slot)
 
     /* An entry behind the hole moves into it unless its home lies between. */
     for (size_t at = hole; set->entries[at = (at + 1) & mask].slot;) {
-        if (((at - home(set, set->entries[at].id)) & mask) >= ((at - hole) & mask)) {
+        if (((at - idset_home(set, set->entries[at].id)) & mask) >= ((at - hole) & mask)) {
             set->entries[hole] = set->entries[at];
             hole = at;
         }

@@ -37,9 +37,10 @@ static acre_status read_more(struct input *input, void *to, size_t room, size_t 
     if (status == ACRE_ERR_FORMAT) {
         struct status_saved why;
         status_save(&why);
-        return status_fail_native(status, why.native, "%.800s (at offset %llu of the decompressed "
-                                  "data); copy or save the file again", why.text,
-                                  (unsigned long long)(input->base + input->count));
+        return status_fail_native(status, why.native,
+                                  "%.800s (at offset %llu of the decompressed "
+                                  "data); copy or save the file again",
+                                  why.text, (unsigned long long)(input->base + input->count));
     }
     return status;
 }
@@ -54,8 +55,8 @@ acre_status input_fill(struct input *input, size_t count, bool *out)
     }
     while (!input_has(input, count) && !input->is_end) {
         size_t got;
-        acre_status status = read_more(input, input->window + input->count,
-                                       INPUT_WINDOW - input->count, &got);
+        acre_status status =
+            read_more(input, input->window + input->count, INPUT_WINDOW - input->count, &got);
         if (status != ACRE_OK)
             return status;
         input->count += got;
@@ -67,7 +68,8 @@ acre_status input_fill(struct input *input, size_t count, bool *out)
 
 static acre_status fail_short(struct input *input, uint64_t length, uint64_t left)
 {
-    return status_fail(ACRE_ERR_FORMAT, "%s: at offset %llu: a text of %llu bytes is announced, "
+    return status_fail(ACRE_ERR_FORMAT,
+                       "%s: at offset %llu: a text of %llu bytes is announced, "
                        "but only %llu are left; the file is truncated: copy or save it again",
                        input->path, (unsigned long long)input_offset(input),
                        (unsigned long long)length, (unsigned long long)left);

@@ -14,7 +14,7 @@
 
 struct reading {
     acre_plan_table *table;
-    struct ptrmap live;   /* address to number of its buffer + 1 */
+    struct ptrmap live; /* address to number of its buffer + 1 */
     uint64_t now;
 };
 
@@ -92,7 +92,8 @@ static acre_status take_snapshot(acre_plan_table *table, const struct snapshot *
     if (status == ACRE_OK && reading.now == 0)
         status = status_fail(ACRE_ERR_FORMAT,
                              "%s: the snapshot has no history of allocations to plan: record "
-                             "one with record_memory_history()", path);
+                             "one with record_memory_history()",
+                             path);
     if (status == ACRE_OK)
         status = take_blocks(&reading, snapshot, device);
     for (size_t i = 0; i < table->count; i++)

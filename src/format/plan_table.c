@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define TEXT_BYTES_MAX ((size_t)8 << 30)
-#define CHUNK 4096
+#define CHUNK          4096
 
 /* ---- Reading ------------------------------------------------------------------------ */
 
@@ -232,8 +232,7 @@ static int replace_file(const acre_plan_table *table, const uint64_t *offsets, c
     return error;
 }
 
-acre_status acre_plan_write(const acre_plan_table *table, const uint64_t *offsets,
-                            const char *path)
+acre_status acre_plan_write(const acre_plan_table *table, const uint64_t *offsets, const char *path)
 {
     struct stat facts;
 
@@ -246,8 +245,8 @@ acre_status acre_plan_write(const acre_plan_table *table, const uint64_t *offset
     snprintf(beside, length, "%s.part", path);
     /* Devices and pipes are written to directly and stay what they are. */
     bool is_replaced = stat(path, &facts) != 0 || S_ISREG(facts.st_mode);
-    int error = is_replaced ? replace_file(table, offsets, path, beside)
-                            : write_file(table, offsets, path);
+    int error =
+        is_replaced ? replace_file(table, offsets, path, beside) : write_file(table, offsets, path);
     heap_free(beside);
     if (error)
         return status_fail_native(ACRE_ERR_IO, error, "%s: cannot be written: %s", path,

@@ -61,8 +61,10 @@ static acre_status gzip_begin(struct sink *sink)
     sink->packed = heap_alloc(SINK_BUFFER);
     return sink->packed ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 #else
-    return status_fail(ACRE_ERR_UNSUPPORTED, "%s: this build cannot write gzip; give a name "
-                       "without .gz", sink->path);
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "%s: this build cannot write gzip; give a name "
+                       "without .gz",
+                       sink->path);
 #endif
 }
 

@@ -25,15 +25,15 @@ enum gzip_state { GZIP_NONE, GZIP_INSIDE, GZIP_BETWEEN, GZIP_PADDING };
 
 struct source {
     int fd;
-    char *path;              /* for messages                            */
-    uint64_t file_bytes;     /* 0: unknown                              */
-    uint64_t read_bytes;     /* taken from the file so far              */
-    size_t input_at;         /* next byte of input                      */
-    size_t input_count;      /* bytes in input                          */
-    bool is_end;             /* the file has no more                    */
-    enum gzip_state gzip;    /* GZIP_NONE: plain                        */
+    char *path;           /* for messages                            */
+    uint64_t file_bytes;  /* 0: unknown                              */
+    uint64_t read_bytes;  /* taken from the file so far              */
+    size_t input_at;      /* next byte of input                      */
+    size_t input_count;   /* bytes in input                          */
+    bool is_end;          /* the file has no more                    */
+    enum gzip_state gzip; /* GZIP_NONE: plain                        */
 #ifdef ACRE_HAVE_ZLIB
-    z_stream z;              /* initialised unless gzip is GZIP_NONE    */
+    z_stream z; /* initialised unless gzip is GZIP_NONE    */
 #endif
     unsigned char input[INPUT_BYTES];
 };
@@ -42,12 +42,11 @@ static acre_status fail_io(const struct source *source, const char *what)
 {
     int code = errno;
 
-    return status_fail_native(ACRE_ERR_IO, code, "%s: %s: %s", source->path, what,
-                              strerror(code));
+    return status_fail_native(ACRE_ERR_IO, code, "%s: %s: %s", source->path, what, strerror(code));
 }
 
 /* Fills input when it is empty. */
-static acre_status refill(struct source *source)
+static acre_status source_refill(struct source *source)
 {
     if (source->input_at < source->input_count || source->is_end)
         return ACRE_OK;
@@ -66,8 +65,8 @@ static acre_status refill(struct source *source)
 
 static bool at_gzip(const struct source *source)
 {
-    return source->input_count - source->input_at >= 2 &&
-           source->input[source->input_at] == 0x1f && source->input[source->input_at + 1] == 0x8b;
+    return source->input_count - source->input_at >= 2 && source->input[source->input_at] == 0x1f &&
+           source->input[source->input_at + 1] == 0x8b;
 }
 
 #ifdef ACRE_HAVE_ZLIB
@@ -83,7 +82,7 @@ static acre_status gzip_start(struct source *source)
 static acre_status gzip_between(struct source *source)
 {
     while (source->gzip != GZIP_INSIDE) {
-        acre_status status = refill(source);
+        acre_status status = source_refill(source);
         if (status != ACRE_OK || source->is_end)
             return status;
         unsigned char next = source->input[source->input_at];
@@ -116,7 +115,7 @@ static acre_status gzip_read(struct source *source, void *buffer, size_t capacit
             if (status != ACRE_OK || source->gzip != GZIP_INSIDE)
                 break;
         }
-        status = refill(source);
+        status = source_refill(source);
         if (status != ACRE_OK)
             return status;
         if (source->is_end)
@@ -129,11 +128,10 @@ static acre_status gzip_read(struct source *source, void *buffer, size_t capacit
         if (code == Z_STREAM_END)
             source->gzip = GZIP_BETWEEN;
         else if (code == Z_MEM_ERROR)
-            return status_fail(ACRE_ERR_HOST_MEMORY, "%s: no memory to decompress",
-                               source->path);
+            return status_fail(ACRE_ERR_HOST_MEMORY, "%s: no memory to decompress", source->path);
         else if (code != Z_OK && code != Z_BUF_ERROR)
-            return status_fail_native(ACRE_ERR_FORMAT, code, "%s: damaged gzip: %s",
-                                      source->path, z->msg ? z->msg : "it does not check out");
+            return status_fail_native(ACRE_ERR_FORMAT, code, "%s: damaged gzip: %s", source->path,
+                                      z->msg ? z->msg : "it does not check out");
         status = ACRE_OK;
     }
     *out_count = capacity - z->avail_out;
@@ -168,9 +166,9 @@ static void gzip_stop(struct source *source)
 #endif
 
 /* Reads the first bytes and tells the kind. A pipe may give them one by one. */
-static acre_status begin(struct source *source)
+static acre_status source_begin(struct source *source)
 {
-    acre_status status = refill(source);
+    acre_status status = source_refill(source);
 
     if (status != ACRE_OK || source->is_end)
         return status;
@@ -203,7 +201,7 @@ acre_status source_open(const char *path, struct source **out)
     }
     if (fstat(source->fd, &facts) == 0 && S_ISREG(facts.st_mode))
         source->file_bytes = (uint64_t)facts.st_size;
-    status = begin(source);
+    status = source_begin(source);
     if (status != ACRE_OK)
         goto close;
     *out = source;
@@ -229,7 +227,7 @@ acre_status source_read(struct source *source, void *buffer, size_t capacity, si
 {
     if (source->gzip != GZIP_NONE)
         return gzip_read(source, buffer, capacity, out_count);
-    acre_status status = refill(source);
+    acre_status status = source_refill(source);
     if (status != ACRE_OK)
         return status;
     size_t count = source->input_count - source->input_at;
@@ -249,7 +247,7 @@ acre_status source_rewind(struct source *source)
     source->read_bytes = 0;
     source->input_at = source->input_count = 0;
     source->is_end = false;
-    return begin(source);
+    return source_begin(source);
 }
 
 void source_progress(const struct source *source, uint64_t *out_done, uint64_t *out_total)

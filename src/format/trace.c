@@ -17,18 +17,18 @@
 #include <string.h>
 
 #define LINE_MAX_BYTES 4096
-#define BUFFER_BYTES (65536 + LINE_MAX_BYTES + 1)
-#define BYTES_MAX ((uint64_t)1 << 60)
+#define BUFFER_BYTES   (65536 + LINE_MAX_BYTES + 1)
+#define BYTES_MAX      ((uint64_t)1 << 60)
 
 struct acre_trace {
     struct source *source;
-    char *path;               /* for messages                               */
+    char *path; /* for messages                               */
     struct idset ids;
-    size_t at, count;         /* next byte of the buffer, and bytes in it   */
-    uint64_t line;            /* of the last line taken, from 1             */
-    bool is_end;              /* the source has no more                     */
-    acre_status failed;       /* ACRE_OK until an error                     */
-    struct status_saved why;  /* its text                                   */
+    size_t at, count;        /* next byte of the buffer, and bytes in it   */
+    uint64_t line;           /* of the last line taken, from 1             */
+    bool is_end;             /* the source has no more                     */
+    acre_status failed;      /* ACRE_OK until an error                     */
+    struct status_saved why; /* its text                                   */
     char buffer[BUFFER_BYTES];
 };
 
@@ -38,8 +38,8 @@ struct word {
     size_t length;
 };
 
-#define FAIL(trace, format, ...)                                               \
-    status_fail(ACRE_ERR_FORMAT, "%s:%llu: " format, (trace)->path,            \
+#define FAIL(trace, format, ...)                                                                   \
+    status_fail(ACRE_ERR_FORMAT, "%s:%llu: " format, (trace)->path,                                \
                 (unsigned long long)(trace)->line, __VA_ARGS__)
 
 acre_status acre_trace_open(const char *path, acre_trace **out)
@@ -47,8 +47,7 @@ acre_status acre_trace_open(const char *path, acre_trace **out)
     acre_status status = ACRE_ERR_HOST_MEMORY;
 
     if (!path || !out)
-        return status_fail(ACRE_ERR_INVALID, "acre_trace_open: %s is NULL",
-                           path ? "out" : "path");
+        return status_fail(ACRE_ERR_INVALID, "acre_trace_open: %s is NULL", path ? "out" : "path");
     acre_trace *trace = heap_alloc(sizeof *trace);
     if (!trace)
         return status;
@@ -107,15 +106,15 @@ void acre_trace_progress(const acre_trace *trace, uint64_t *out_done, uint64_t *
 /* ---- Lines ---------------------------------------------------------------------- */
 
 /* Puts more of the source behind what is left in the buffer. */
-static acre_status fill(acre_trace *trace)
+static acre_status trace_fill(acre_trace *trace)
 {
     size_t left = trace->count - trace->at, got;
 
     memmove(trace->buffer, trace->buffer + trace->at, left);
     trace->at = 0;
     trace->count = left;
-    acre_status status = source_read(trace->source, trace->buffer + left,
-                                     sizeof trace->buffer - left, &got);
+    acre_status status =
+        source_read(trace->source, trace->buffer + left, sizeof trace->buffer - left, &got);
     if (status == ACRE_ERR_FORMAT) { /* the source knows the file, not the line */
         struct status_saved why;
         status_save(&why);
@@ -148,7 +147,7 @@ static acre_status next_line(acre_trace *trace, struct word *out)
             trace->at += length + (end != NULL);
             return ACRE_OK;
         }
-        acre_status status = fill(trace);
+        acre_status status = trace_fill(trace);
         if (status != ACRE_OK)
             return status;
     }
@@ -160,7 +159,7 @@ static bool is_blank(char c)
 }
 
 /* Cuts a line into words up to a comment; 5 stands for more than 4. */
-static int split(struct word line, struct word words[4])
+static int trace_split(struct word line, struct word words[4])
 {
     size_t at = 0;
     int count = 0;
@@ -183,7 +182,7 @@ static int split(struct word line, struct word words[4])
 /* ---- Events ------------------------------------------------------------------------- */
 
 /* Makes a word fit for a message: short, and printable. */
-static const char *shown(struct word word, char buffer[40])
+static const char *trace_shown(struct word word, char buffer[40])
 {
     size_t length = word.length < 32 ? word.length : 32;
 
@@ -199,7 +198,7 @@ static acre_status read_number(acre_trace *trace, struct word word, uint64_t *ou
 
     if (text_parse_unsigned(word.text, word.length, out))
         return ACRE_OK;
-    return FAIL(trace, "\"%s\" is not a whole number below 2^64", shown(word, text));
+    return FAIL(trace, "\"%s\" is not a whole number below 2^64", trace_shown(word, text));
 }
 
 static acre_status read_stream(acre_trace *trace, struct word word, uint32_t *out)
@@ -216,8 +215,7 @@ static acre_status read_stream(acre_trace *trace, struct word word, uint32_t *ou
     return ACRE_OK;
 }
 
-static acre_status read_alloc(acre_trace *trace, const struct word *words,
-                              acre_trace_event *event)
+static acre_status read_alloc(acre_trace *trace, const struct word *words, acre_trace_event *event)
 {
     acre_status status = read_number(trace, words[1], &event->id);
 
@@ -232,8 +230,10 @@ static acre_status read_alloc(acre_trace *trace, const struct word *words,
                     (unsigned long long)event->id, (unsigned long long)event->bytes);
     status = idset_begin(&trace->ids, event->id, &event->slot);
     if (status == ACRE_ERR_EXISTS)
-        return FAIL(trace, "allocation %llu was there before; every allocation needs a number "
-                    "of its own", (unsigned long long)event->id);
+        return FAIL(trace,
+                    "allocation %llu was there before; every allocation needs a number "
+                    "of its own",
+                    (unsigned long long)event->id);
     return status;
 }
 
@@ -261,8 +261,10 @@ static const struct form {
     uint8_t word_count;
     const char *text;
 } forms[] = {
-    {'a', ACRE_TRACE_ALLOC, 4, "a ID BYTES STREAM"}, {'f', ACRE_TRACE_FREE, 2, "f ID"},
-    {'u', ACRE_TRACE_USE, 3, "u ID STREAM"},         {'s', ACRE_TRACE_SYNC, 2, "s STREAM"},
+    {'a', ACRE_TRACE_ALLOC, 4, "a ID BYTES STREAM"},
+    {'f', ACRE_TRACE_FREE, 2, "f ID"},
+    {'u', ACRE_TRACE_USE, 3, "u ID STREAM"},
+    {'s', ACRE_TRACE_SYNC, 2, "s STREAM"},
     {'e', ACRE_TRACE_EMPTY, 1, "e"},
 };
 
@@ -282,7 +284,7 @@ static acre_status find_form(acre_trace *trace, const struct word *words, int wo
         return ACRE_OK;
     }
     return FAIL(trace, "\"%s\" is no event of a trace; a line begins with a, f, u, s, e or #",
-                shown(words[0], text));
+                trace_shown(words[0], text));
 }
 
 static acre_status read_event(acre_trace *trace, const struct word *words, int word_count,
@@ -328,7 +330,7 @@ acre_status acre_trace_read(acre_trace *trace, acre_trace_event *events, size_t 
         status = next_line(trace, &line);
         if (status != ACRE_OK || !line.text)
             break;
-        int word_count = split(line, words);
+        int word_count = trace_split(line, words);
         if (word_count == 0)
             continue;
         status = read_event(trace, words, word_count, &events[count]);

@@ -25,7 +25,7 @@ acre_status capture_id_of(acre_device *device, void *stream, uint64_t *out_id)
 }
 
 /* Takes the generator for the capture, unless another one has it. */
-static acre_status attach(acre_generator_capture *capture, struct generator_state *state)
+static acre_status capture_attach(acre_generator_capture *capture, struct generator_state *state)
 {
     acre_status status = ACRE_OK;
 
@@ -41,8 +41,7 @@ static acre_status attach(acre_generator_capture *capture, struct generator_stat
     return status;
 }
 
-static acre_status begin_on(acre_generator *generator, uint64_t id,
-                            acre_generator_capture **out)
+static acre_status begin_on(acre_generator *generator, uint64_t id, acre_generator_capture **out)
 {
     acre_generator_capture *capture = heap_zalloc(sizeof *capture);
     acre_status status;
@@ -50,7 +49,7 @@ static acre_status begin_on(acre_generator *generator, uint64_t id,
     if (!capture)
         return ACRE_ERR_HOST_MEMORY;
     capture->id = id;
-    status = attach(capture, generator->state);
+    status = capture_attach(capture, generator->state);
     if (status != ACRE_OK) {
         heap_free(capture);
         return status;
@@ -67,8 +66,7 @@ acre_status acre_generator_capture_begin(acre_generator *generator, acre_device 
     acre_status status;
 
     if (!generator || !device || !out)
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_generator_capture_begin: an argument is NULL");
+        return status_fail(ACRE_ERR_INVALID, "acre_generator_capture_begin: an argument is NULL");
     if (generator->state->kind != ACRE_GENERATOR_PHILOX)
         return status_fail(ACRE_ERR_UNSUPPORTED,
                            "acre_generator_capture_begin: mt19937 draws cannot be replayed; "
@@ -88,7 +86,7 @@ acre_status acre_generator_capture_begin(acre_generator *generator, acre_device 
 }
 
 /* Whether the capture was still drawing. */
-static bool detach(acre_generator_capture *capture, uint64_t *out_words)
+static bool capture_detach(acre_generator_capture *capture, uint64_t *out_words)
 {
     struct generator_state *state = capture->state;
     bool was;
@@ -108,9 +106,8 @@ acre_status acre_generator_capture_end(acre_generator_capture *capture, uint64_t
 
     if (!capture)
         return status_fail(ACRE_ERR_INVALID, "acre_generator_capture_end: capture is NULL");
-    if (!detach(capture, &words))
-        return status_fail(ACRE_ERR_STATE,
-                           "acre_generator_capture_end: the capture ended before");
+    if (!capture_detach(capture, &words))
+        return status_fail(ACRE_ERR_STATE, "acre_generator_capture_end: the capture ended before");
     if (out_words)
         *out_words = words;
     return ACRE_OK;
@@ -122,7 +119,7 @@ struct settle_args {
 };
 
 /* Runs on the stream just before the graph. */
-static void settle(acre_kernel_context *context, void *args)
+static void capture_do_settle(acre_kernel_context *context, void *args)
 {
     struct settle_args *settling = args;
 
@@ -130,8 +127,7 @@ static void settle(acre_kernel_context *context, void *args)
     *settling->base = settling->value;
 }
 
-static acre_status replay_locked(acre_generator_capture *capture, acre_device *device,
-                                 void *stream)
+static acre_status replay_locked(acre_generator_capture *capture, acre_device *device, void *stream)
 {
     struct generator_state *state = capture->state;
     struct settle_args args = {&capture->base, {state->seed, state->offset}};
@@ -145,21 +141,20 @@ static acre_status replay_locked(acre_generator_capture *capture, acre_device *d
     status = generator_offset_after(state->offset, capture->words, &after);
     if (status != ACRE_OK)
         return status;
-    status = device->ops->launch_kernel(device->self, device->index, stream, settle, &args,
-                                        sizeof args);
+    status = device->ops->launch_kernel(device->self, device->index, stream, capture_do_settle,
+                                        &args, sizeof args);
     if (status == ACRE_OK)
         state->offset = after;
     return status;
 }
 
-acre_status acre_generator_capture_replay(acre_generator_capture *capture,
-                                          acre_device *device, void *stream)
+acre_status acre_generator_capture_replay(acre_generator_capture *capture, acre_device *device,
+                                          void *stream)
 {
     acre_status status;
 
     if (!capture || !device)
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_generator_capture_replay: an argument is NULL");
+        return status_fail(ACRE_ERR_INVALID, "acre_generator_capture_replay: an argument is NULL");
     lock_take(&capture->state->lock);
     status = replay_locked(capture, device, stream);
     lock_drop(&capture->state->lock);
@@ -172,7 +167,7 @@ void acre_generator_capture_destroy(acre_generator_capture *capture)
 
     if (!capture)
         return;
-    detach(capture, &words);
+    capture_detach(capture, &words);
     generator_state_drop(capture->state);
     heap_free(capture);
 }

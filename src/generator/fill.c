@@ -87,11 +87,12 @@ static acre_status check_range(const struct numbers *numbers)
     if (numbers->is_normal && !(is_number && second >= 0))
         return status_fail(ACRE_ERR_INVALID,
                            "acre_generator_normal: mean %g and deviation %g must be finite, "
-                           "the deviation not negative", first, second);
+                           "the deviation not negative",
+                           first, second);
     if (!numbers->is_normal && !(is_number && first <= second && second - first <= DBL_MAX))
         return status_fail(ACRE_ERR_INVALID,
-                           "acre_generator_uniform: [%g, %g) must be finite and ordered",
-                           first, second);
+                           "acre_generator_uniform: [%g, %g) must be finite and ordered", first,
+                           second);
     return ACRE_OK;
 }
 
@@ -111,7 +112,8 @@ static acre_status check_memory(const acre_fill *fill)
         if (info.kind != ACRE_MEMORY_DEVICE || info.bytes == 0)
             return status_fail(ACRE_ERR_INVALID,
                                "generator fill: %p, %zu bytes into the range, is not device "
-                               "memory", (void *)at, (size_t)(at - (uintptr_t)fill->dst));
+                               "memory",
+                               (void *)at, (size_t)(at - (uintptr_t)fill->dst));
         at = (uintptr_t)info.base + info.bytes;
     }
     return ACRE_OK;
@@ -119,13 +121,12 @@ static acre_status check_memory(const acre_fill *fill)
 
 /* ---- Philox ------------------------------------------------------------------------ */
 
-static acre_status launch(const acre_fill *fill, acre_kernel_fn fn, const void *args,
-                          size_t bytes)
+static acre_status fill_launch(const acre_fill *fill, acre_kernel_fn fn, const void *args,
+                               size_t bytes)
 {
     acre_device *device = fill->device;
 
-    return device->ops->launch_kernel(device->self, device->index, fill->stream, fn, args,
-                                      bytes);
+    return device->ops->launch_kernel(device->self, device->index, fill->stream, fn, args, bytes);
 }
 
 /* Part of a capture: the offset counts inside it. */
@@ -143,10 +144,10 @@ static acre_status launch_captured_locked(struct generator_state *state, const a
                            (unsigned long long)id);
     args->base = &capture->base;
     args->offset = capture->words;
-    status = generator_offset_after(capture->words,
-                                    numbers_words(&args->numbers, args->count), &after);
+    status =
+        generator_offset_after(capture->words, numbers_words(&args->numbers, args->count), &after);
     if (status == ACRE_OK)
-        status = launch(fill, philox_kernel, args, sizeof *args);
+        status = fill_launch(fill, philox_kernel, args, sizeof *args);
     if (status == ACRE_OK)
         capture->words = after;
     return status;
@@ -162,10 +163,10 @@ static acre_status launch_philox_locked(struct generator_state *state, const acr
         return launch_captured_locked(state, fill, args, id);
     args->seed = state->seed;
     args->offset = state->offset;
-    status = generator_offset_after(state->offset,
-                                    numbers_words(&args->numbers, args->count), &after);
+    status =
+        generator_offset_after(state->offset, numbers_words(&args->numbers, args->count), &after);
     if (status == ACRE_OK)
-        status = launch(fill, philox_kernel, args, sizeof *args);
+        status = fill_launch(fill, philox_kernel, args, sizeof *args);
     if (status == ACRE_OK)
         state->offset = after;
     return status;
@@ -192,8 +193,7 @@ static acre_status host_philox(struct generator_state *state, const acre_fill *f
     lock_take(&state->lock);
     seed = state->seed;
     offset = state->offset;
-    status = generator_offset_after(offset, numbers_words(numbers, fill->count),
-                                    &state->offset);
+    status = generator_offset_after(offset, numbers_words(numbers, fill->count), &state->offset);
     lock_drop(&state->lock);
     if (status == ACRE_OK)
         numbers_philox(numbers, seed, offset, fill->count, fill->dst);
@@ -213,7 +213,7 @@ static acre_status fill_mt(struct generator_state *state, const acre_fill *fill,
                            "generator fill: an mt19937 fill cannot be captured; use Philox");
     lock_take(&state->lock);
     args.engine = state->mt;
-    status = launch(fill, mt_kernel, &args, sizeof args);
+    status = fill_launch(fill, mt_kernel, &args, sizeof args);
     if (status == ACRE_OK)
         numbers_mt(numbers, &state->mt, fill->count, NULL);
     lock_drop(&state->lock);
@@ -273,19 +273,20 @@ static acre_status fill_any(acre_generator *generator, const acre_fill *fill,
         return fill_host(generator->state, fill, numbers);
     return status_fail(ACRE_ERR_UNSUPPORTED,
                        "generator fill: device %s runs no kernels; fill host memory (device "
-                       "NULL) and copy", fill->device->info.name);
+                       "NULL) and copy",
+                       fill->device->info.name);
 }
 
-acre_status acre_generator_uniform(acre_generator *generator, const acre_fill *fill,
-                                   double low, double high)
+acre_status acre_generator_uniform(acre_generator *generator, const acre_fill *fill, double low,
+                                   double high)
 {
     struct numbers numbers = {.first = low, .second = high};
 
     return fill_any(generator, fill, &numbers);
 }
 
-acre_status acre_generator_normal(acre_generator *generator, const acre_fill *fill,
-                                  double mean, double deviation)
+acre_status acre_generator_normal(acre_generator *generator, const acre_fill *fill, double mean,
+                                  double deviation)
 {
     struct numbers numbers = {.is_normal = true, .first = mean, .second = deviation};
 

@@ -77,7 +77,8 @@ static acre_status refuse_capture_locked(const struct generator_state *state, co
         return ACRE_OK;
     return status_fail(ACRE_ERR_STATE,
                        "%s: not while a capture draws from the generator; call "
-                       "acre_generator_capture_end first", call);
+                       "acre_generator_capture_end first",
+                       call);
 }
 
 /* ---- Life ------------------------------------------------------------------- */
@@ -286,8 +287,7 @@ acre_status generator_offset_after(uint64_t offset, uint64_t words, uint64_t *ou
     return ACRE_OK;
 }
 
-acre_status acre_generator_advance(acre_generator *generator, uint64_t words,
-                                   uint64_t *out_offset)
+acre_status acre_generator_advance(acre_generator *generator, uint64_t words, uint64_t *out_offset)
 {
     struct generator_state *state;
     uint64_t before;
@@ -326,8 +326,8 @@ acre_status acre_generator_get_state(acre_generator *generator, void *out, size_
         return refuse_null("acre_generator_get_state");
     if (bytes != acre_generator_state_bytes(generator))
         return status_fail(ACRE_ERR_INVALID,
-                           "acre_generator_get_state: room for %zu bytes, the state has %zu",
-                           bytes, acre_generator_state_bytes(generator));
+                           "acre_generator_get_state: room for %zu bytes, the state has %zu", bytes,
+                           acre_generator_state_bytes(generator));
     state = generator->state;
     lock_take(&state->lock);
     status = refuse_capture_locked(state, "acre_generator_get_state");
@@ -372,8 +372,7 @@ static acre_status set_mt(struct generator_state *state, const uint8_t *bytes)
     return status;
 }
 
-acre_status acre_generator_set_state(acre_generator *generator, const void *state,
-                                     size_t bytes)
+acre_status acre_generator_set_state(acre_generator *generator, const void *state, size_t bytes)
 {
     bool is_mt;
 
@@ -381,11 +380,9 @@ acre_status acre_generator_set_state(acre_generator *generator, const void *stat
         return refuse_null("acre_generator_set_state");
     is_mt = generator->state->kind == ACRE_GENERATOR_MT19937;
     if (bytes != acre_generator_state_bytes(generator) && (is_mt || bytes != 8))
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_generator_set_state: %zu bytes; %s", bytes,
+        return status_fail(ACRE_ERR_INVALID, "acre_generator_set_state: %zu bytes; %s", bytes,
                            is_mt ? "an mt19937 state has 5056" : "a Philox state has 16 or 8");
-    return is_mt ? set_mt(generator->state, state)
-                 : set_philox(generator->state, state, bytes);
+    return is_mt ? set_mt(generator->state, state) : set_philox(generator->state, state, bytes);
 }
 
 /* ---- Draws on the host -------------------------------------------------------------- */

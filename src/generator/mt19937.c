@@ -42,20 +42,20 @@ void mt_seed(struct mt19937 *engine, uint64_t seed)
     }
 }
 
-static uint32_t twist(uint32_t upper, uint32_t lower)
+static uint32_t mt19937_twist(uint32_t upper, uint32_t lower)
 {
     uint32_t mixed = (upper & 0x80000000u) | (lower & 0x7fffffffu);
 
     return mixed >> 1 ^ (lower & 1 ? 0x9908b0dfu : 0);
 }
 
-static void renew(struct mt19937 *engine)
+static void mt19937_renew(struct mt19937 *engine)
 {
     uint32_t *words = engine->words;
 
     for (int i = 0; i < MT_WORDS; i++)
-        words[i] = words[(i + MT_MIDDLE) % MT_WORDS] ^
-                   twist(words[i], words[(i + 1) % MT_WORDS]);
+        words[i] =
+            words[(i + MT_MIDDLE) % MT_WORDS] ^ mt19937_twist(words[i], words[(i + 1) % MT_WORDS]);
     engine->left = MT_WORDS;
     engine->next = 0;
 }
@@ -65,7 +65,7 @@ uint32_t mt_next(struct mt19937 *engine)
     uint32_t word;
 
     if (--engine->left == 0)
-        renew(engine);
+        mt19937_renew(engine);
     CHECK(engine->next < MT_WORDS);
     word = engine->words[engine->next++];
     word ^= word >> 11;
@@ -121,7 +121,7 @@ double mt_normal64(struct mt19937 *engine)
     return radius * cos(angle);
 }
 
-static void put(uint8_t *state, size_t at, const void *value, size_t bytes)
+static void mt19937_put(uint8_t *state, size_t at, const void *value, size_t bytes)
 {
     memcpy(state + at, value, bytes);
 }
@@ -133,19 +133,19 @@ void mt_state_get(const struct mt19937 *engine, uint8_t out[ACRE_MT19937_STATE_B
     uint8_t has32 = engine->has_normal32;
 
     memset(out, 0, ACRE_MT19937_STATE_BYTES);
-    put(out, AT_SEED, &engine->seed, 8);
-    put(out, AT_LEFT, &left, 4);
-    put(out, AT_SEEDED, &seeded, 4);
-    put(out, AT_NEXT, &next, 8);
+    mt19937_put(out, AT_SEED, &engine->seed, 8);
+    mt19937_put(out, AT_LEFT, &left, 4);
+    mt19937_put(out, AT_SEEDED, &seeded, 4);
+    mt19937_put(out, AT_NEXT, &next, 8);
     for (size_t i = 0; i < MT_WORDS; i++) {
         uint64_t word = engine->words[i];
 
-        put(out, AT_WORDS + 8 * i, &word, 8);
+        mt19937_put(out, AT_WORDS + 8 * i, &word, 8);
     }
-    put(out, AT_NORMAL64, &engine->normal64, 8);
-    put(out, AT_HAS_NORMAL64, &has64, 4);
-    put(out, AT_NORMAL32, &engine->normal32, 4);
-    put(out, AT_HAS_NORMAL32, &has32, 1);
+    mt19937_put(out, AT_NORMAL64, &engine->normal64, 8);
+    mt19937_put(out, AT_HAS_NORMAL64, &has64, 4);
+    mt19937_put(out, AT_NORMAL32, &engine->normal32, 4);
+    mt19937_put(out, AT_HAS_NORMAL32, &has32, 1);
 }
 
 static int32_t i32_at(const uint8_t *state, size_t at)
@@ -180,8 +180,7 @@ static acre_status check_position(int32_t seeded, int32_t left, uint64_t next)
     return ACRE_OK;
 }
 
-acre_status mt_state_set(struct mt19937 *engine,
-                         const uint8_t state[ACRE_MT19937_STATE_BYTES])
+acre_status mt_state_set(struct mt19937 *engine, const uint8_t state[ACRE_MT19937_STATE_BYTES])
 {
     int32_t left = i32_at(state, AT_LEFT);
     uint64_t next = u64_at(state, AT_NEXT);

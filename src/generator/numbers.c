@@ -47,7 +47,7 @@ static double normal_in(const struct numbers *numbers, double standard)
     return numbers->first + numbers->second * standard;
 }
 
-static uint64_t join64(uint32_t first, uint32_t second)
+static uint64_t numbers_join64(uint32_t first, uint32_t second)
 {
     return (uint64_t)first << 32 | second;
 }
@@ -62,35 +62,36 @@ static void normal_pair(double radial, double angular, double *out_first, double
 }
 
 /* The middle of the interval that a word stands for: never 0, never 1. */
-static double open32(uint32_t word)
+static double numbers_open32(uint32_t word)
 {
     return ((double)word + 0.5) * 0x1p-32;
 }
 
-static double open64(uint64_t bits)
+static double numbers_open64(uint64_t bits)
 {
     return ((double)(bits >> 12) + 0.5) * 0x1p-52;
 }
 
-static void block32(const struct numbers *numbers, const uint32_t words[4], float out[4])
+static void numbers_block32(const struct numbers *numbers, const uint32_t words[4], float out[4])
 {
     for (int i = 0; i < 4 && !numbers->is_normal; i++)
         out[i] = uniform_in32(numbers, (double)acre_philox_uniform(words[i]));
     for (int i = 0; i < 4 && numbers->is_normal; i += 2) {
         double first, second;
 
-        normal_pair(open32(words[i]), open32(words[i + 1]), &first, &second);
+        normal_pair(numbers_open32(words[i]), numbers_open32(words[i + 1]), &first, &second);
         out[i] = (float)normal_in(numbers, first);
         out[i + 1] = (float)normal_in(numbers, second);
     }
 }
 
-static void block64(const struct numbers *numbers, const uint32_t words[4], double out[2])
+static void numbers_block64(const struct numbers *numbers, const uint32_t words[4], double out[2])
 {
-    uint64_t first = join64(words[0], words[1]), second = join64(words[2], words[3]);
+    uint64_t first = numbers_join64(words[0], words[1]),
+             second = numbers_join64(words[2], words[3]);
 
     if (numbers->is_normal) {
-        normal_pair(open64(first), open64(second), &out[0], &out[1]);
+        normal_pair(numbers_open64(first), numbers_open64(second), &out[0], &out[1]);
         out[0] = normal_in(numbers, out[0]);
         out[1] = normal_in(numbers, out[1]);
     } else {
@@ -99,42 +100,42 @@ static void block64(const struct numbers *numbers, const uint32_t words[4], doub
     }
 }
 
-static void philox32(const struct numbers *numbers, uint64_t seed, uint64_t block,
-                     uint64_t count, float *dst)
+static void numbers_philox32(const struct numbers *numbers, uint64_t seed, uint64_t block,
+                             uint64_t count, float *dst)
 {
     for (uint64_t i = 0; i < count; i += 4) {
         uint32_t words[4];
         float made[4];
 
         philox_block_at(seed, block++, words);
-        block32(numbers, words, made);
+        numbers_block32(numbers, words, made);
         for (uint64_t k = 0; k < 4 && i + k < count; k++)
             dst[i + k] = made[k];
     }
 }
 
-static void philox64(const struct numbers *numbers, uint64_t seed, uint64_t block,
-                     uint64_t count, double *dst)
+static void numbers_philox64(const struct numbers *numbers, uint64_t seed, uint64_t block,
+                             uint64_t count, double *dst)
 {
     for (uint64_t i = 0; i < count; i += 2) {
         uint32_t words[4];
         double made[2];
 
         philox_block_at(seed, block++, words);
-        block64(numbers, words, made);
+        numbers_block64(numbers, words, made);
         for (uint64_t k = 0; k < 2 && i + k < count; k++)
             dst[i + k] = made[k];
     }
 }
 
-void numbers_philox(const struct numbers *numbers, uint64_t seed, uint64_t offset,
-                    uint64_t count, void *dst)
+void numbers_philox(const struct numbers *numbers, uint64_t seed, uint64_t offset, uint64_t count,
+                    void *dst)
 {
     CHECK(offset % 4 == 0);
     if (numbers->type == ACRE_REAL_F32)
-        philox32(numbers, seed, offset / 4, count, dst);
+        numbers_philox32(numbers, seed, offset / 4, count, dst);
     else
-        philox64(numbers, seed, offset / 4, count, dst);
+        numbers_philox64(numbers, seed, offset / 4, count, dst);
 }
 
 static float mt_draw32(const struct numbers *numbers, struct mt19937 *engine)
@@ -149,8 +150,7 @@ static double mt_draw64(const struct numbers *numbers, struct mt19937 *engine)
                               : uniform_in64(numbers, mt_uniform64(engine));
 }
 
-void numbers_mt(const struct numbers *numbers, struct mt19937 *engine, uint64_t count,
-                void *dst)
+void numbers_mt(const struct numbers *numbers, struct mt19937 *engine, uint64_t count, void *dst)
 {
     float *floats = dst;
     double *doubles = dst;

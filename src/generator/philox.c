@@ -38,13 +38,13 @@ void acre_philox_block(const uint32_t counter[4], const uint32_t key[2], uint32_
     out_words[3] = c3;
 }
 
-static void split(uint64_t value, uint32_t *out_low, uint32_t *out_high)
+static void philox_split(uint64_t value, uint32_t *out_low, uint32_t *out_high)
 {
     *out_low = (uint32_t)value;
     *out_high = (uint32_t)(value >> 32);
 }
 
-static uint64_t join(uint32_t low, uint32_t high)
+static uint64_t philox_join(uint32_t low, uint32_t high)
 {
     return (uint64_t)high << 32 | low;
 }
@@ -52,13 +52,13 @@ static uint64_t join(uint32_t low, uint32_t high)
 /* Plain 128-bit addition; the sum wraps. */
 static void counter_add(uint32_t counter[4], uint64_t blocks)
 {
-    uint64_t low = join(counter[0], counter[1]);
-    uint64_t high = join(counter[2], counter[3]);
+    uint64_t low = philox_join(counter[0], counter[1]);
+    uint64_t high = philox_join(counter[2], counter[3]);
 
     high += low + blocks < low;
     low += blocks;
-    split(low, &counter[0], &counter[1]);
-    split(high, &counter[2], &counter[3]);
+    philox_split(low, &counter[0], &counter[1]);
+    philox_split(high, &counter[2], &counter[3]);
 }
 
 void acre_philox_init(acre_philox *engine, uint64_t seed, uint64_t subsequence,
@@ -67,9 +67,9 @@ void acre_philox_init(acre_philox *engine, uint64_t seed, uint64_t subsequence,
     if (!engine)
         return;
     *engine = (acre_philox){.position = 0};
-    split(seed, &engine->key[0], &engine->key[1]);
-    split(block_offset, &engine->counter[0], &engine->counter[1]);
-    split(subsequence, &engine->counter[2], &engine->counter[3]);
+    philox_split(seed, &engine->key[0], &engine->key[1]);
+    philox_split(block_offset, &engine->counter[0], &engine->counter[1]);
+    philox_split(subsequence, &engine->counter[2], &engine->counter[3]);
 }
 
 uint32_t acre_philox_next(acre_philox *engine)

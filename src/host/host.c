@@ -34,9 +34,9 @@ enum origin { FROM_ALLOC, FROM_HOST_ALLOC, FROM_REGISTER };
 struct range {
     struct rbnode node; /* in ranges, by base                                   */
     uintptr_t base;
-    size_t bytes;       /* as asked for; pages of the first two are rounded up  */
+    size_t bytes; /* as asked for; pages of the first two are rounded up  */
     enum origin origin;
-    bool is_locked;     /* mlock succeeded                                      */
+    bool is_locked; /* mlock succeeded                                      */
 };
 
 static struct lock host_lock = LOCK_INITIALIZER(RANK_DEVICE, "host memory");
@@ -141,8 +141,7 @@ static uint64_t available_bytes(void)
     return kib * 1024;
 }
 
-static acre_status host_memory_info(void *self, int device, uint64_t *out_free,
-                                    uint64_t *out_total)
+static acre_status host_memory_info(void *self, int device, uint64_t *out_free, uint64_t *out_total)
 {
     uint64_t total = total_bytes(), available = available_bytes(), rest;
 
@@ -176,8 +175,8 @@ static acre_status range_add_locked(struct range *range)
     if (next && next->base <= range->base + (range->bytes - 1))
         return status_fail(ACRE_ERR_EXISTS,
                            "host memory at %p of %zu bytes overlaps a range at %p of %zu bytes "
-                           "that is already known", (void *)range->base, range->bytes,
-                           (void *)next->base, next->bytes);
+                           "that is already known",
+                           (void *)range->base, range->bytes, (void *)next->base, next->bytes);
     range_set_insert(&ranges, range);
     return ACRE_OK;
 }
@@ -361,8 +360,7 @@ static acre_status host_pinned_unregister(void *self, void *base)
 
 /* ---- Pointers -------------------------------------------------------------------- */
 
-static acre_status host_pointer_info(void *self, const void *pointer,
-                                     acre_pointer_info *out_info)
+static acre_status host_pointer_info(void *self, const void *pointer, acre_pointer_info *out_info)
 {
     acre_pointer_info info = {ACRE_MEMORY_UNMANAGED, -1, (void *)(uintptr_t)pointer, 0};
     const struct range *range;
@@ -411,14 +409,13 @@ static acre_status host_copy(void *self, void *dst, const void *src, size_t byte
 
     (void)self;
     if (!dst || !src || bytes == 0 || (unsigned)kind > ACRE_COPY_DEVICE_TO_DEVICE)
-        return status_fail(ACRE_ERR_INVALID, "copy: %zu bytes from %p to %p of kind %d", bytes,
-                           src, dst, (int)kind);
+        return status_fail(ACRE_ERR_INVALID, "copy: %zu bytes from %p to %p of kind %d", bytes, src,
+                           dst, (int)kind);
     status = side_check("destination", dst, bytes,
                         kind == ACRE_COPY_HOST_TO_DEVICE || kind == ACRE_COPY_DEVICE_TO_DEVICE);
     if (status == ACRE_OK)
         status = side_check("source", src, bytes,
-                            kind == ACRE_COPY_DEVICE_TO_HOST ||
-                                kind == ACRE_COPY_DEVICE_TO_DEVICE);
+                            kind == ACRE_COPY_DEVICE_TO_HOST || kind == ACRE_COPY_DEVICE_TO_DEVICE);
     if (status == ACRE_OK)
         memmove(dst, src, bytes);
     return status;
@@ -427,13 +424,12 @@ static acre_status host_copy(void *self, void *dst, const void *src, size_t byte
 static acre_status no_stream(const void *stream)
 {
     if (stream)
-        return status_fail(ACRE_ERR_INVALID, "host memory has no streams; %p must be NULL",
-                           stream);
+        return status_fail(ACRE_ERR_INVALID, "host memory has no streams; %p must be NULL", stream);
     return ACRE_OK;
 }
 
-static acre_status host_copy_async(void *self, int device, void *dst, const void *src,
-                                   size_t bytes, acre_copy_kind kind, void *stream)
+static acre_status host_copy_async(void *self, int device, void *dst, const void *src, size_t bytes,
+                                   acre_copy_kind kind, void *stream)
 {
     acre_status status = no_stream(stream);
 

@@ -24,11 +24,13 @@ static acre_status side_check(struct opencl *cl, struct side *side, size_t bytes
     memory_pointer_info(cl, side->pointer, &side->info);
     is_device = side->info.kind == ACRE_MEMORY_DEVICE;
     if (is_device != side->must_be_device)
-        return status_fail(ACRE_ERR_INVALID, "opencl: %s %p is %sdevice memory, against the kind "
-                           "of the copy", side->name, side->pointer, is_device ? "" : "not ");
+        return status_fail(ACRE_ERR_INVALID,
+                           "opencl: %s %p is %sdevice memory, against the kind "
+                           "of the copy",
+                           side->name, side->pointer, is_device ? "" : "not ");
     if (side->info.kind != ACRE_MEMORY_UNMANAGED &&
-        bytes > side->info.bytes - (uintptr_t)((const char *)side->pointer -
-                                               (const char *)side->info.base))
+        bytes > side->info.bytes -
+                    (uintptr_t)((const char *)side->pointer - (const char *)side->info.base))
         return status_fail(ACRE_ERR_INVALID,
                            "opencl: %zu bytes at %s %p leave its block of %llu bytes", bytes,
                            side->name, side->pointer, (unsigned long long)side->info.bytes);
@@ -44,8 +46,10 @@ static acre_status sides_check(struct opencl *cl, void *dst, const void *src, si
     acre_status status;
 
     if (!dst || !src || bytes == 0 || (unsigned)kind > ACRE_COPY_DEVICE_TO_DEVICE)
-        return status_fail(ACRE_ERR_INVALID, "opencl: a copy of %zu bytes from %p to %p of kind "
-                           "%d", bytes, src, dst, (int)kind);
+        return status_fail(ACRE_ERR_INVALID,
+                           "opencl: a copy of %zu bytes from %p to %p of kind "
+                           "%d",
+                           bytes, src, dst, (int)kind);
     status = side_check(cl, &to, bytes);
     if (status == ACRE_OK)
         status = side_check(cl, &from, bytes);
@@ -66,11 +70,11 @@ static acre_status platform_check(struct opencl *cl, int device, int dst, int sr
         return ACRE_OK;
     return status_fail(ACRE_ERR_UNSUPPORTED,
                        "opencl: a queue of %s does not reach memory of %s, of another platform; "
-                       "copy through host memory", cl->devices[device].name,
-                       cl->devices[other].name);
+                       "copy through host memory",
+                       cl->devices[device].name, cl->devices[other].name);
 }
 
-static bool overlaps(const void *dst, const void *src, size_t bytes)
+static bool copy_overlaps(const void *dst, const void *src, size_t bytes)
 {
     uintptr_t a = (uintptr_t)dst, b = (uintptr_t)src;
 
@@ -98,11 +102,11 @@ static void enqueue_overlapping(struct transfer *t)
     if (t->code != OCL_SUCCESS)
         return;
     t->call = "EnqueueSVMMemcpy";
-    t->code = ocl.EnqueueSVMMemcpy(t->queue, OCL_FALSE, t->scratch, t->src, t->bytes, 0, NULL,
-                                   NULL);
+    t->code =
+        ocl.EnqueueSVMMemcpy(t->queue, OCL_FALSE, t->scratch, t->src, t->bytes, 0, NULL, NULL);
     if (t->code == OCL_SUCCESS)
-        t->code = ocl.EnqueueSVMMemcpy(t->queue, OCL_FALSE, t->dst, t->scratch, t->bytes, 0, NULL,
-                                       NULL);
+        t->code =
+            ocl.EnqueueSVMMemcpy(t->queue, OCL_FALSE, t->dst, t->scratch, t->bytes, 0, NULL, NULL);
     if (t->code != OCL_SUCCESS)
         return;
     t->call = "EnqueueSVMFree";
@@ -113,13 +117,13 @@ static void enqueue_overlapping(struct transfer *t)
 
 static void transfer_enqueue(struct transfer *t)
 {
-    if (overlaps(t->dst, t->src, t->bytes)) {
+    if (copy_overlaps(t->dst, t->src, t->bytes)) {
         enqueue_overlapping(t);
         return;
     }
     t->call = "EnqueueSVMMemcpy";
-    t->code = ocl.EnqueueSVMMemcpy(t->queue, OCL_FALSE, t->dst, t->src, t->bytes, 0, NULL,
-                                   &t->event);
+    t->code =
+        ocl.EnqueueSVMMemcpy(t->queue, OCL_FALSE, t->dst, t->src, t->bytes, 0, NULL, &t->event);
 }
 
 /* Gives back what a failure left, with no lock held: a copy may be under way. */
@@ -193,8 +197,7 @@ static acre_status stream_owner(struct opencl *cl, void *handle, int *out_device
     if (stream)
         *out_device = stream->device;
     lock_drop(&cl->lock);
-    return stream ? ACRE_OK
-                  : status_fail(ACRE_ERR_INVALID, "opencl: %p is not a stream", handle);
+    return stream ? ACRE_OK : status_fail(ACRE_ERR_INVALID, "opencl: %p is not a stream", handle);
 }
 
 acre_status copy_peer(void *self, void *dst, int dst_device, const void *src, int src_device,
@@ -210,9 +213,9 @@ acre_status copy_peer(void *self, void *dst, int dst_device, const void *src, in
                              to, src_device, dst_device);
     if (status == ACRE_OK)
         status = stream_owner(cl, handle, &device);
-    return status == ACRE_OK ? copy_queued(cl, device, dst, src, bytes,
-                                           ACRE_COPY_DEVICE_TO_DEVICE, handle)
-                             : status;
+    return status == ACRE_OK
+               ? copy_queued(cl, device, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE, handle)
+               : status;
 }
 
 acre_status copy_fill(void *self, int device, void *dst, int value, size_t bytes, void *handle)

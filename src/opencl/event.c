@@ -106,7 +106,8 @@ static acre_status event_of_device_locked(struct opencl *cl, int device, void *h
     if (status == ACRE_OK && (*out)->device != device)
         status = status_fail(ACRE_ERR_INVALID,
                              "opencl: an event of device %d is not recorded on a stream of "
-                             "device %d", (*out)->device, device);
+                             "device %d",
+                             (*out)->device, device);
     return status;
 }
 
@@ -156,8 +157,8 @@ acre_status event_latest(struct opencl *cl, void *handle, int *out_device, ocl_e
 acre_status event_status(ocl_event event)
 {
     ocl_int state = 0;
-    ocl_int code = ocl.GetEventInfo(event, OCL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
-                                    &state, NULL);
+    ocl_int code =
+        ocl.GetEventInfo(event, OCL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
 
     if (code != OCL_SUCCESS)
         return api_fail("GetEventInfo", code);
@@ -221,11 +222,11 @@ static acre_status event_time(struct opencl *cl, int device, void *handle, uint6
     if (status != ACRE_OK)
         return status;
     if (!(flags & ACRE_EVENT_TIMING) || !latest || owner != device)
-        status = status_fail(ACRE_ERR_INVALID,
-                             "opencl: event %p of device %d %s", handle, owner,
+        status = status_fail(ACRE_ERR_INVALID, "opencl: event %p of device %d %s", handle, owner,
                              !(flags & ACRE_EVENT_TIMING) ? "keeps no time; create it with "
                                                             "ACRE_EVENT_TIMING"
-                             : latest ? "belongs to another device" : "was never recorded");
+                             : latest                     ? "belongs to another device"
+                                                          : "was never recorded");
     else
         status = event_status(latest);
     if (status == ACRE_OK) {

@@ -93,9 +93,8 @@ void function_thread_end(struct stream *stream)
 
 static acre_status thread_start_locked(struct stream *stream)
 {
-    int error = stream->has_thread
-                    ? 0
-                    : pthread_create(&stream->thread, NULL, function_thread, stream);
+    int error =
+        stream->has_thread ? 0 : pthread_create(&stream->thread, NULL, function_thread, stream);
 
     if (error)
         return status_fail_native(ACRE_ERR_HOST_MEMORY, error,
@@ -181,8 +180,8 @@ static void *native_pointer(acre_kernel_context *context, const void *pointer, s
 static void native_run(void *arg)
 {
     struct native *native = arg;
-    struct native_context context = {
-        .base = {.device = native->device, .pointer = native_pointer}, .self = native->self};
+    struct native_context context = {.base = {.device = native->device, .pointer = native_pointer},
+                                     .self = native->self};
 
     native->fn(&context.base, native->args);
 }
@@ -200,8 +199,8 @@ acre_status function_launch_kernel(void *self, int device, void *handle, acre_ke
     if (!cl->devices[device].runs_functions)
         return status_fail(ACRE_ERR_UNSUPPORTED,
                            "opencl:%d (%s) does not run functions of C as kernels; build them "
-                           "from source with acre_opencl_program_build", device,
-                           cl->devices[device].name);
+                           "from source with acre_opencl_program_build",
+                           device, cl->devices[device].name);
     native = heap_zalloc(sizeof *native + args_bytes);
     if (!native)
         return ACRE_ERR_HOST_MEMORY;
@@ -213,8 +212,7 @@ acre_status function_launch_kernel(void *self, int device, void *handle, acre_ke
     status = stream_enter(cl, device, handle, &stream);
     if (status == ACRE_OK) {
         code = ocl.EnqueueNativeKernel(stream->queue, native_run, native,
-                                       sizeof *native + args_bytes, 0, NULL, NULL, 0, NULL,
-                                       &event);
+                                       sizeof *native + args_bytes, 0, NULL, NULL, 0, NULL, &event);
         status = stream_leave(stream, "EnqueueNativeKernel", code, event);
     }
     heap_free(native);

@@ -54,8 +54,8 @@ static acre_status range_enter(struct opencl *cl, struct range *range)
     if (next && next->base <= range->base + (range->bytes - 1))
         status = status_fail(ACRE_ERR_EXISTS,
                              "opencl: %zu bytes at %p overlap a range at %p of %zu bytes that is "
-                             "already known", range->bytes, (void *)range->base,
-                             (void *)next->base, next->bytes);
+                             "already known",
+                             range->bytes, (void *)range->base, (void *)next->base, next->bytes);
     else
         range_set_insert(&cl->ranges, range);
     lock_drop(&cl->lock);
@@ -141,9 +141,8 @@ static acre_status range_create(struct opencl *cl, int device, size_t bytes, str
     range->memory = ocl.SVMAlloc(opencl_context(cl, device), flags, bytes + ALIGNMENT, 0);
     if (!range->memory) {
         heap_free(range);
-        return status_fail(ACRE_ERR_DEVICE_MEMORY,
-                           "opencl:%d (%s): clSVMAlloc gives no %zu bytes", device,
-                           cl->devices[device].name, bytes + ALIGNMENT);
+        return status_fail(ACRE_ERR_DEVICE_MEMORY, "opencl:%d (%s): clSVMAlloc gives no %zu bytes",
+                           device, cl->devices[device].name, bytes + ALIGNMENT);
     }
     range->base = round_up((uintptr_t)range->memory, ALIGNMENT);
     range->bytes = bytes;
@@ -255,17 +254,21 @@ static acre_status host_range_create(struct opencl *cl, void *base, size_t bytes
     ocl_int code = OCL_SUCCESS;
 
     for (int i = 0; status == ACRE_OK && i < cl->platform_count; i++) {
-        buffers[i] = ocl.CreateBuffer(cl->platforms[i].context,
-                                      OCL_MEM_READ_WRITE | OCL_MEM_USE_HOST_PTR, bytes, base,
-                                      &code);
+        buffers[i] =
+            ocl.CreateBuffer(cl->platforms[i].context, OCL_MEM_READ_WRITE | OCL_MEM_USE_HOST_PTR,
+                             bytes, base, &code);
         if (!buffers[i])
             status = status_fail_native(ACRE_ERR_HOST_MEMORY, code,
                                         "opencl: no buffer of %zu bytes around host memory at %p: "
-                                        "%s", bytes, base, api_error_name(code));
+                                        "%s",
+                                        bytes, base, api_error_name(code));
     }
     if (status == ACRE_OK) {
-        *range = (struct range){.base = (uintptr_t)base, .bytes = bytes, .origin = origin,
-                                .device = -1, .buffers = buffers};
+        *range = (struct range){.base = (uintptr_t)base,
+                                .bytes = bytes,
+                                .origin = origin,
+                                .device = -1,
+                                .buffers = buffers};
         status = range_enter(cl, range);
     }
     if (status != ACRE_OK) {
@@ -291,8 +294,10 @@ acre_status memory_host_alloc(void *self, size_t bytes, void **out_base)
     acre_status status;
 
     if (base == MAP_FAILED)
-        return status_fail_native(ACRE_ERR_HOST_MEMORY, errno, "opencl: %zu bytes of host memory: "
-                                  "%s", bytes, strerror(errno));
+        return status_fail_native(ACRE_ERR_HOST_MEMORY, errno,
+                                  "opencl: %zu bytes of host memory: "
+                                  "%s",
+                                  bytes, strerror(errno));
     status = host_range_create(self, base, bytes, RANGE_HOST);
     if (status == ACRE_OK)
         *out_base = base;

@@ -12,29 +12,38 @@
 #include <string.h>
 
 #define PLATFORMS_MAX 16
-#define GRANULARITY 512
+#define GRANULARITY   512
 
 /* ---- Configuration ---------------------------------------------------------------------- */
 
 static const char *const grain_words[] = {"coarse", "fine", NULL};
 static const char *const kind_words[] = {"all", "cpu", "gpu", "accelerator", NULL};
-static const ocl_bits kind_bits[] = {OCL_DEVICE_TYPE_ALL, OCL_DEVICE_TYPE_CPU,
-                                     OCL_DEVICE_TYPE_GPU, OCL_DEVICE_TYPE_ACCELERATOR};
+static const ocl_bits kind_bits[] = {OCL_DEVICE_TYPE_ALL, OCL_DEVICE_TYPE_CPU, OCL_DEVICE_TYPE_GPU,
+                                     OCL_DEVICE_TYPE_ACCELERATOR};
 
 static const struct conf_option options[] = {
-    {.name = "memory", .kind = CONF_BYTES, CONF_FIELD(struct opencl_config, memory_bytes),
-     .min = 1 << 20, .help = "most memory taken of each device; by default all it has"},
-    {.name = "grain", .kind = CONF_WORD, CONF_FIELD(struct opencl_config, grain),
-     .words = grain_words, .help = "kind of shared virtual memory; coarse by default"},
-    {.name = "kind", .kind = CONF_WORD, CONF_FIELD(struct opencl_config, kind),
-     .words = kind_words, .help = "which devices; all by default"},
+    {.name = "memory",
+     .kind = CONF_BYTES,
+     CONF_FIELD(struct opencl_config, memory_bytes),
+     .min = 1 << 20,
+     .help = "most memory taken of each device; by default all it has"},
+    {.name = "grain",
+     .kind = CONF_WORD,
+     CONF_FIELD(struct opencl_config, grain),
+     .words = grain_words,
+     .help = "kind of shared virtual memory; coarse by default"},
+    {.name = "kind",
+     .kind = CONF_WORD,
+     CONF_FIELD(struct opencl_config, kind),
+     .words = kind_words,
+     .help = "which devices; all by default"},
 };
 
 static acre_status config_read(struct opencl_config *config)
 {
-    static const struct conf_spec spec = {
-        .options = options, .option_count = sizeof options / sizeof options[0],
-        .target_bytes = sizeof *config};
+    static const struct conf_spec spec = {.options = options,
+                                          .option_count = sizeof options / sizeof options[0],
+                                          .target_bytes = sizeof *config};
     const char *text = getenv("ACRE_OPENCL");
 
     return text ? conf_parse(&spec, "ACRE_OPENCL", text, config, NULL) : ACRE_OK;
@@ -78,8 +87,8 @@ static void device_name(ocl_device id, char *out, size_t bytes)
 /* Whether a device has the memory that is asked for. */
 static bool device_fits(const struct opencl *cl, ocl_device id)
 {
-    uint64_t wanted = cl->config.grain ? OCL_DEVICE_SVM_FINE_GRAIN_BUFFER
-                                       : OCL_DEVICE_SVM_COARSE_GRAIN_BUFFER;
+    uint64_t wanted =
+        cl->config.grain ? OCL_DEVICE_SVM_FINE_GRAIN_BUFFER : OCL_DEVICE_SVM_COARSE_GRAIN_BUFFER;
 
     return device_fact(id, OCL_DEVICE_SVM_CAPABILITIES, sizeof(ocl_bits)) & wanted &&
            device_fact(id, OCL_DEVICE_AVAILABLE, sizeof(ocl_uint));
@@ -111,8 +120,8 @@ static acre_status platform_add(struct opencl *cl, ocl_platform id, int *out_see
     struct opencl_platform *platform = &cl->platforms[cl->platform_count];
     ocl_device ids[BACKEND_DEVICES_MAX];
     ocl_uint count = 0, fitting = 0;
-    ocl_int code = ocl.GetDeviceIDs(id, kind_bits[cl->config.kind], BACKEND_DEVICES_MAX, ids,
-                                    &count);
+    ocl_int code =
+        ocl.GetDeviceIDs(id, kind_bits[cl->config.kind], BACKEND_DEVICES_MAX, ids, &count);
 
     if (code == OCL_DEVICE_NOT_FOUND)
         return ACRE_OK;
@@ -154,8 +163,8 @@ static acre_status platforms_find(struct opencl *cl)
     if (status == ACRE_OK && cl->device_count == 0)
         status = status_fail(ACRE_ERR_UNSUPPORTED,
                              "OpenCL has %d devices of kind %s here, none with %s-grained shared "
-                             "virtual memory; see ACRE_OPENCL", seen,
-                             kind_words[cl->config.kind], grain_words[cl->config.grain]);
+                             "virtual memory; see ACRE_OPENCL",
+                             seen, kind_words[cl->config.kind], grain_words[cl->config.grain]);
     for (int i = 0; status == ACRE_OK && i < cl->device_count; i++)
         status = opencl_queue_create(cl, i, &cl->devices[i].copies);
     return status;
@@ -196,8 +205,10 @@ static acre_status opencl_peer_enable(void *self, int device, int other)
 
     if (cl->devices[device].platform == cl->devices[other].platform)
         return ACRE_OK;
-    return status_fail(ACRE_ERR_UNSUPPORTED, "opencl: %s does not reach memory of %s, of another "
-                       "platform", cl->devices[device].name, cl->devices[other].name);
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "opencl: %s does not reach memory of %s, of another "
+                       "platform",
+                       cl->devices[device].name, cl->devices[other].name);
 }
 
 static void opencl_destroy(void *self)
@@ -285,8 +296,10 @@ acre_status opencl_of(acre_device *device, struct opencl **out)
     if (!device)
         return status_fail(ACRE_ERR_INVALID, "the device is NULL");
     if (device->ops->device_info != opencl_device_info)
-        return status_fail(ACRE_ERR_INVALID, "device %d of backend \"%s\" is not one of backend "
-                           "\"opencl\"", device->index, device->backend->name);
+        return status_fail(ACRE_ERR_INVALID,
+                           "device %d of backend \"%s\" is not one of backend "
+                           "\"opencl\"",
+                           device->index, device->backend->name);
     *out = device->self;
     return backend_check_fork(device->backend);
 }

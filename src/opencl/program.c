@@ -66,12 +66,13 @@ static acre_status build_fail(const struct acre_opencl_program *program, ocl_int
     size_t bytes = 0;
     ocl_device device = program->self->devices[program->device].id;
 
-    if (ocl.GetProgramBuildInfo(program->program, device, OCL_PROGRAM_BUILD_LOG, 0, NULL,
-                                &bytes) == OCL_SUCCESS && bytes > 0) {
+    if (ocl.GetProgramBuildInfo(program->program, device, OCL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) ==
+            OCL_SUCCESS &&
+        bytes > 0) {
         char *whole = heap_zalloc(bytes + 1);
 
-        if (whole && ocl.GetProgramBuildInfo(program->program, device, OCL_PROGRAM_BUILD_LOG,
-                                             bytes, whole, NULL) == OCL_SUCCESS)
+        if (whole && ocl.GetProgramBuildInfo(program->program, device, OCL_PROGRAM_BUILD_LOG, bytes,
+                                             whole, NULL) == OCL_SUCCESS)
             strncpy(log, whole, sizeof log - 1);
         heap_free(whole);
     }
@@ -89,8 +90,8 @@ static acre_status program_create(struct acre_opencl_program *program, const cha
     struct opencl *cl = program->self;
     ocl_int code = OCL_SUCCESS;
 
-    program->program = ocl.CreateProgramWithSource(opencl_context(cl, program->device), 1, &source,
-                                                   NULL, &code);
+    program->program =
+        ocl.CreateProgramWithSource(opencl_context(cl, program->device), 1, &source, NULL, &code);
     if (!program->program)
         return api_fail("CreateProgramWithSource", code);
     code = ocl.BuildProgram(program->program, 1, &cl->devices[program->device].id,
@@ -98,8 +99,8 @@ static acre_status program_create(struct acre_opencl_program *program, const cha
     return code == OCL_SUCCESS ? ACRE_OK : build_fail(program, code);
 }
 
-acre_status acre_opencl_program_build(acre_device *device, const char *source,
-                                      const char *options, acre_opencl_program **out)
+acre_status acre_opencl_program_build(acre_device *device, const char *source, const char *options,
+                                      acre_opencl_program **out)
 {
     struct opencl *cl;
     acre_opencl_program *program;
@@ -143,7 +144,9 @@ acre_status acre_opencl_kernel_create(acre_opencl_program *program, const char *
 
     if (!program || !name || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_opencl_kernel_create: %s is NULL",
-                           !program ? "program" : name ? "out" : "name");
+                           !program ? "program"
+                           : name   ? "out"
+                                    : "name");
     kernel = heap_zalloc(sizeof *kernel);
     if (!kernel)
         return ACRE_ERR_HOST_MEMORY;
@@ -207,8 +210,8 @@ static acre_status arg_check(const acre_opencl_kernel *kernel, ocl_uint index,
             return ACRE_OK;
         return status_fail(ACRE_ERR_INVALID,
                            "acre_opencl_launch: argument %u, %p, is not device memory that %s "
-                           "reaches; allocate it with Acre on a device of the same platform", index,
-                           arg->value, kernel->self->devices[kernel->device].name);
+                           "reaches; allocate it with Acre on a device of the same platform",
+                           index, arg->value, kernel->self->devices[kernel->device].name);
     case ACRE_OPENCL_VALUE:
         if (arg->value && arg->bytes > 0)
             return ACRE_OK;
@@ -239,14 +242,16 @@ static acre_status launch_check(const acre_opencl_kernel *kernel, const acre_ope
 
     if (!kernel || !range || (arg_count > 0 && !args))
         return status_fail(ACRE_ERR_INVALID, "acre_opencl_launch: %s is NULL",
-                           !kernel ? "kernel" : range ? "args" : "range");
+                           !kernel ? "kernel"
+                           : range ? "args"
+                                   : "range");
     if (arg_count != kernel->arg_count)
         return status_fail(ACRE_ERR_INVALID,
                            "acre_opencl_launch: %u arguments were given, the kernel takes %u",
                            arg_count, kernel->arg_count);
     if (dimensions_of(range) == 0)
         return status_fail(ACRE_ERR_INVALID, "acre_opencl_launch: global[0] is 0; give at least "
-                           "one work item");
+                                             "one work item");
     for (ocl_uint i = 0; status == ACRE_OK && i < arg_count; i++)
         status = arg_check(kernel, i, &args[i]);
     return status;
@@ -263,9 +268,9 @@ static acre_status enqueue_locked(acre_opencl_kernel *kernel, void *handle,
 
     if (status != ACRE_OK)
         return status;
-    code = ocl.EnqueueNDRangeKernel(stream->queue, kernel->kernel, dimensions_of(range), NULL,
-                                    range->global, has_local ? range->local : NULL, 0, NULL,
-                                    &event);
+    code =
+        ocl.EnqueueNDRangeKernel(stream->queue, kernel->kernel, dimensions_of(range), NULL,
+                                 range->global, has_local ? range->local : NULL, 0, NULL, &event);
     return stream_leave(stream, "EnqueueNDRangeKernel", code, event);
 }
 

@@ -200,7 +200,8 @@ static acre_status failure_take_locked(struct stream *stream)
     if (failure != OCL_SUCCESS)
         return status_fail_native(ACRE_ERR_DEVICE, failure,
                                   "opencl: a host function did not run, because waiting for its "
-                                  "turn failed: %s (%d)", api_error_name(failure), (int)failure);
+                                  "turn failed: %s (%d)",
+                                  api_error_name(failure), (int)failure);
     return status;
 }
 
@@ -232,8 +233,8 @@ acre_status stream_wait_event(void *self, int device, void *handle, void *event)
     if (status == ACRE_OK && cl->devices[owner].platform != cl->devices[device].platform)
         status = status_fail(ACRE_ERR_UNSUPPORTED,
                              "opencl: a stream of %s cannot wait for an event of %s; synchronize "
-                             "the event instead", cl->devices[device].name,
-                             cl->devices[owner].name);
+                             "the event instead",
+                             cl->devices[device].name, cl->devices[owner].name);
     if (status == ACRE_OK)
         status = stream_enter(cl, device, handle, &stream);
     if (status == ACRE_OK && !awaited)
@@ -295,7 +296,7 @@ static acre_status busy_queues(struct opencl *cl, int device, int platform, ocl_
     return status;
 }
 
-static acre_status finish(struct opencl *cl, int device, int platform)
+static acre_status stream_finish(struct opencl *cl, int device, int platform)
 {
     ocl_queue *queues;
     size_t count;
@@ -314,10 +315,10 @@ static acre_status finish(struct opencl *cl, int device, int platform)
 
 acre_status stream_device_synchronize(void *self, int device)
 {
-    return finish(self, device, -1);
+    return stream_finish(self, device, -1);
 }
 
 acre_status stream_platform_synchronize(struct opencl *cl, int platform)
 {
-    return finish(cl, -1, platform);
+    return stream_finish(cl, -1, platform);
 }

@@ -28,13 +28,13 @@ static void time_add(acre_pinned_time *time, int64_t us)
 }
 
 /* Obtains memory; the lock is dropped meanwhile. */
-static acre_status obtain(acre_pinned *pinned, size_t bytes, enum source_method *out_method,
-                          void **out)
+static acre_status acquire_do_obtain(acre_pinned *pinned, size_t bytes,
+                                     enum source_method *out_method, void **out)
 {
-    struct source_wish wish = {
-        .method = pinned->conf.pinned_uses_register ? SOURCE_REGISTER : SOURCE_ALLOC,
-        .threads = pinned->conf.pinned_num_register_threads,
-        .node = numa_choose(&pinned->numa, pinned->conf.pinned_numa_node)};
+    struct source_wish wish = {.method = pinned->conf.pinned_uses_register ? SOURCE_REGISTER
+                                                                           : SOURCE_ALLOC,
+                               .threads = pinned->conf.pinned_num_register_threads,
+                               .node = numa_choose(&pinned->numa, pinned->conf.pinned_numa_node)};
 
     pinned_leave(pinned);
     int64_t begin = now_us();
@@ -65,8 +65,8 @@ acre_status pinned_leave(acre_pinned *pinned)
     while (!list_empty(&doomed)) {
         struct extent *extent = CONTAINER_OF(doomed.next, struct extent, link);
         int64_t begin = now_us();
-        acre_status status = source_put(pinned->device, extent->method, extent->base,
-                                        extent->bytes);
+        acre_status status =
+            source_put(pinned->device, extent->method, extent->base, extent->bytes);
         int64_t us = now_us() - begin;
         if (first == ACRE_OK)
             first = status;
@@ -106,7 +106,7 @@ static acre_status find_torch(acre_pinned *pinned, struct host_request *request,
 static acre_status find_acre(acre_pinned *pinned, struct host_request *request, size_t *need)
 {
     struct host_pool *pool = request->pool;
-    struct piece **top = &pool->at_hand[hoard_stack(request->rounded)], *piece = *top;
+    struct piece **top = &pool->at_hand[host_arena_stack(request->rounded)], *piece = *top;
 
     if (piece->bytes == request->rounded) {
         *top = piece->below;
@@ -115,8 +115,8 @@ static acre_status find_acre(acre_pinned *pinned, struct host_request *request, 
         return ACRE_OK;
     }
     collect_for(pinned, pool);
-    hoard_drain(pool);
-    return hoard_take(pool, request->rounded, &request->piece, need);
+    host_arena_drain(pool);
+    return host_arena_take(pool, request->rounded, &request->piece, need);
 }
 
 /* ---- Growing -------------------------------------------------------------------------- */
@@ -132,8 +132,9 @@ static size_t extent_bytes(acre_pinned *pinned, const struct host_request *reque
 
     if (pinned_is_torch(pinned) || need > pinned->conf.pinned_max_cached_bytes)
         return need;
-    step = step < PINNED_STEP_MIN ? PINNED_STEP_MIN : step > PINNED_STEP_MAX ? PINNED_STEP_MAX
-                                                                             : step;
+    step = step < PINNED_STEP_MIN   ? PINNED_STEP_MIN
+           : step > PINNED_STEP_MAX ? PINNED_STEP_MAX
+                                    : step;
     step = round_down(step, HOARD_PAGE);
     uint64_t wanted = need < step ? step : need;
     uint64_t bound = highest > active ? highest : active;
@@ -161,7 +162,7 @@ static void reserve_open(acre_pinned *pinned)
         return;
     reserve->is_asked = true;
     status_save(&before);
-    if (obtain(pinned, bytes, &reserve->method, &base) == ACRE_OK) {
+    if (acquire_do_obtain(pinned, bytes, &reserve->method, &base) == ACRE_OK) {
         reserve->base = base;
         reserve->bytes = bytes;
     }
@@ -184,14 +185,15 @@ static bool reserve_take(acre_pinned *pinned, size_t *bytes, void **out)
 }
 
 /* Memory is there: it becomes part of the pool, or goes back. */
-static acre_status admit(acre_pinned *pinned, struct host_request *request,
-                         struct extent *extent, void *base, size_t bytes)
+static acre_status acquire_admit(acre_pinned *pinned, struct host_request *request,
+                                 struct extent *extent, void *base, size_t bytes)
 {
     acre_status status = (uintptr_t)base % HOARD_PAGE
-                             ? status_fail(ACRE_ERR_DEVICE, "backend \"%s\" gave host memory at "
+                             ? status_fail(ACRE_ERR_DEVICE,
+                                           "backend \"%s\" gave host memory at "
                                            "%p, which does not begin a page",
                                            pinned->device->backend->name, base)
-                             : hoard_add(request->pool, extent, base, bytes);
+                             : host_arena_add(request->pool, extent, base, bytes);
 
     if (status != ACRE_OK) {
         source_put(pinned->device, extent->method, base, bytes);
@@ -203,7 +205,7 @@ static acre_status admit(acre_pinned *pinned, struct host_request *request,
     pinned->bucket_allocation[bucket_of(bytes)]++;
     record_extent_locked(pinned, extent, ACRE_ACTION_SEGMENT_ALLOC);
     if (!pinned_is_torch(pinned)) {
-        hoard_open(extent);
+        host_arena_open(extent);
         return ACRE_OK;
     }
     extent->first->state = PIECE_LIVE;
@@ -213,7 +215,7 @@ static acre_status admit(acre_pinned *pinned, struct host_request *request,
 }
 
 /* Obtains an extent for a request; the lock is dropped meanwhile. */
-static acre_status grow(acre_pinned *pinned, struct host_request *request, size_t need)
+static acre_status acquire_grow(acre_pinned *pinned, struct host_request *request, size_t need)
 {
     struct extent *extent = host_extent_create();
     size_t bytes = extent_bytes(pinned, request, need);
@@ -231,11 +233,11 @@ static acre_status grow(acre_pinned *pinned, struct host_request *request, size_
         extent->method = SOURCE_RESERVE;
         bytes = part;
     } else {
-        status = obtain(pinned, bytes, &extent->method, &base);
+        status = acquire_do_obtain(pinned, bytes, &extent->method, &base);
     }
     request->pool->busy_count--;
     if (status == ACRE_OK)
-        return admit(pinned, request, extent, base, bytes);
+        return acquire_admit(pinned, request, extent, base, bytes);
     host_extent_destroy(extent);
     return status;
 }
@@ -249,24 +251,24 @@ static bool is_shortage(acre_status status)
 }
 
 /* Waits for pending uses and dooms all idle memory. */
-static void press(acre_pinned *pinned)
+static void acquire_press(acre_pinned *pinned)
 {
     settle_collect_locked(pinned, &pinned->shared, true);
-    hoard_drain(&pinned->shared);
+    host_arena_drain(&pinned->shared);
     settle_release_locked(pinned, &pinned->shared, 0);
     LIST_FOR_EACH(link, &pinned->pools) {
         struct host_pool *pool = CONTAINER_OF(link, struct host_pool, link);
         if (pool->use_count)
             continue;
         settle_collect_locked(pinned, pool, true);
-        hoard_drain(pool);
+        host_arena_drain(pool);
         settle_release_locked(pinned, pool, 0);
     }
 }
 
 /* Says what was asked for, why there is none, and what is held. */
-static acre_status refuse(acre_pinned *pinned, const struct host_request *request,
-                          acre_status status)
+static acre_status acquire_refuse(acre_pinned *pinned, const struct host_request *request,
+                                  acre_status status)
 {
     struct status_saved why;
 
@@ -278,9 +280,8 @@ static acre_status refuse(acre_pinned *pinned, const struct host_request *reques
         "these %lld in use, %llu waiting for streams and %llu kept by captures; free some, raise "
         "the limit on locked memory (ulimit -l), or set pinned_max_cached_size_mb",
         request->bytes, request->rounded, why.text,
-        (long long)level_current(&pinned->allocated_bytes),
-        (long long)pinned_active_bytes(pinned), (unsigned long long)pinned->waiting_bytes,
-        (unsigned long long)pinned->captured_bytes);
+        (long long)level_current(&pinned->allocated_bytes), (long long)pinned_active_bytes(pinned),
+        (unsigned long long)pinned->waiting_bytes, (unsigned long long)pinned->captured_bytes);
 }
 
 acre_status host_acquire_locked(acre_pinned *pinned, struct host_request *request)
@@ -290,19 +291,19 @@ acre_status host_acquire_locked(acre_pinned *pinned, struct host_request *reques
     size_t need = 0;
 
     for (;;) {
-        acre_status status = is_torch ? find_torch(pinned, request, &need)
-                                      : find_acre(pinned, request, &need);
+        acre_status status =
+            is_torch ? find_torch(pinned, request, &need) : find_acre(pinned, request, &need);
         if (status == ACRE_ERR_NOT_FOUND)
-            status = grow(pinned, request, need);
+            status = acquire_grow(pinned, request, need);
         if (status == ACRE_OK && request->piece)
             return ACRE_OK;
         if (status == ACRE_OK)
             continue;
         if (has_pressed || !is_shortage(status))
-            return refuse(pinned, request, status);
+            return acquire_refuse(pinned, request, status);
         has_pressed = true;
         status_save(&why);
-        press(pinned);
+        acquire_press(pinned);
         status_restore(&why);
     }
 }

@@ -43,8 +43,7 @@ static acre_status adapter_empty_cache(void *self)
     return acre_pinned_empty(((const struct host_adapter *)self)->pinned);
 }
 
-static acre_status adapter_record_stream(void *self, const acre_data_ptr *ptr,
-                                         acre_stream stream)
+static acre_status adapter_record_stream(void *self, const acre_data_ptr *ptr, acre_stream stream)
 {
     const struct host_adapter *adapter = self;
 
@@ -129,8 +128,11 @@ acre_status acre_pinned_allocator(acre_pinned *pinned, acre_allocator **out)
     struct host_adapter *adapter = heap_zalloc(sizeof *adapter);
     if (!adapter)
         return ACRE_ERR_HOST_MEMORY;
-    acre_allocator_desc desc = {.struct_size = sizeof desc, .name = "pinned", .ops = &adapter_ops,
-                                .self = adapter, .destroy = adapter_destroy};
+    acre_allocator_desc desc = {.struct_size = sizeof desc,
+                                .name = "pinned",
+                                .ops = &adapter_ops,
+                                .self = adapter,
+                                .destroy = adapter_destroy};
     adapter->pinned = pinned;
     adapter->owner.free = adapter_free;
     acre_status status = deleter_bind(&adapter->owner);

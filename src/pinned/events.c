@@ -15,8 +15,8 @@ struct queue {
 };
 
 struct entry {
-    struct list link;    /* in a queue, in a list under construction, or spare */
-    void *event;         /* of device; lives as long as the entry               */
+    struct list link; /* in a queue, in a list under construction, or spare */
+    void *event;      /* of device; lives as long as the entry               */
     struct acre_device *device;
     struct piece *piece;
     struct queue *queue; /* where it goes or is                                 */
@@ -48,8 +48,7 @@ void events_init(struct events *events, bool in_one_order)
 
 /* ---- Uses ----------------------------------------------------------------------------- */
 
-acre_status use_add(struct piece *piece, struct acre_device *device, void *stream,
-                    bool is_captured)
+acre_status use_add(struct piece *piece, struct acre_device *device, void *stream, bool is_captured)
 {
     for (struct host_use *use = piece->uses; use; use = use->next)
         if (use->device == device && use->stream == stream && use->is_captured == is_captured)
@@ -57,8 +56,8 @@ acre_status use_add(struct piece *piece, struct acre_device *device, void *strea
     struct host_use *use = heap_alloc(sizeof *use);
     if (!use)
         return ACRE_ERR_HOST_MEMORY;
-    *use = (struct host_use){.device = device, .stream = stream, .is_captured = is_captured,
-                             .next = piece->uses};
+    *use = (struct host_use){
+        .device = device, .stream = stream, .is_captured = is_captured, .next = piece->uses};
     piece->uses = use;
     piece->state = PIECE_USED;
     return ACRE_OK;
@@ -150,8 +149,7 @@ static acre_status entry_take(struct event_store *store, struct acre_device *dev
         return ACRE_ERR_HOST_MEMORY;
     list_init(&entry->link);
     entry->device = device;
-    acre_status status = device->ops->event_create(device->self, device->index, 0,
-                                                   &entry->event);
+    acre_status status = device->ops->event_create(device->self, device->index, 0, &entry->event);
     if (status != ACRE_OK)
         heap_free(entry);
     else
@@ -216,8 +214,7 @@ acre_status events_add(struct event_store *store, struct events *events, struct 
 
 /* ---- Collecting ----------------------------------------------------------------------- */
 
-static acre_status entry_ask(struct event_store *store, const struct entry *entry,
-                             bool is_waiting)
+static acre_status entry_ask(struct event_store *store, const struct entry *entry, bool is_waiting)
 {
     struct acre_device *device = entry->device;
 

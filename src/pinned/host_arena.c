@@ -3,7 +3,7 @@
 
 #include "base/heap.h"
 
-struct piece hoard_end = {.bytes = SIZE_MAX};
+struct piece host_arena_end = {.bytes = SIZE_MAX};
 
 struct fit {
     size_t bytes;
@@ -25,11 +25,11 @@ static inline bool free_before(const struct piece *a, const struct fit *fit)
 
 RBTREE_DEFINE(free_set, struct piece, node, struct fit, free_less, free_before);
 
-void hoard_init(struct host_pool *pool, struct map *map, bool in_one_order)
+void host_arena_init(struct host_pool *pool, struct map *map, bool in_one_order)
 {
     *pool = (struct host_pool){.map = map};
     for (int i = 0; i < HOARD_STACKS; i++)
-        pool->at_hand[i] = &hoard_end;
+        pool->at_hand[i] = &host_arena_end;
     for (int i = 0; i < HOARD_SLAB_CLASSES; i++)
         list_init(&pool->slabs[i]);
     for (int i = 0; i < ACRE_PINNED_BUCKETS; i++)
@@ -110,7 +110,7 @@ void host_extent_destroy(struct extent *extent)
     heap_free(extent);
 }
 
-acre_status hoard_add(struct host_pool *pool, struct extent *extent, void *base, size_t bytes)
+acre_status host_arena_add(struct host_pool *pool, struct extent *extent, void *base, size_t bytes)
 {
     acre_status status = map_reserve(pool->map, base, bytes);
     struct piece *piece = extent->first;
@@ -127,7 +127,7 @@ acre_status hoard_add(struct host_pool *pool, struct extent *extent, void *base,
     return ACRE_OK;
 }
 
-void hoard_remove(struct extent *extent)
+void host_arena_remove(struct extent *extent)
 {
     CHECK(extent->first->state == PIECE_FREE && !extent->first->next);
     extent->pool->held_bytes -= extent->bytes;
@@ -154,7 +154,7 @@ static void free_remove(struct piece *piece)
     list_remove(&piece->extent->idle_link);
 }
 
-void hoard_open(struct extent *extent)
+void host_arena_open(struct extent *extent)
 {
     free_insert(extent->first);
 }
@@ -172,7 +172,7 @@ static void absorb_next(struct piece *piece)
 }
 
 /* Joins a piece that is in no index and not in the map with its free neighbours. */
-static void join(struct piece *piece)
+static void host_arena_join(struct piece *piece)
 {
     if (piece->next && piece->next->state == PIECE_FREE) {
         free_remove(piece->next);
@@ -235,16 +235,16 @@ static acre_status slab_make(struct host_pool *pool, size_t rounded, struct slab
     }
     slab_place(slab, body);
     for (uint32_t i = 0; i < slab->slot_count; i++)
-        slab->slots[i].stack = &pool->at_hand[hoard_stack(rounded)];
+        slab->slots[i].stack = &pool->at_hand[host_arena_stack(rounded)];
     map_enter_slab(slab, true);
-    list_push_front(&pool->slabs[hoard_stack(rounded)], &slab->link);
+    list_push_front(&pool->slabs[host_arena_stack(rounded)], &slab->link);
     *out = slab;
     return ACRE_OK;
 }
 
 static acre_status slot_take(struct host_pool *pool, size_t rounded, struct piece **out)
 {
-    struct list *slabs = &pool->slabs[hoard_stack(rounded)];
+    struct list *slabs = &pool->slabs[host_arena_stack(rounded)];
     struct slab *slab;
 
     if (list_empty(slabs)) {
@@ -270,7 +270,7 @@ static void slot_put(struct piece *slot)
 
     slot->state = PIECE_FREE;
     if (!slab->free_mask)
-        list_push_front(&slot->pool->slabs[hoard_stack(slot->bytes)], &slab->link);
+        list_push_front(&slot->pool->slabs[host_arena_stack(slot->bytes)], &slab->link);
     slab->free_mask |= (uint64_t)1 << (slot - slab->slots);
     if (slab->free_mask != slab_full_mask(slab))
         return;
@@ -278,13 +278,13 @@ static void slot_put(struct piece *slot)
     map_enter_slab(slab, false);
     body->slab = NULL;
     heap_free(slab);
-    join(body);
+    host_arena_join(body);
 }
 
 /* ---- Policy acre ---------------------------------------------------------------------- */
 
-acre_status hoard_take(struct host_pool *pool, size_t rounded, struct piece **out,
-                       size_t *out_need)
+acre_status host_arena_take(struct host_pool *pool, size_t rounded, struct piece **out,
+                            size_t *out_need)
 {
     acre_status status;
 
@@ -296,12 +296,12 @@ acre_status hoard_take(struct host_pool *pool, size_t rounded, struct piece **ou
     status = pages_take(pool, rounded, out);
     if (status != ACRE_OK)
         return status;
-    (*out)->stack = &pool->at_hand[hoard_stack(rounded)];
+    (*out)->stack = &pool->at_hand[host_arena_stack(rounded)];
     map_enter(*out, *out);
     return ACRE_OK;
 }
 
-void hoard_put(struct piece *piece)
+void host_arena_put(struct piece *piece)
 {
     CHECK(!piece->uses && !piece->event_count);
     if (piece->is_slot) {
@@ -309,21 +309,21 @@ void hoard_put(struct piece *piece)
         return;
     }
     map_enter(piece, NULL);
-    join(piece);
+    host_arena_join(piece);
 }
 
-void hoard_drain(struct host_pool *pool)
+void host_arena_drain(struct host_pool *pool)
 {
     for (int i = 0; i < HOARD_STACKS && pool->has_at_hand; i++)
-        while (pool->at_hand[i] != &hoard_end) {
+        while (pool->at_hand[i] != &host_arena_end) {
             struct piece *piece = pool->at_hand[i];
             pool->at_hand[i] = piece->below;
-            hoard_put(piece);
+            host_arena_put(piece);
         }
     pool->has_at_hand = false;
 }
 
-void hoard_withdraw(struct extent *extent)
+void host_arena_withdraw(struct extent *extent)
 {
     struct piece *piece = extent->first;
 
@@ -332,7 +332,7 @@ void hoard_withdraw(struct extent *extent)
         free_remove(piece);
     else
         list_remove(&piece->link);
-    hoard_remove(extent);
+    host_arena_remove(extent);
 }
 
 /* ---- Policy torch --------------------------------------------------------------------- */
@@ -371,8 +371,7 @@ static bool slab_check(const struct slab *slab, const char **fact)
         if ((slab->slots[i].state == PIECE_FREE) != (slab->free_mask >> i & 1))
             return false;
     *fact = "hoard: a slab is in a list while a slot is free, and gone when all are";
-    return list_empty(&slab->link) == !slab->free_mask &&
-           slab->free_mask != slab_full_mask(slab);
+    return list_empty(&slab->link) == !slab->free_mask && slab->free_mask != slab_full_mask(slab);
 }
 
 static bool piece_check(const struct piece *piece, const char **fact)
@@ -416,7 +415,7 @@ static bool extent_check(const struct extent *extent, const char **fact)
     return at == extent->base + extent->bytes;
 }
 
-bool hoard_check(const struct host_pool *pool, const char **fact)
+bool host_arena_check(const struct host_pool *pool, const char **fact)
 {
     uint64_t held = 0;
 
@@ -430,7 +429,7 @@ bool hoard_check(const struct host_pool *pool, const char **fact)
             return false;
     }
     for (int i = 0; i < HOARD_STACKS; i++)
-        for (const struct piece *p = pool->at_hand[i]; p != &hoard_end; p = p->below)
+        for (const struct piece *p = pool->at_hand[i]; p != &host_arena_end; p = p->below)
             if (!pool->has_at_hand || p->state != PIECE_AT_HAND || p->stack != &pool->at_hand[i]) {
                 *fact = "hoard: what is at hand knows it";
                 return false;

@@ -35,7 +35,7 @@ enum {
 };
 
 struct host_pool {
-    struct piece *at_hand[HOARD_STACKS]; /* each ends in hoard_end                */
+    struct piece *at_hand[HOARD_STACKS]; /* each ends in host_arena_end                */
     bool has_at_hand;           /* something may be at hand                       */
     struct rbtree free;         /* FREE pieces of whole pages                     */
     struct list slabs[HOARD_SLAB_CLASSES]; /* with free slots                     */
@@ -60,10 +60,10 @@ struct host_pool {
 };
 
 /* Ends every stack; its size is that of no request. */
-extern struct piece hoard_end;
+extern struct piece host_arena_end;
 
 /* Size of the block for a request; 0: none can be so large. */
-static inline size_t hoard_round(size_t bytes)
+static inline size_t host_arena_round(size_t bytes)
 {
     if (bytes < HOARD_FINE_END)
         return (bytes + 63) & ~(size_t)63;
@@ -74,7 +74,7 @@ static inline size_t hoard_round(size_t bytes)
 
 /* Where pieces of a rounded size lie at hand; below HOARD_SLAB_CLASSES also the class
  * of their slabs. */
-static inline size_t hoard_stack(size_t rounded)
+static inline size_t host_arena_stack(size_t rounded)
 {
     if (rounded < HOARD_FINE_END)
         return rounded >> 6;
@@ -83,7 +83,7 @@ static inline size_t hoard_stack(size_t rounded)
     return HOARD_SLAB_CLASSES + ((rounded >> 12) & 63);
 }
 
-void hoard_init(struct host_pool *pool, struct map *map, bool in_one_order);
+void host_arena_init(struct host_pool *pool, struct map *map, bool in_one_order);
 
 /* ---- Extents ---------------------------------------------------------------------- */
 
@@ -94,35 +94,35 @@ void host_extent_destroy(struct extent *extent);
 
 /* Takes memory in: one FREE piece in no index. Errors: ACRE_ERR_HOST_MEMORY,
  * ACRE_ERR_RANGE (addresses beyond 2^57). */
-acre_status hoard_add(struct host_pool *pool, struct extent *extent, void *base, size_t bytes);
+acre_status host_arena_add(struct host_pool *pool, struct extent *extent, void *base, size_t bytes);
 /* Takes an extent whose one piece is FREE and in no index out of its pool. */
-void hoard_remove(struct extent *extent);
+void host_arena_remove(struct extent *extent);
 
 /* ---- Policy acre ------------------------------------------------------------------ */
 
 /* Puts the piece of a new extent among the free ones. */
-void hoard_open(struct extent *extent);
+void host_arena_open(struct extent *extent);
 
 /* Hands out a piece of a rounded size. *out_need gets the bytes that an extent has to
  * have when there is none. Errors: ACRE_ERR_NOT_FOUND (no text), ACRE_ERR_HOST_MEMORY. */
-acre_status hoard_take(struct host_pool *pool, size_t rounded, struct piece **out,
+acre_status host_arena_take(struct host_pool *pool, size_t rounded, struct piece **out,
                        size_t *out_need);
 
 /* Makes a piece that is handed out free. */
-void hoard_put(struct piece *piece);
+void host_arena_put(struct piece *piece);
 
 /* Keeps a piece at hand, and makes all that are kept free. */
-static inline void hoard_keep(struct piece *piece)
+static inline void host_arena_keep(struct piece *piece)
 {
     piece->state = PIECE_AT_HAND;
     piece->below = *piece->stack;
     *piece->stack = piece;
     piece->pool->has_at_hand = true;
 }
-void hoard_drain(struct host_pool *pool);
+void host_arena_drain(struct host_pool *pool);
 
 /* Takes an idle extent out of its pool, whichever policy put it there. */
-void hoard_withdraw(struct extent *extent);
+void host_arena_withdraw(struct extent *extent);
 
 /* ---- Policy torch ----------------------------------------------------------------- */
 
@@ -141,7 +141,7 @@ void bucket_put(struct piece *piece);
 
 /* The piece that is handed out, waits or is kept at an address, by its first byte; NULL:
  * there is none. */
-static inline struct piece *hoard_find(const struct map *map, const void *pointer)
+static inline struct piece *host_arena_find(const struct map *map, const void *pointer)
 {
     struct piece *piece = (struct piece *)(void *)map_find(map, pointer);
 
@@ -153,6 +153,6 @@ static inline struct piece *hoard_find(const struct map *map, const void *pointe
 }
 
 /* Whether the facts of piece.h hold; names the one that does not. */
-bool hoard_check(const struct host_pool *pool, const char **fact);
+bool host_arena_check(const struct host_pool *pool, const char **fact);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A piece of page-locked memory, and the extent it lies in.
  *
- *         hoard_take, bucket_take           free, nobody uses it
+ *         host_arena_take, bucket_take           free, nobody uses it
  *   FREE ─────────────────────────► LIVE ────────────────────────► AT_HAND
  *    ▲                              │  ▲                              │ │
  *    │                              │  └──── the next of its size ────┘ │
@@ -9,7 +9,7 @@
  *    ├───────────── WAITING ◄────── USED                                │
  *    │ the graph is gone            │ free, a graph uses it             │
  *    ├───────────── CAPTURED ◄──────┘                                   │
- *    └───────────────────────────── hoard_drain ────────────────────────┘
+ *    └───────────────────────────── host_arena_drain ────────────────────────┘
  *
  *   BODY   holds the slots of a slab (slab.h), which are pieces of their own.
  *

@@ -59,8 +59,7 @@ static void read_node(struct numa *numa, const char *root, unsigned node)
     char name[64], line[4096];
 
     snprintf(name, sizeof name, "node%u/cpulist", node);
-    if (!read_line(root, name, line, sizeof line) ||
-        !numa_list_read(line, cpus, NUMA_CPUS_MAX))
+    if (!read_line(root, name, line, sizeof line) || !numa_list_read(line, cpus, NUMA_CPUS_MAX))
         return;
     for (unsigned cpu = 0; cpu < NUMA_CPUS_MAX; cpu++)
         if (cpus[cpu / 64] >> cpu % 64 & 1)

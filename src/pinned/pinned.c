@@ -13,7 +13,7 @@
 /* ---- Life ----------------------------------------------------------------------------- */
 
 /* For the poller: whether uses of the shared pool are pending still. */
-static bool look(void *arg)
+static bool pinned_look(void *arg)
 {
     acre_pinned *pinned = arg;
 
@@ -25,7 +25,7 @@ static bool look(void *arg)
 }
 
 /* Reads all sources of options. */
-static acre_status load(acre_pinned *pinned, const acre_pinned_config *config)
+static acre_status pinned_load(acre_pinned *pinned, const acre_pinned_config *config)
 {
     acre_cache_config as_cache = {.struct_size = sizeof as_cache};
     const char *text;
@@ -54,29 +54,31 @@ static void warn_of_thresholds(const struct cache_conf *conf)
                                 "pinned_max_cached_size_mb, which decides then");
 }
 
-static acre_status check(acre_device *device, const acre_pinned_config *config,
-                         acre_pinned **out)
+static acre_status pinned_check(acre_device *device, const acre_pinned_config *config,
+                                acre_pinned **out)
 {
     if (!device || !out || (config && config->struct_size < sizeof *config))
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_create: device and out are needed, and "
                                              "struct_size when there is a configuration");
     if (!device_has(device, ACRE_CAP_HOST_MEMORY))
-        return status_fail(ACRE_ERR_UNSUPPORTED, "acre_pinned_create: device %d (%s) has no "
-                           "page-locked host memory", device->index, device->info.name);
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "acre_pinned_create: device %d (%s) has no "
+                           "page-locked host memory",
+                           device->index, device->info.name);
     return backend_check_fork(device->backend);
 }
 
 acre_status acre_pinned_create(acre_device *device, const acre_pinned_config *config,
                                acre_pinned **out)
 {
-    acre_status status = check(device, config, out);
+    acre_status status = pinned_check(device, config, out);
 
     if (status != ACRE_OK)
         return status;
     acre_pinned *pinned = heap_zalloc(sizeof *pinned);
     if (!pinned)
         return ACRE_ERR_HOST_MEMORY;
-    status = load(pinned, config);
+    status = pinned_load(pinned, config);
     if (status == ACRE_OK)
         status = map_init(&pinned->map);
     if (status != ACRE_OK) {
@@ -86,13 +88,13 @@ acre_status acre_pinned_create(acre_device *device, const acre_pinned_config *co
     }
     quick_lock_init(&pinned->lock, RANK_CACHE, "pinned cache");
     pinned->device = device;
-    hoard_init(&pinned->shared, &pinned->map, pinned_is_torch(pinned));
+    host_arena_init(&pinned->shared, &pinned->map, pinned_is_torch(pinned));
     pinned->shared.use_count = 1;
     list_init(&pinned->pools);
     list_init(&pinned->doomed);
     event_store_init(&pinned->store);
     numa_load(&pinned->numa, NUMA_ROOT);
-    poller_init(&pinned->poller, look, pinned);
+    poller_init(&pinned->poller, pinned_look, pinned);
     pinned_update_plain_locked(pinned);
     warn_of_thresholds(&pinned->conf);
     *out = pinned;
@@ -177,8 +179,7 @@ uint64_t pinned_highest_bytes(const acre_pinned *pinned)
 
 void pinned_update_plain_locked(acre_pinned *pinned)
 {
-    pinned->is_plain = !pinned_is_torch(pinned) && !pinned->history.is_on &&
-                       !pinned->scope_count &&
+    pinned->is_plain = !pinned_is_torch(pinned) && !pinned->history.is_on && !pinned->scope_count &&
                        pinned->conf.pinned_max_cached_bytes == UINT64_MAX;
 }
 
@@ -247,7 +248,7 @@ static uint64_t give_back_locked(acre_pinned *pinned, struct host_pool *pool, ui
 
     if (*first == ACRE_OK)
         *first = status;
-    hoard_drain(pool);
+    host_arena_drain(pool);
     return settle_release_locked(pinned, pool, keep);
 }
 

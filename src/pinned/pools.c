@@ -104,8 +104,10 @@ void host_sweep_locked(acre_pinned *pinned)
 static acre_status filter_check(const acre_pool_filter *filter)
 {
     if (filter->kind > ACRE_POOL_CAPTURE || (filter->kind == ACRE_POOL_CALLBACK && !filter->fn))
-        return status_fail(ACRE_ERR_INVALID, "acre_pinned_pool_begin: kind %d of the filter is "
-                           "none, or its function is missing", (int)filter->kind);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_pinned_pool_begin: kind %d of the filter is "
+                           "none, or its function is missing",
+                           (int)filter->kind);
     return ACRE_OK;
 }
 
@@ -115,18 +117,20 @@ static acre_status begin_locked(acre_pinned *pinned, acre_pool_id id,
     struct host_pool *pool = find_locked(pinned, id);
 
     if (pool && pool->has_scope)
-        return status_fail(ACRE_ERR_EXISTS, "already recording to mempool_id (%llu, %llu): end "
-                           "that scope first", (unsigned long long)id.graph,
-                           (unsigned long long)id.user);
+        return status_fail(ACRE_ERR_EXISTS,
+                           "already recording to mempool_id (%llu, %llu): end "
+                           "that scope first",
+                           (unsigned long long)id.graph, (unsigned long long)id.user);
     if (pool && !pool->use_count)
-        return status_fail(ACRE_ERR_STATE, "pool (%llu, %llu) was released and has not ended yet; "
-                           "take a new id", (unsigned long long)id.graph,
-                           (unsigned long long)id.user);
+        return status_fail(ACRE_ERR_STATE,
+                           "pool (%llu, %llu) was released and has not ended yet; "
+                           "take a new id",
+                           (unsigned long long)id.graph, (unsigned long long)id.user);
     if (!pool) {
         pool = heap_alloc(sizeof *pool);
         if (!pool)
             return ACRE_ERR_HOST_MEMORY;
-        hoard_init(pool, &pinned->map, pinned_is_torch(pinned));
+        host_arena_init(pool, &pinned->map, pinned_is_torch(pinned));
         pool->id = id;
         list_push_back(&pinned->pools, &pool->link);
     }
@@ -158,7 +162,7 @@ acre_status acre_pinned_pool_begin(acre_pinned *pinned, acre_pool_id id,
     return status;
 }
 
-static acre_status unknown(acre_pool_id id)
+static acre_status pools_unknown(acre_pool_id id)
 {
     return status_fail(ACRE_ERR_NOT_FOUND, "there is no pool (%llu, %llu) of host memory",
                        (unsigned long long)id.graph, (unsigned long long)id.user);
@@ -173,7 +177,7 @@ acre_status acre_pinned_pool_end(acre_pinned *pinned, acre_pool_id id)
     quick_lock_take(&pinned->lock);
     struct host_pool *pool = find_locked(pinned, id);
     if (!pool)
-        status = unknown(id);
+        status = pools_unknown(id);
     else if (!pool->has_scope)
         status = status_fail(ACRE_ERR_STATE, "not currently recording to mempool_id (%llu, %llu)",
                              (unsigned long long)id.graph, (unsigned long long)id.user);
@@ -195,11 +199,12 @@ acre_status acre_pinned_pool_release(acre_pinned *pinned, acre_pool_id id)
     quick_lock_take(&pinned->lock);
     struct host_pool *pool = find_locked(pinned, id);
     if (!pool)
-        status = unknown(id);
+        status = pools_unknown(id);
     else if (!pool->use_count || (pool->has_scope && pool->use_count == 1))
-        status = status_fail(ACRE_ERR_STATE, "pool (%llu, %llu) is released already, or only its "
-                             "open scope uses it", (unsigned long long)id.graph,
-                             (unsigned long long)id.user);
+        status = status_fail(ACRE_ERR_STATE,
+                             "pool (%llu, %llu) is released already, or only its "
+                             "open scope uses it",
+                             (unsigned long long)id.graph, (unsigned long long)id.user);
     else if (--pool->use_count == 0)
         settle_captured_locked(pinned, pool);
     pinned_leave(pinned);
@@ -217,7 +222,7 @@ acre_status acre_pinned_pool_use_count(acre_pinned *pinned, acre_pool_id id, uin
     if (pool)
         *out_count = pool->use_count;
     else
-        status = unknown(id);
+        status = pools_unknown(id);
     quick_lock_drop(&pinned->lock);
     return status;
 }

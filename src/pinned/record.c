@@ -17,7 +17,7 @@ void host_gather_slow(acre_pinned *pinned)
     quick_lock_drop(&pinned->lock);
     if (!is_on)
         return;
-    gathered_take(pinned, &source);
+    pending_stack_take(pinned, &source);
 }
 
 /* The number of the stack gathered last, which is used up unless it is kept. */
@@ -26,22 +26,26 @@ static uint32_t stack_take(acre_pinned *pinned, bool is_kept)
     struct status_saved before;
     uint32_t stack = 0;
 
-    if (gathered.owner == pinned && level_is(pinned, ACRE_CONTEXT_STATE)) {
+    if (pending_stack.owner == pinned && level_is(pinned, ACRE_CONTEXT_STATE)) {
         status_save(&before);
-        stack = stacks_intern(&pinned->history.stacks, gathered.frames, gathered.count);
+        stack = stacks_intern(&pinned->history.stacks, pending_stack.frames, pending_stack.count);
         status_restore(&before);
     }
     if (!is_kept)
-        gathered.owner = NULL;
+        pending_stack.owner = NULL;
     return stack;
 }
 
-static void append(acre_pinned *pinned, acre_action action, uint64_t address, uint64_t bytes,
-                   acre_pool_id id, uint32_t stack)
+static void record_append(acre_pinned *pinned, acre_action action, uint64_t address, uint64_t bytes,
+                          acre_pool_id id, uint32_t stack)
 {
-    struct history_event event = {.ticks = ticks_now(), .address = address, .bytes = bytes,
-                                  .pool = {id.graph, id.user}, .stack = stack,
-                                  .action = (uint32_t)action, .label = label_current()};
+    struct history_event event = {.ticks = ticks_now(),
+                                  .address = address,
+                                  .bytes = bytes,
+                                  .pool = {id.graph, id.user},
+                                  .stack = stack,
+                                  .action = (uint32_t)action,
+                                  .label = label_current()};
 
     history_append(&pinned->history, &event);
 }
@@ -56,7 +60,7 @@ void host_record_piece(acre_pinned *pinned, struct piece *piece, acre_action act
         stack = stack_take(pinned, action == ACRE_ACTION_FREE_REQUESTED);
     if (level_is(pinned, ACRE_CONTEXT_ALLOC) && !stack)
         stack = piece->history_stack;
-    append(pinned, action, (uintptr_t)piece->base, piece->requested, piece->pool->id, stack);
+    record_append(pinned, action, (uintptr_t)piece->base, piece->requested, piece->pool->id, stack);
     if (action == ACRE_ACTION_FREE_COMPLETED)
         piece->history_stack = 0;
 }
@@ -65,21 +69,22 @@ void host_record_extent(acre_pinned *pinned, struct extent *extent, acre_action 
 {
     if (action == ACRE_ACTION_SEGMENT_ALLOC)
         extent->history_stack = stack_take(pinned, true);
-    append(pinned, action, (uintptr_t)extent->base, extent->bytes, extent->pool->id,
-           level_is(pinned, ACRE_CONTEXT_ALLOC) ? extent->history_stack : 0);
+    record_append(pinned, action, (uintptr_t)extent->base, extent->bytes, extent->pool->id,
+                  level_is(pinned, ACRE_CONTEXT_ALLOC) ? extent->history_stack : 0);
 }
 
 void host_record_oom(acre_pinned *pinned, const struct host_request *request)
 {
     if (pinned->history.is_on)
-        append(pinned, ACRE_ACTION_OOM, 0, request->rounded, request->pool->id,
-               level_is(pinned, ACRE_CONTEXT_ALLOC) ? stack_take(pinned, false) : 0);
+        record_append(pinned, ACRE_ACTION_OOM, 0, request->rounded, request->pool->id,
+                      level_is(pinned, ACRE_CONTEXT_ALLOC) ? stack_take(pinned, false) : 0);
 }
 
 void host_record_snapshot(acre_pinned *pinned, uint64_t active_bytes, const uint64_t pool[2])
 {
     if (pinned->history.is_on)
-        append(pinned, ACRE_ACTION_SNAPSHOT, 0, active_bytes, (acre_pool_id){pool[0], pool[1]}, 0);
+        record_append(pinned, ACRE_ACTION_SNAPSHOT, 0, active_bytes,
+                      (acre_pool_id){pool[0], pool[1]}, 0);
 }
 
 /* ---- Switching ------------------------------------------------------------------------ */

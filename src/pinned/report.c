@@ -130,12 +130,13 @@ static acre_block_state state_of(const struct piece *piece)
 }
 
 /* Adds a block; a layout without room for blocks is only counted. */
-static void add_block(acre_cache_layout *to, char *base, uint64_t bytes,
-                      const struct piece *piece)
+static void add_block(acre_cache_layout *to, char *base, uint64_t bytes, const struct piece *piece)
 {
     if (to->blocks)
         to->blocks[to->block_count] = (acre_block_info){
-            .base = base, .bytes = bytes, .requested_bytes = piece ? piece->requested : 0,
+            .base = base,
+            .bytes = bytes,
+            .requested_bytes = piece ? piece->requested : 0,
             .state = piece ? state_of(piece) : ACRE_BLOCK_FREE,
             .stack = piece && state_of(piece) != ACRE_BLOCK_FREE ? piece->history_stack : 0};
     to->block_count++;
@@ -159,10 +160,12 @@ static void add_piece(acre_cache_layout *to, const struct piece *piece)
 
 static void add_extent(acre_cache_layout *to, const struct extent *extent)
 {
-    acre_segment_info info = {.base = extent->base, .bytes = extent->bytes,
+    acre_segment_info info = {.base = extent->base,
+                              .bytes = extent->bytes,
                               .order = to->segment_count,
                               .pool = {extent->pool->id.graph, extent->pool->id.user},
-                              .first_block = to->block_count, .stack = extent->history_stack};
+                              .first_block = to->block_count,
+                              .stack = extent->history_stack};
 
     for (const struct piece *piece = extent->first; piece; piece = piece->next)
         add_piece(to, piece);
@@ -251,8 +254,7 @@ acre_status acre_pinned_snapshot(acre_pinned *pinned, const acre_snapshot_choice
     if (is_whole)
         host_record_snapshot(pinned, (uint64_t)pinned_active_bytes(pinned), choice->pool);
     quick_lock_drop(&pinned->lock);
-    acre_status status = is_whole ? moment_snapshot(&moment, 0, choice, out)
-                                  : ACRE_ERR_HOST_MEMORY;
+    acre_status status = is_whole ? moment_snapshot(&moment, 0, choice, out) : ACRE_ERR_HOST_MEMORY;
     moment_fini(&moment);
     return status;
 }
@@ -280,7 +282,7 @@ static void tally_piece(struct tally *tally, const struct piece *piece)
 
 static bool tally_pool(struct tally *tally, const struct host_pool *pool, const char **fact)
 {
-    if (!hoard_check(pool, fact))
+    if (!host_arena_check(pool, fact))
         return false;
     tally->held += pool->held_bytes;
     LIST_FOR_EACH(link, &pool->extents)

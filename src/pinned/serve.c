@@ -13,8 +13,8 @@
 
 /* Accounts for a piece that is handed out. */
 static inline __attribute__((always_inline)) void commit_locked(acre_pinned *pinned,
-                                                                struct piece *piece,
-                                                                size_t bytes, unsigned bucket)
+                                                                struct piece *piece, size_t bytes,
+                                                                unsigned bucket)
 {
     piece->state = PIECE_LIVE;
     piece->requested = bytes;
@@ -31,7 +31,7 @@ static size_t round_locked(const acre_pinned *pinned, size_t bytes)
     if (bytes > SIZE_MAX / 4)
         return 0;
     if (!pinned_is_torch(pinned))
-        return hoard_round(bytes);
+        return host_arena_round(bytes);
     if (bytes > conf->pinned_max_round_threshold_bytes || bytes > conf->pinned_max_cached_bytes)
         return bytes;
     return (size_t)1 << bucket_of(bytes);
@@ -74,7 +74,8 @@ static __attribute__((noinline)) acre_status alloc_slow(acre_pinned *pinned, siz
     request.pool = host_route_locked(pinned);
     request.rounded = round_locked(pinned, bytes);
     acre_status status = request.rounded ? host_acquire_locked(pinned, &request)
-                                         : status_fail(ACRE_ERR_HOST_MEMORY, "acre_pinned_alloc: "
+                                         : status_fail(ACRE_ERR_HOST_MEMORY,
+                                                       "acre_pinned_alloc: "
                                                        "%zu bytes are more than there can be",
                                                        bytes);
     request.pool->busy_count--;
@@ -95,16 +96,17 @@ static __attribute__((noinline)) acre_status alloc_slow(acre_pinned *pinned, siz
 
 static struct piece *find_live_locked(const acre_pinned *pinned, const void *pointer)
 {
-    struct piece *piece = hoard_find(&pinned->map, pointer);
+    struct piece *piece = host_arena_find(&pinned->map, pointer);
 
     return piece && piece_is_live(piece) ? piece : NULL;
 }
 
 static acre_status refuse_pointer(const char *call, const void *pointer)
 {
-    return status_fail(ACRE_ERR_INVALID, "%s: invalid host pointer %p: not the first byte of a "
-                       "live allocation of this cache (freed already, interior, foreign)", call,
-                       pointer);
+    return status_fail(ACRE_ERR_INVALID,
+                       "%s: invalid host pointer %p: not the first byte of a "
+                       "live allocation of this cache (freed already, interior, foreign)",
+                       call, pointer);
 }
 
 static __attribute__((noinline)) acre_status free_slow(acre_pinned *pinned, void *pointer)
@@ -144,7 +146,7 @@ static __attribute__((noinline)) acre_status free_miss(acre_pinned *pinned, void
 }
 
 /* The lock was dropped, and somebody waits for it. */
-static __attribute__((noinline)) acre_status wake(acre_pinned *pinned)
+static __attribute__((noinline)) acre_status serve_wake(acre_pinned *pinned)
 {
     quick_lock_wake(&pinned->lock);
     return ACRE_OK;
@@ -156,8 +158,8 @@ acre_status acre_pinned_alloc(acre_pinned *pinned, size_t bytes, void **out)
 {
     if (UNLIKELY(!pinned || !out))
         return alloc_slow(pinned, bytes, out);
-    size_t rounded = hoard_round(bytes);
-    struct piece **top = &pinned->shared.at_hand[hoard_stack(rounded)];
+    size_t rounded = host_arena_round(bytes);
+    struct piece **top = &pinned->shared.at_hand[host_arena_stack(rounded)];
     if (UNLIKELY(!quick_lock_try(&pinned->lock)))
         return alloc_slow(pinned, bytes, out);
     struct piece *piece = *top;
@@ -167,7 +169,7 @@ acre_status acre_pinned_alloc(acre_pinned *pinned, size_t bytes, void **out)
     commit_locked(pinned, piece, bytes, 0);
     *out = piece->base;
     if (UNLIKELY(quick_lock_drop_quietly(&pinned->lock)))
-        return wake(pinned);
+        return serve_wake(pinned);
     return ACRE_OK;
 }
 
@@ -187,9 +189,9 @@ acre_status acre_pinned_free(acre_pinned *pinned, void *pointer)
     level_down(&pinned->active_requests[0], 1);
     level_down(&pinned->active_bytes[0], piece->bytes);
     level_down(&pinned->requested_bytes, piece->requested);
-    hoard_keep(piece);
+    host_arena_keep(piece);
     if (UNLIKELY(quick_lock_drop_quietly(&pinned->lock)))
-        return wake(pinned);
+        return serve_wake(pinned);
     return ACRE_OK;
 }
 
@@ -202,9 +204,10 @@ acre_status acre_pinned_record_stream(acre_pinned *pinned, void *pointer, acre_d
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_record_stream: a cache is needed");
     device = device ? device : pinned->device;
     if (device->backend != pinned->device->backend)
-        return status_fail(ACRE_ERR_INVALID, "acre_pinned_record_stream: the device is one of "
-                           "backend \"%s\", this memory is of \"%s\"", device->backend->name,
-                           pinned->device->backend->name);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_pinned_record_stream: the device is one of "
+                           "backend \"%s\", this memory is of \"%s\"",
+                           device->backend->name, pinned->device->backend->name);
     if (!pointer || !device_has(device, ACRE_CAP_STREAMS))
         return ACRE_OK;
     bool is_captured = stream_is_captured(device, stream);

@@ -25,16 +25,16 @@ static void retire_locked(acre_pinned *pinned, struct piece *piece)
     if (pinned_is_torch(pinned))
         bucket_put(piece);
     else if (is_kept)
-        hoard_keep(piece);
+        host_arena_keep(piece);
     else
-        hoard_put(piece);
+        host_arena_put(piece);
     if (is_kept || list_empty(&extent->idle_link) || is_fixed(pinned, extent))
         return;
-    hoard_withdraw(extent);
+    host_arena_withdraw(extent);
     list_push_back(&pinned->doomed, &extent->link);
 }
 
-static void done(void *arg, struct piece *piece)
+static void settle_done(void *arg, struct piece *piece)
 {
     acre_pinned *pinned = arg;
 
@@ -110,7 +110,8 @@ static acre_status resume_locked(acre_pinned *pinned, struct host_pool *pool)
 acre_status settle_collect_locked(acre_pinned *pinned, struct host_pool *pool, bool is_waiting)
 {
     acre_status first = resume_locked(pinned, pool);
-    acre_status status = events_collect(&pinned->store, &pool->events, is_waiting, done, pinned);
+    acre_status status =
+        events_collect(&pinned->store, &pool->events, is_waiting, settle_done, pinned);
 
     return first != ACRE_OK ? first : status;
 }
@@ -148,7 +149,7 @@ uint64_t settle_release_locked(acre_pinned *pinned, struct host_pool *pool, uint
             continue;
         idle -= extent->bytes;
         released += extent->bytes;
-        hoard_withdraw(extent);
+        host_arena_withdraw(extent);
         list_push_back(&pinned->doomed, &extent->link);
     }
     return released;

@@ -13,7 +13,7 @@ struct slice {
     bool has_thread;
 };
 
-static void *touch(void *arg)
+static void *touch_touch(void *arg)
 {
     const struct slice *slice = arg;
 
@@ -38,12 +38,12 @@ void touch_pages(void *base, size_t bytes, unsigned threads)
         uintptr_t edge = first + pages * (i + 1) / count * TOUCH_PAGE;
         slices[i] = (struct slice){.begin = at, .end = edge < end ? edge : end};
         at = slices[i].end;
-        slices[i].has_thread = i + 1 < count && pthread_create(&slices[i].thread, NULL, touch,
-                                                               &slices[i]) == 0;
+        slices[i].has_thread =
+            i + 1 < count && pthread_create(&slices[i].thread, NULL, touch_touch, &slices[i]) == 0;
     }
     for (unsigned i = 0; i < count; i++)
         if (slices[i].has_thread)
             pthread_join(slices[i].thread, NULL);
         else
-            touch(&slices[i]);
+            touch_touch(&slices[i]);
 }

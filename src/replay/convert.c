@@ -149,7 +149,7 @@ struct recording {
         void *pointer;
         uint64_t bytes;
         uint32_t stream;
-    } *slots;
+    } * slots;
     size_t slot_count, slot_capacity;
     struct ptrmap segments; /* address to number + 1 of its entry */
     int64_t time_us;        /* one microsecond an event           */
@@ -161,8 +161,8 @@ static void *stream_handle(uint32_t number)
     return (void *)(uintptr_t)number;
 }
 
-static acre_status record(struct recording *recording, uint16_t action, uint64_t address,
-                          uint64_t bytes, uint32_t stream)
+static acre_status convert_record(struct recording *recording, uint16_t action, uint64_t address,
+                                  uint64_t bytes, uint32_t stream)
 {
     struct snap_entry *entry;
     acre_status status = snapshot_add_entry(recording->snapshot, &entry);
@@ -192,14 +192,14 @@ static acre_status record_calls(struct recording *recording, uint32_t stream)
             size_t entry = (size_t)ptrmap_take(&recording->segments, key);
             const struct snap_entry *from = &recording->snapshot->entries[entry - 1];
             CHECK(entry > 0);
-            status = record(recording, SNAP_SEGMENT_FREE, call->address, from->bytes,
-                            (uint32_t)from->stream);
+            status = convert_record(recording, SNAP_SEGMENT_FREE, call->address, from->bytes,
+                                    (uint32_t)from->stream);
             continue;
         }
-        status = record(recording, SNAP_SEGMENT_ALLOC, call->address, call->bytes, stream);
+        status = convert_record(recording, SNAP_SEGMENT_ALLOC, call->address, call->bytes, stream);
         if (status == ACRE_OK)
-            status = ptrmap_put(&recording->segments, key,
-                                (void *)recording->snapshot->entry_count);
+            status =
+                ptrmap_put(&recording->segments, key, (void *)recording->snapshot->entry_count);
     }
     script->call_count = 0;
     return status;
@@ -223,8 +223,8 @@ static acre_status record_alloc(struct recording *recording, const acre_trace_ev
     if (status != ACRE_OK)
         return status;
     recording->slots[event->slot] = live;
-    return record(recording, SNAP_ALLOC, (uint64_t)(uintptr_t)live.pointer, live.bytes,
-                  live.stream);
+    return convert_record(recording, SNAP_ALLOC, (uint64_t)(uintptr_t)live.pointer, live.bytes,
+                          live.stream);
 }
 
 static acre_status record_event(struct recording *recording, const acre_trace_event *event)
@@ -237,11 +237,12 @@ static acre_status record_event(struct recording *recording, const acre_trace_ev
     if (event->kind == ACRE_TRACE_FREE) {
         const struct live *live = &recording->slots[event->slot];
         uint64_t address = (uint64_t)(uintptr_t)live->pointer;
-        status = record(recording, SNAP_FREE_REQUESTED, address, live->bytes, live->stream);
+        status = convert_record(recording, SNAP_FREE_REQUESTED, address, live->bytes, live->stream);
         if (status == ACRE_OK)
             status = acre_cache_free(recording->cache, live->pointer);
-        return status == ACRE_OK ? record(recording, SNAP_FREE_COMPLETED, address, live->bytes,
-                                          live->stream) : status;
+        return status == ACRE_OK ? convert_record(recording, SNAP_FREE_COMPLETED, address,
+                                                  live->bytes, live->stream)
+                                 : status;
     }
     if (event->kind != ACRE_TRACE_EMPTY)
         return ACRE_OK;
@@ -320,7 +321,8 @@ static acre_status record_trace(struct recording *recording, acre_trace *trace)
 static acre_status trace_to_snapshot(const char *path, struct snapshot **out)
 {
     struct recording recording = {.segments = PTRMAP_INITIALIZER};
-    acre_cache_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_TORCH,
+    acre_cache_config config = {.struct_size = sizeof config,
+                                .policy = ACRE_POLICY_TORCH,
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
     acre_trace *trace = NULL;
     struct snap_device *device;
@@ -373,8 +375,8 @@ acre_status acre_convert(const char *from, const char *to, acre_convert_format f
     if (format == ACRE_CONVERT_TRACE)
         status = snapshot_to_trace(snapshot, from, device, to);
     else
-        status = snapshot_write(snapshot, to, format == ACRE_CONVERT_JSON ? SNAPSHOT_JSON
-                                                                          : SNAPSHOT_PICKLE);
+        status = snapshot_write(snapshot, to,
+                                format == ACRE_CONVERT_JSON ? SNAPSHOT_JSON : SNAPSHOT_PICKLE);
     snapshot_destroy(snapshot);
     return status;
 }

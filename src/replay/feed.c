@@ -16,7 +16,7 @@ static void rewrite_streams(struct feed *feed, acre_trace_event *events, size_t 
 }
 
 /* Takes over the events of a history. */
-static void adopt(struct feed *feed, struct history *history)
+static void feed_adopt(struct feed *feed, struct history *history)
 {
     feed->kept = history->events;
     feed->kept_count = history->event_count;
@@ -45,18 +45,20 @@ static acre_status open_snapshot(struct feed *feed, const char *path, uint32_t d
     status = snapshot_check(snapshot);
     if (status != ACRE_OK) {
         status_save(&why);
-        status = status_fail(ACRE_ERR_STATE, "%s: %.800s; the file was changed by hand or by a "
-                             "tool, and nothing replayed from it could be trusted", path,
-                             why.text);
+        status = status_fail(ACRE_ERR_STATE,
+                             "%s: %.800s; the file was changed by hand or by a "
+                             "tool, and nothing replayed from it could be trusted",
+                             path, why.text);
     }
     if (status == ACRE_OK)
         status = history_create(snapshot, device, &history);
     if (status == ACRE_ERR_NOT_FOUND)
-        status = status_fail(status, "%s: device %u has no history to replay; record one with "
-                             "torch.cuda.memory._record_memory_history() before the job", path,
-                             device);
+        status = status_fail(status,
+                             "%s: device %u has no history to replay; record one with "
+                             "torch.cuda.memory._record_memory_history() before the job",
+                             path, device);
     if (status == ACRE_OK)
-        adopt(feed, history);
+        feed_adopt(feed, history);
     history_destroy(history);
     snapshot_destroy(snapshot);
     return status;
@@ -72,8 +74,8 @@ acre_status feed_open(const char *path, uint32_t device, uint32_t streams, struc
     feed->streams = streams;
     acre_status status = snapshot_is_one(path, &is_snapshot);
     if (status == ACRE_OK)
-        status = is_snapshot ? open_snapshot(feed, path, device)
-                             : acre_trace_open(path, &feed->trace);
+        status =
+            is_snapshot ? open_snapshot(feed, path, device) : acre_trace_open(path, &feed->trace);
     if (status != ACRE_OK) {
         feed_close(feed);
         return status;
@@ -110,7 +112,7 @@ acre_status feed_share(const struct feed *feed, struct feed **out, bool *out_is_
 }
 
 /* Adds the chunk to what is kept, or gives up keeping. */
-static acre_status keep(struct feed *feed, size_t count)
+static acre_status feed_keep(struct feed *feed, size_t count)
 {
     if (feed->is_too_long || count == 0)
         return ACRE_OK;
@@ -152,7 +154,7 @@ acre_status feed_next(struct feed *feed, const acre_trace_event **out_events, si
     feed->slot_count = acre_trace_slots(feed->trace);
     if (feed->streams)
         rewrite_streams(feed, feed->chunk, count);
-    status = keep(feed, count);
+    status = feed_keep(feed, count);
     if (status != ACRE_OK)
         return status;
     feed->is_whole = count == 0 && !feed->is_too_long;

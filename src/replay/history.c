@@ -15,14 +15,14 @@ struct walk {
     struct history *history;
     const struct snap_entry *entries;
     uint64_t entry_count;
-    struct ptrmap live;     /* address + 1 to slot + 1               */
-    uint64_t *ids;          /* by slot                               */
+    struct ptrmap live; /* address + 1 to slot + 1               */
+    uint64_t *ids;      /* by slot                               */
     size_t id_count, id_capacity;
-    uint32_t *free_slots;   /* to hand out again                     */
+    uint32_t *free_slots; /* to hand out again                     */
     size_t free_slot_count, free_slot_capacity;
     uint64_t next_id;
-    uint64_t last_handle;   /* the stream asked for last ...         */
-    uint32_t last_stream;   /* ... and its number                    */
+    uint64_t last_handle; /* the stream asked for last ...         */
+    uint32_t last_stream; /* ... and its number                    */
 };
 
 static const void *key_of(uint64_t address)
@@ -106,12 +106,15 @@ static acre_status end_life(struct walk *walk, uint64_t address, uint32_t entry)
     if (!slot)
         return ACRE_OK;
     walk->free_slots[walk->free_slot_count++] = (uint32_t)slot - 1;
-    return add_event(walk, (acre_trace_event){.kind = ACRE_TRACE_FREE, .id = walk->ids[slot - 1],
-                                              .slot = (uint32_t)slot - 1}, entry);
+    return add_event(walk,
+                     (acre_trace_event){.kind = ACRE_TRACE_FREE,
+                                        .id = walk->ids[slot - 1],
+                                        .slot = (uint32_t)slot - 1},
+                     entry);
 }
 
-static acre_status begin_life(struct walk *walk, uint64_t address, uint64_t bytes,
-                              uint64_t handle, uint32_t entry)
+static acre_status begin_life(struct walk *walk, uint64_t address, uint64_t bytes, uint64_t handle,
+                              uint32_t entry)
 {
     acre_trace_event event = {.kind = ACRE_TRACE_ALLOC, .bytes = bytes};
     acre_status status = end_life(walk, address, entry); /* of a free that was lost */
@@ -183,8 +186,7 @@ static acre_status walk_all(struct walk *walk)
     history->streams[history->stream_count++] = 0;
     for (size_t i = 0; i < history->past.block_count && status == ACRE_OK; i++) {
         const struct past_block *block = &history->past.blocks[i];
-        status = begin_life(walk, block->address, block->requested_bytes, block->stream,
-                            SNAP_NONE);
+        status = begin_life(walk, block->address, block->requested_bytes, block->stream, SNAP_NONE);
     }
     history->start_count = history->event_count;
     for (uint64_t i = 0; i < walk->entry_count && status == ACRE_OK; i++)
@@ -192,8 +194,7 @@ static acre_status walk_all(struct walk *walk)
     return status;
 }
 
-acre_status history_create(const struct snapshot *snapshot, uint32_t device,
-                           struct history **out)
+acre_status history_create(const struct snapshot *snapshot, uint32_t device, struct history **out)
 {
     struct history *history = heap_zalloc(sizeof *history);
     struct walk walk = {.history = history};

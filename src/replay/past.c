@@ -20,7 +20,7 @@ struct undo {
     struct ptrmap segments; /* the same for segments that are not ranges  */
     const struct snap_entry *entries;
     uint64_t entry_count;
-    size_t free_block;      /* index + 1 of a dead block to use again; the next one is in
+    size_t free_block; /* index + 1 of a dead block to use again; the next one is in
                                its requested_bytes */
 };
 
@@ -89,7 +89,7 @@ static acre_status add_block(struct undo *undo, const struct past_block *block)
     return ptrmap_put(&undo->blocks, key_of(block->address), (void *)index);
 }
 
-static void contradict(struct undo *undo, uint64_t event)
+static void past_contradict(struct undo *undo, uint64_t event)
 {
     if (undo->past->contradictions++ == 0)
         undo->past->first_contradiction = event;
@@ -100,7 +100,7 @@ static void undo_alloc(struct undo *undo, uint64_t event)
     size_t index = (size_t)ptrmap_take(&undo->blocks, key_of(undo->entries[event].address));
 
     if (!index) {
-        contradict(undo, event);
+        past_contradict(undo, event);
         return;
     }
     undo->past->blocks[index - 1].bytes = 0;
@@ -111,12 +111,14 @@ static void undo_alloc(struct undo *undo, uint64_t event)
 static acre_status undo_free(struct undo *undo, uint64_t event)
 {
     const struct snap_entry *entry = &undo->entries[event];
-    struct past_block block = {.address = entry->address, .requested_bytes = entry->bytes,
+    struct past_block block = {.address = entry->address,
+                               .requested_bytes = entry->bytes,
                                .bytes = past_round(undo->past, entry->bytes),
-                               .stream = entry->stream, .stack = entry->stack};
+                               .stream = entry->stream,
+                               .stack = entry->stack};
 
     if (ptrmap_has(&undo->blocks, key_of(entry->address))) {
-        contradict(undo, event);
+        past_contradict(undo, event);
         return ACRE_OK;
     }
     return add_block(undo, &block);
@@ -144,19 +146,21 @@ static void undo_segment_alloc(struct undo *undo, uint64_t event)
     if (index)
         undo->past->segments[index - 1].bytes = 0;
     else
-        contradict(undo, event);
+        past_contradict(undo, event);
 }
 
 static acre_status undo_segment_free(struct undo *undo, uint64_t event)
 {
     const struct snap_entry *entry = &undo->entries[event];
-    struct past_segment segment = {.address = entry->address, .bytes = entry->bytes,
-                                   .stream = entry->stream, .pool = entry->pool,
+    struct past_segment segment = {.address = entry->address,
+                                   .bytes = entry->bytes,
+                                   .stream = entry->stream,
+                                   .pool = entry->pool,
                                    .is_small = entry->bytes <= (uint64_t)2 << 20};
 
     if (!ptrmap_has(&undo->segments, key_of(entry->address)))
         return add_segment(undo, &segment);
-    contradict(undo, event);
+    past_contradict(undo, event);
     return ACRE_OK;
 }
 
@@ -177,7 +181,7 @@ static acre_status undo_map(struct undo *undo, uint64_t event)
         rest.bytes = range_end - end;
         return rest.bytes ? add_segment(undo, &rest) : ACRE_OK;
     }
-    contradict(undo, event);
+    past_contradict(undo, event);
     return ACRE_OK;
 }
 
@@ -186,8 +190,10 @@ static acre_status undo_unmap(struct undo *undo, uint64_t event)
 {
     const struct snap_entry *entry = &undo->entries[event];
     struct past *past = undo->past;
-    struct past_segment whole = {.address = entry->address, .bytes = entry->bytes,
-                                 .stream = entry->stream, .pool = entry->pool,
+    struct past_segment whole = {.address = entry->address,
+                                 .bytes = entry->bytes,
+                                 .stream = entry->stream,
+                                 .pool = entry->pool,
                                  .is_small = entry->bytes % ((uint64_t)20 << 20) != 0,
                                  .is_expandable = true};
 
@@ -218,21 +224,24 @@ static acre_status add_end(struct undo *undo, uint32_t device)
         const struct snap_segment *from = &snapshot->segments[i];
         if (from->device != device)
             continue;
-        status = add_segment(undo, &(struct past_segment){
-                                       .address = from->address, .bytes = from->bytes,
-                                       .stream = from->stream, .pool = from->pool,
-                                       .is_small = from->is_small,
-                                       .is_expandable = from->is_expandable});
+        status = add_segment(undo, &(struct past_segment){.address = from->address,
+                                                          .bytes = from->bytes,
+                                                          .stream = from->stream,
+                                                          .pool = from->pool,
+                                                          .is_small = from->is_small,
+                                                          .is_expandable = from->is_expandable});
         for (uint64_t k = 0; k < from->block_count && status == ACRE_OK; k++) {
             const struct snap_block *block = &snapshot->blocks[from->first_block + k];
-            uint64_t requested = block->has & SNAP_HAS_REQUESTED ? block->requested_bytes
-                                                                 : block->bytes;
+            uint64_t requested =
+                block->has & SNAP_HAS_REQUESTED ? block->requested_bytes : block->bytes;
             if (block->state != SNAP_INACTIVE)
-                status = add_block(undo, &(struct past_block){
-                                             .address = block->address, .bytes = block->bytes,
-                                             .requested_bytes = requested ? requested : 1,
-                                             .stream = from->stream, .stack = block->stack,
-                                             .is_kept = true});
+                status = add_block(
+                    undo, &(struct past_block){.address = block->address,
+                                               .bytes = block->bytes,
+                                               .requested_bytes = requested ? requested : 1,
+                                               .stream = from->stream,
+                                               .stack = block->stack,
+                                               .is_kept = true});
         }
     }
     return status;
@@ -279,7 +288,7 @@ static int by_segment_address(const void *a, const void *b)
 }
 
 /* Leaves only what is there at the start, by address. */
-static void compact(struct past *past)
+static void past_compact(struct past *past)
 {
     size_t block_count = 0, segment_count = 0;
 
@@ -387,8 +396,8 @@ static void size_by_events(struct undo *undo)
 
     for (uint64_t i = 0; i < undo->entry_count; i++) {
         const struct snap_entry *entry = &undo->entries[i];
-        bool is_free = entry->action == (past->has_completed ? SNAP_FREE_COMPLETED
-                                                             : SNAP_FREE_REQUESTED);
+        bool is_free =
+            entry->action == (past->has_completed ? SNAP_FREE_COMPLETED : SNAP_FREE_REQUESTED);
         if (entry->action != SNAP_ALLOC && !is_free)
             continue;
         struct past_block *block = block_before(past, entry->address);
@@ -437,8 +446,9 @@ acre_status past_recover_at(const struct snapshot *snapshot, uint32_t device, ui
     CHECK(event <= snapshot->devices[device].entry_count);
     undo.entry_count = snapshot->devices[device].entry_count;
     for (uint64_t i = 0; i < undo.entry_count; i++)
-        past->has_completed |= snapshot->entries[snapshot->devices[device].first_entry + i].action
-                               == SNAP_FREE_COMPLETED;
+        past->has_completed |=
+            snapshot->entries[snapshot->devices[device].first_entry + i].action ==
+            SNAP_FREE_COMPLETED;
     undo.entries = snapshot_history(snapshot, device);
     if (event)
         undo.entries += event;
@@ -455,7 +465,7 @@ acre_status past_recover_at(const struct snapshot *snapshot, uint32_t device, ui
         past_fini(past);
         return status;
     }
-    compact(past);
+    past_compact(past);
     sort_ranges(&undo);
     size_by_gap(past);
     size_by_events(&undo);

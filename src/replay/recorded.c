@@ -21,8 +21,7 @@ static void add_divisions(const struct snapshot *snapshot, struct text *text)
     if (!table || table->kind != SNAP_DICT)
         return;
     for (uint32_t at = table->as.child; at != SNAP_NONE; at = snapshot->values[at].next)
-        is_used |= snapshot->values[at].kind == SNAP_INTEGER &&
-                   snapshot->values[at].as.integer > 1;
+        is_used |= snapshot->values[at].kind == SNAP_INTEGER && snapshot->values[at].as.integer > 1;
     if (!is_used)
         return;
     add_option(text, "roundup_power2_divisions");

@@ -26,8 +26,8 @@ struct run {
     const acre_replay_config *config;
     struct feed *feed;
     struct target target;
-    void **pointers;        /* by slot; NULL: not served or not live  */
-    uint64_t *sizes;        /* requested bytes by slot, as accounted  */
+    void **pointers; /* by slot; NULL: not served or not live  */
+    uint64_t *sizes; /* requested bytes by slot, as accounted  */
     uint64_t slot_capacity;
     bool is_prepared;       /* the target has what all events need    */
     acre_replay_pass whole; /* counts of a pass without any failure;  */
@@ -41,11 +41,11 @@ struct run {
 struct pass {
     acre_replay_pass *result;
     bool stops_at_failure;
-    uint64_t bytes_requested;      /* live                            */
-    size_t left_out;               /* events that are in run.whole    */
+    uint64_t bytes_requested; /* live                            */
+    size_t left_out;          /* events that are in run.whole    */
     uint64_t ns;
-    size_t failed_count;           /* of the chunk                    */
-    uint32_t failed[FEED_CHUNK];   /* indices of failed allocations   */
+    size_t failed_count;         /* of the chunk                    */
+    uint32_t failed[FEED_CHUNK]; /* indices of failed allocations   */
 };
 
 static bool is_out_of_memory(acre_status status)
@@ -127,8 +127,8 @@ static acre_status feed_other(struct run *run, const acre_trace_event *event)
 }
 
 /* The measured loop. */
-static acre_status feed_chunk(struct run *run, struct pass *pass,
-                              const acre_trace_event *events, size_t count)
+static acre_status feed_chunk(struct run *run, struct pass *pass, const acre_trace_event *events,
+                              size_t count)
 {
     acre_cache *cache = run->target.cache;
     void **pointers = run->pointers, **streams = run->target.streams;
@@ -218,8 +218,8 @@ static void account_chunk(struct run *run, struct pass *pass, const acre_trace_e
 }
 
 /* The same, but leaves out what is known from a pass before until a failure is met. */
-static void account(struct run *run, struct pass *pass, const acre_trace_event *events,
-                    size_t count)
+static void replay_account(struct run *run, struct pass *pass, const acre_trace_event *events,
+                           size_t count)
 {
     size_t failed_count = pass->failed_count, left_out = pass->left_out;
 
@@ -255,7 +255,7 @@ static void account_end(struct run *run, struct pass *pass)
 /* Levels and totals of the cache and its device. */
 struct reading {
     acre_cache_stats stats;
-    acre_planner_stats plan;  /* all 0 without a planner */
+    acre_planner_stats plan; /* all 0 without a planner */
     uint64_t maps, unmaps;
 };
 
@@ -322,9 +322,9 @@ static void fill_result(acre_replay_pass *result, const struct reading *before,
     result->retries = (uint64_t)(to->num_alloc_retries - from->num_alloc_retries);
     add_plan(result, before, after);
     if (result->bytes_requested_peak)
-        result->waste_ppm = (int64_t)(((double)result->bytes_reserved_peak -
-                                       (double)result->bytes_requested_peak) * 1e6 /
-                                      (double)result->bytes_requested_peak);
+        result->waste_ppm =
+            (int64_t)(((double)result->bytes_reserved_peak - (double)result->bytes_requested_peak) *
+                      1e6 / (double)result->bytes_requested_peak);
     result->ns_per_event = result->events ? (double)ns / (double)result->events : 0;
 }
 
@@ -348,7 +348,7 @@ static acre_status run_events(struct run *run, struct pass *pass)
         pass->ns += now_ns() - start;
         if (status != ACRE_OK && (pass->stops_at_failure || !is_out_of_memory(status)))
             return status;
-        account(run, pass, events, count);
+        replay_account(run, pass, events, count);
         tell_progress(run, feed_progress(run->feed));
     }
     if (status != ACRE_OK)
@@ -402,8 +402,8 @@ static acre_status run_pass(struct run *run, bool stops_at_failure, acre_replay_
 /* Makes a device and what is on it. */
 static acre_status open_target(struct run *run, uint64_t device_bytes)
 {
-    acre_status status = target_init(&run->target, run->config->policy, run->config->conf,
-                                     device_bytes);
+    acre_status status =
+        target_init(&run->target, run->config->policy, run->config->conf, device_bytes);
 
     run->is_prepared = false;
     if (status == ACRE_OK && (run->config->flags & ACRE_REPLAY_PLAN))
@@ -417,7 +417,7 @@ static acre_status open_target(struct run *run, uint64_t device_bytes)
 
 /* ---- Smallest capacity ---------------------------------------------------------------- */
 
-static acre_status fits(struct run *run, uint64_t capacity_mib, bool *out)
+static acre_status replay_fits(struct run *run, uint64_t capacity_mib, bool *out)
 {
     acre_replay_pass unused;
     acre_status status = open_target(run, capacity_mib * MIB);
@@ -453,7 +453,7 @@ static acre_status search_capacity(struct run *run, const acre_replay_pass *firs
             *out_bytes = 0;
             return ACRE_OK;
         }
-        status = fits(run, high, &is_enough);
+        status = replay_fits(run, high, &is_enough);
         if (status != ACRE_OK)
             return status;
         if (!is_enough) {
@@ -463,7 +463,7 @@ static acre_status search_capacity(struct run *run, const acre_replay_pass *firs
     }
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        status = fits(run, middle, &is_enough);
+        status = replay_fits(run, middle, &is_enough);
         if (status != ACRE_OK)
             return status;
         if (is_enough)

@@ -47,7 +47,7 @@ static acre_status script_memory_info(void *self, int device, uint64_t *out_free
     return ACRE_OK;
 }
 
-static void surprise(struct script *script, uint64_t address, uint64_t bytes, bool is_free)
+static void script_surprise(struct script *script, uint64_t address, uint64_t bytes, bool is_free)
 {
     if (script->surprise_count++ == 0) {
         script->surprise = (struct script_item){.address = address, .bytes = bytes};
@@ -74,8 +74,7 @@ static acre_status script_alloc(void *self, int device, size_t bytes, void **out
         return ACRE_ERR_DEVICE_MEMORY;
     if (script->alloc_count && !script->allocs[0].is_range && script->allocs[0].bytes == bytes) {
         *out_base = (void *)(uintptr_t)script->allocs[0].address;
-        memmove(script->allocs, script->allocs + 1,
-                --script->alloc_count * sizeof *script->allocs);
+        memmove(script->allocs, script->allocs + 1, --script->alloc_count * sizeof *script->allocs);
         return ACRE_OK;
     }
     *out_base = (void *)(uintptr_t)script->spare_address;
@@ -84,7 +83,7 @@ static acre_status script_alloc(void *self, int device, size_t bytes, void **out
         if (status != ACRE_OK)
             return status;
     } else {
-        surprise(script, script->spare_address, bytes, false);
+        script_surprise(script, script->spare_address, bytes, false);
     }
     script->spare_address += (bytes + (((uint64_t)2 << 20) - 1)) & ~(((uint64_t)2 << 20) - 1);
     return ACRE_OK;
@@ -103,7 +102,7 @@ static acre_status script_free(void *self, int device, void *base)
         }
     if (script->is_recording)
         return note_call(script, address, 0, true);
-    surprise(script, address, 0, true);
+    script_surprise(script, address, 0, true);
     return ACRE_OK;
 }
 
@@ -157,7 +156,7 @@ static acre_status script_release(void *self, int device, void *handle)
 }
 
 /* Takes a part off an expected range that begins there. */
-static bool meet(struct script_item *items, size_t *count, uint64_t address, uint64_t bytes)
+static bool script_meet(struct script_item *items, size_t *count, uint64_t address, uint64_t bytes)
 {
     for (size_t i = 0; i < *count; i++) {
         if (!items[i].is_range || items[i].address != address || items[i].bytes < bytes)
@@ -181,8 +180,8 @@ static acre_status script_map(void *self, int device, void *base, size_t bytes, 
     (void)device;
     (void)offset;
     (void)handle;
-    if (!meet(script->allocs, &script->alloc_count, (uint64_t)(uintptr_t)base, bytes))
-        surprise(script, (uint64_t)(uintptr_t)base, bytes, false);
+    if (!script_meet(script->allocs, &script->alloc_count, (uint64_t)(uintptr_t)base, bytes))
+        script_surprise(script, (uint64_t)(uintptr_t)base, bytes, false);
     return ACRE_OK;
 }
 
@@ -191,13 +190,13 @@ static acre_status script_unmap(void *self, int device, void *base, size_t bytes
     struct script *script = self;
 
     (void)device;
-    if (!meet(script->frees, &script->free_count, (uint64_t)(uintptr_t)base, bytes))
-        surprise(script, (uint64_t)(uintptr_t)base, bytes, true);
+    if (!script_meet(script->frees, &script->free_count, (uint64_t)(uintptr_t)base, bytes))
+        script_surprise(script, (uint64_t)(uintptr_t)base, bytes, true);
     return ACRE_OK;
 }
 
-static acre_status script_set_access(void *self, int device, void *base, size_t bytes,
-                                     int accessor, acre_access access)
+static acre_status script_set_access(void *self, int device, void *base, size_t bytes, int accessor,
+                                     acre_access access)
 {
     (void)self;
     (void)device;
@@ -210,19 +209,27 @@ static acre_status script_set_access(void *self, int device, void *base, size_t 
 
 acre_status script_init(struct script *script, uint64_t total_bytes)
 {
-    const acre_backend_ops ops = {.struct_size = sizeof ops, .version = ACRE_BACKEND_VERSION,
+    const acre_backend_ops ops = {.struct_size = sizeof ops,
+                                  .version = ACRE_BACKEND_VERSION,
                                   .device_count = script_device_count,
                                   .device_info = script_device_info,
                                   .memory_info = script_memory_info,
-                                  .alloc = script_alloc, .free = script_free,
-                                  .reserve = script_reserve, .unreserve = script_unreserve,
-                                  .create = script_create, .release = script_release,
-                                  .map = script_map, .unmap = script_unmap,
+                                  .alloc = script_alloc,
+                                  .free = script_free,
+                                  .reserve = script_reserve,
+                                  .unreserve = script_unreserve,
+                                  .create = script_create,
+                                  .release = script_release,
+                                  .map = script_map,
+                                  .unmap = script_unmap,
                                   .set_access = script_set_access};
     static atomic_uint counter;
     char name[32];
-    const acre_backend_desc desc = {.struct_size = sizeof desc, .name = name,
-                                    .type = ACRE_DEVICE_PRIVATE, .ops = &ops, .self = script,
+    const acre_backend_desc desc = {.struct_size = sizeof desc,
+                                    .name = name,
+                                    .type = ACRE_DEVICE_PRIVATE,
+                                    .ops = &ops,
+                                    .self = script,
                                     .flags = ACRE_BACKEND_NULL_STREAM};
 
     snprintf(name, sizeof name, "recording-%u", atomic_fetch_add(&counter, 1));
@@ -250,7 +257,8 @@ void script_fini(struct script *script)
 static acre_status expect_alloc(struct script *script, struct script_item item)
 {
     if (item.address == 0) /* to the cache NULL is no memory */
-        return status_fail(ACRE_ERR_UNSUPPORTED, "a segment of %llu bytes lies at address 0, where "
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "a segment of %llu bytes lies at address 0, where "
                            "no device puts one; the recording is damaged",
                            (unsigned long long)item.bytes);
     acre_status status = ARRAY_ROOM(script, allocs, alloc, 1);
@@ -295,8 +303,8 @@ acre_status script_expect_unmap(struct script *script, uint64_t address, uint64_
 
 bool script_forget(struct script *script)
 {
-    bool is_met = script->alloc_count == 0 && script->free_count == 0 &&
-                  script->surprise_count == 0;
+    bool is_met =
+        script->alloc_count == 0 && script->free_count == 0 && script->surprise_count == 0;
 
     script->alloc_count = script->free_count = 0;
     script->surprise_count = 0;

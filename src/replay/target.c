@@ -13,9 +13,15 @@ acre_status target_init(struct target *target, acre_policy policy, const char *c
 {
     static atomic_uint counter; /* replays may run at the same time */
     char name[32];
-    acre_sim_config sim = {.struct_size = sizeof sim, .devices = 1, .memory_bytes = device_bytes,
-                           .page_bytes = (uint64_t)2 << 20, .dry = 1, .name = name};
-    acre_cache_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf,
+    acre_sim_config sim = {.struct_size = sizeof sim,
+                           .devices = 1,
+                           .memory_bytes = device_bytes,
+                           .page_bytes = (uint64_t)2 << 20,
+                           .dry = 1,
+                           .name = name};
+    acre_cache_config config = {.struct_size = sizeof config,
+                                .policy = policy,
+                                .conf = conf,
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
 
     snprintf(name, sizeof name, "replay-%u", atomic_fetch_add(&counter, 1));
@@ -45,8 +51,8 @@ void target_fini(struct target *target)
 }
 
 /* Copies all events of the feed into one array, which the caller frees. */
-static acre_status collect(struct target *target, struct feed *feed, acre_trace_event **out,
-                           size_t *out_count)
+static acre_status target_collect(struct target *target, struct feed *feed, acre_trace_event **out,
+                                  size_t *out_count)
 {
     acre_trace_event *all = NULL;
     size_t total = 0, capacity = 0, count;
@@ -79,8 +85,8 @@ static acre_status collect(struct target *target, struct feed *feed, acre_trace_
 acre_status target_plan(struct target *target, struct feed *feed)
 {
     /* A fixed amount of work, so that a replay gives the same figures again. */
-    acre_planner_config config = {.struct_size = sizeof config, .flags = ACRE_PLANNER_KEEP,
-                                  .seconds = INFINITY};
+    acre_planner_config config = {
+        .struct_size = sizeof config, .flags = ACRE_PLANNER_KEEP, .seconds = INFINITY};
     acre_trace_event *events = NULL;
     size_t count = 0;
     acre_status status = acre_planner_create(target->cache, &config, &target->planner);
@@ -88,7 +94,7 @@ acre_status target_plan(struct target *target, struct feed *feed)
     if (status == ACRE_OK)
         status = feed_rewind(feed);
     if (status == ACRE_OK)
-        status = collect(target, feed, &events, &count);
+        status = target_collect(target, feed, &events, &count);
     if (status == ACRE_OK && count > 0)
         status = acre_planner_learn(target->planner, events, count, target->streams,
                                     target->stream_count);
@@ -98,7 +104,9 @@ acre_status target_plan(struct target *target, struct feed *feed)
 
 acre_status target_pin(struct target *target, acre_policy policy, const char *conf)
 {
-    acre_pinned_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf,
+    acre_pinned_config config = {.struct_size = sizeof config,
+                                 .policy = policy,
+                                 .conf = conf,
                                  .flags = ACRE_PINNED_NO_ENVIRONMENT};
 
     return acre_pinned_create(target->device, &config, &target->pinned);
@@ -172,8 +180,8 @@ acre_status target_need_stream(struct target *target, uint32_t number)
     if (target->stream_count == 0)
         target->stream_count = 1;
     while (target->stream_count <= number) {
-        acre_status status = acre_stream_native_create(target->device, 0, 0,
-                                                       &streams[target->stream_count]);
+        acre_status status =
+            acre_stream_native_create(target->device, 0, 0, &streams[target->stream_count]);
         if (status != ACRE_OK)
             return status;
         target->stream_count++;

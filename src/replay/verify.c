@@ -4,10 +4,8 @@
  * The start is set up with the cache's own calls: a segment is made by a request that
  * fills it, all are held until every one exists, then freed; then each live block is
  * taken at its exact address. Segments come into being by address: how old they were
- * is not recorded.
- *
- * Then event by event. Segments that are obtained or given back before an allocation
- * are what that allocation has to cause; frees are those that completed.
+ * is not recorded. Then event by event. Segments that are obtained or given back
+ * before an allocation are what it has to cause; frees are those that completed.
  */
 #include "replay/verify.h"
 
@@ -26,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB ((uint64_t)1 << 20)
+#define MIB         ((uint64_t)1 << 20)
 #define ADDRESS_END ((uint64_t)1 << 48)
 
 /* Size of the device, unless recorded reservations lie closer together. */
@@ -45,11 +43,11 @@ struct verify {
     struct past past;
     struct script script;
     acre_cache *cache;
-    struct ptrmap live;          /* recorded address + 1 to pointer in the cache */
+    struct ptrmap live; /* recorded address + 1 to pointer in the cache */
     acre_verify_result *result;
-    bool frees_partly;           /* max_split_size is set                        */
-    bool ties_by_address;        /* as older versions decided                    */
-    void **seeds;                /* what fills the segments of the start         */
+    bool frees_partly;    /* max_split_size is set                        */
+    bool ties_by_address; /* as older versions decided                    */
+    void **seeds;         /* what fills the segments of the start         */
     size_t seed_count, seed_capacity;
 };
 
@@ -58,16 +56,16 @@ static const void *key_of(uint64_t address)
     return (const void *)(uintptr_t)(address + 1);
 }
 
-static void *native(uint64_t handle)
+static void *verify_native(uint64_t handle)
 {
     return (void *)(uintptr_t)handle;
 }
 
 /* Notes a difference; the first one is told. */
-static void differ(struct verify *verify, uint64_t event, const char *format, ...)
+static void verify_differ(struct verify *verify, uint64_t event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void differ(struct verify *verify, uint64_t event, const char *format, ...)
+static void verify_differ(struct verify *verify, uint64_t event, const char *format, ...)
 {
     va_list args;
 
@@ -80,13 +78,11 @@ static void differ(struct verify *verify, uint64_t event, const char *format, ..
 }
 
 /* ---- Pools ---------------------------------------------------------------------------------- */
-
 static acre_pool_id pool_id(const struct verify *verify, uint32_t pool)
 {
     if (pool == SNAP_NONE)
         return (acre_pool_id){0, 0};
-    return (acre_pool_id){verify->snapshot->pools[pool].id[0],
-                          verify->snapshot->pools[pool].id[1]};
+    return (acre_pool_id){verify->snapshot->pools[pool].id[0], verify->snapshot->pools[pool].id[1]};
 }
 
 static bool is_shared(acre_pool_id id)
@@ -105,25 +101,24 @@ static uint32_t pool_of(const struct verify *verify, const struct snap_entry *en
         return SNAP_NONE;
     for (size_t i = 0; i < snapshot->segment_count; i++) {
         const struct snap_segment *segment = &snapshot->segments[i];
-        if (segment->device == verify->device &&
-            entry->address - segment->address < segment->bytes)
+        if (segment->device == verify->device && entry->address - segment->address < segment->bytes)
             return segment->pool;
     }
     return SNAP_NONE;
 }
 
 /* Allocates from a pool. */
-static acre_status alloc_in(struct verify *verify, uint32_t pool, uint64_t bytes,
-                            uint64_t stream, void **out)
+static acre_status alloc_in(struct verify *verify, uint32_t pool, uint64_t bytes, uint64_t stream,
+                            void **out)
 {
     acre_pool_id id = pool_id(verify, pool);
 
     if (is_shared(id))
-        return acre_cache_alloc(verify->cache, bytes, native(stream), out);
+        return acre_cache_alloc(verify->cache, bytes, verify_native(stream), out);
     acre_status status = acre_pool_begin(verify->cache, id, NULL);
     if (status != ACRE_OK)
         return status;
-    status = acre_cache_alloc(verify->cache, bytes, native(stream), out);
+    status = acre_cache_alloc(verify->cache, bytes, verify_native(stream), out);
     acre_status ended = acre_pool_end(verify->cache, id);
     return status == ACRE_OK ? ended : status;
 }
@@ -134,20 +129,22 @@ static acre_status alloc_at(struct verify *verify, uint32_t pool, uint64_t bytes
     acre_pool_id id = pool_id(verify, pool);
 
     if (is_shared(id))
-        return acre_cache_alloc_at(verify->cache, bytes, native(stream), native(address));
+        return acre_cache_alloc_at(verify->cache, bytes, verify_native(stream),
+                                   verify_native(address));
     acre_status status = acre_pool_begin(verify->cache, id, NULL);
     if (status != ACRE_OK)
         return status;
-    status = acre_cache_alloc_at(verify->cache, bytes, native(stream), native(address));
+    status =
+        acre_cache_alloc_at(verify->cache, bytes, verify_native(stream), verify_native(address));
     acre_status ended = acre_pool_end(verify->cache, id);
     return status == ACRE_OK ? ended : status;
 }
 
 /* ---- The start ------------------------------------------------------------------------------- */
-
 /* Fills a range of addresses that is free by requests that stay for now: anywhere the
  * cache chooses, or exactly there. Small pools serve at most 1 MiB at once. */
-static acre_status fill(struct verify *verify, const struct past_segment *segment, bool exactly)
+static acre_status verify_fill(struct verify *verify, const struct past_segment *segment,
+                               bool exactly)
 {
     uint64_t piece = segment->is_small ? MIB : segment->bytes;
     acre_status status = ACRE_OK;
@@ -157,7 +154,7 @@ static acre_status fill(struct verify *verify, const struct past_segment *segmen
         if (status != ACRE_OK)
             return status;
         void **seed = &verify->seeds[verify->seed_count];
-        *seed = native(segment->address + done);
+        *seed = verify_native(segment->address + done);
         status = exactly ? alloc_at(verify, segment->pool, piece, segment->stream,
                                     segment->address + done)
                          : alloc_in(verify, segment->pool, piece, segment->stream, seed);
@@ -174,7 +171,8 @@ static acre_status check_seeded(struct verify *verify, const struct past_segment
         return ACRE_OK;
     if (status != ACRE_OK && status != ACRE_ERR_NOT_FOUND && status != ACRE_ERR_DEVICE_MEMORY)
         return status;
-    return status_fail(ACRE_ERR_UNSUPPORTED, "the segment of %llu bytes at 0x%llx, which was there "
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "the segment of %llu bytes at 0x%llx, which was there "
                        "when the history began, is none that the recorded settings make again",
                        (ull)segment->bytes, (ull)segment->address);
 }
@@ -188,7 +186,7 @@ static acre_status seed_segment(struct verify *verify, const struct past_segment
         return check_seeded(verify, segment, ACRE_ERR_NOT_FOUND);
     acre_status status = script_expect_alloc(&verify->script, segment->address, segment->bytes, 0);
     if (status == ACRE_OK)
-        status = fill(verify, segment, false);
+        status = verify_fill(verify, segment, false);
     return check_seeded(verify, segment, status);
 }
 
@@ -214,7 +212,7 @@ static acre_status seed_ranges(struct verify *verify, size_t first)
         return check_seeded(verify, &whole, ACRE_ERR_NOT_FOUND);
     status = script_expect_map(&verify->script, whole.address, whole.bytes, 0);
     if (status == ACRE_OK)
-        status = fill(verify, &whole, false);
+        status = verify_fill(verify, &whole, false);
     status = check_seeded(verify, &whole, status);
     if (status != ACRE_OK || whole.bytes == past->segments[first].bytes)
         return status;
@@ -228,7 +226,7 @@ static acre_status seed_ranges(struct verify *verify, size_t first)
         if (range->address > at)
             status = script_expect_unmap(&verify->script, at, range->address - at, 0);
         if (status == ACRE_OK)
-            status = fill(verify, range, true);
+            status = verify_fill(verify, range, true);
         at = range->address + range->bytes;
     }
     if (status == ACRE_OK)
@@ -281,17 +279,18 @@ static acre_status seed_all(struct verify *verify)
         status = alloc_at(verify, start_pool(verify, block->address), block->bytes, block->stream,
                           block->address);
         if (status == ACRE_ERR_NOT_FOUND)
-            return status_fail(ACRE_ERR_UNSUPPORTED, "the block of %llu bytes at 0x%llx, live when "
+            return status_fail(ACRE_ERR_UNSUPPORTED,
+                               "the block of %llu bytes at 0x%llx, live when "
                                "the history began, has no room in the segments of then",
                                (ull)block->bytes, (ull)block->address);
         if (status == ACRE_OK)
-            status = ptrmap_put(&verify->live, key_of(block->address), native(block->address));
+            status =
+                ptrmap_put(&verify->live, key_of(block->address), verify_native(block->address));
     }
     return status;
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
-
 /* Compares what the device was asked for with what was recorded. */
 static void compare_segments(struct verify *verify, uint64_t event)
 {
@@ -299,25 +298,31 @@ static void compare_segments(struct verify *verify, uint64_t event)
     uint64_t missed = script->alloc_count + script->free_count;
 
     if (script->alloc_count)
-        differ(verify, script->allocs[0].event, "a segment of %llu bytes was obtained; the replay "
-               "needed none", (ull)script->allocs[0].bytes);
+        verify_differ(verify, script->allocs[0].event,
+                      "a segment of %llu bytes was obtained; the replay "
+                      "needed none",
+                      (ull)script->allocs[0].bytes);
     else if (script->free_count)
-        differ(verify, script->frees[0].event, "the segment at 0x%llx was given back; the replay "
-               "kept it", (ull)script->frees[0].address);
+        verify_differ(verify, script->frees[0].event,
+                      "the segment at 0x%llx was given back; the replay "
+                      "kept it",
+                      (ull)script->frees[0].address);
     else if (script->surprise_count && script->surprise_is_free)
-        differ(verify, event, "the replay gave back the segment at 0x%llx; the recording did not",
-               (ull)script->surprise.address);
+        verify_differ(verify, event,
+                      "the replay gave back the segment at 0x%llx; the recording did not",
+                      (ull)script->surprise.address);
     else if (script->surprise_count)
-        differ(verify, event, "the replay obtained a segment of %llu bytes; the recording did not",
-               (ull)script->surprise.bytes);
+        verify_differ(verify, event,
+                      "the replay obtained a segment of %llu bytes; the recording did not",
+                      (ull)script->surprise.bytes);
     verify->result->agreed -= missed;
     script_forget(script);
 }
 
 /* Allocates as recorded. Segments given back before may have made room, or the cache
  * was emptied: that it was when memory which should be gone serves the request. */
-static acre_status alloc_again(struct verify *verify, uint32_t pool,
-                               const struct snap_entry *entry, void **got)
+static acre_status alloc_again(struct verify *verify, uint32_t pool, const struct snap_entry *entry,
+                               void **got)
 {
     uint64_t bytes = entry->bytes ? entry->bytes : 1;
     acre_status status = alloc_in(verify, pool, bytes, entry->stream, got);
@@ -345,11 +350,12 @@ static acre_status run_alloc(struct verify *verify, uint64_t event)
     if (status == ACRE_OK && (uint64_t)(uintptr_t)got == entry->address) {
         verify->result->agreed++;
     } else {
-        differ(verify, event, "%llu bytes were placed at 0x%llx; the replay placed them at 0x%llx",
-               (ull)entry->bytes, (ull)entry->address, (ull)(uintptr_t)got);
+        verify_differ(verify, event,
+                      "%llu bytes were placed at 0x%llx; the replay placed them at 0x%llx",
+                      (ull)entry->bytes, (ull)entry->address, (ull)(uintptr_t)got);
         if (got && acre_cache_free(verify->cache, got) == ACRE_OK &&
             alloc_at(verify, pool, entry->bytes, entry->stream, entry->address) == ACRE_OK)
-            got = native(entry->address);
+            got = verify_native(entry->address);
         else if (got)
             status = alloc_in(verify, pool, entry->bytes, entry->stream, &got);
     }
@@ -377,8 +383,8 @@ static acre_status run_oom(struct verify *verify, uint64_t event)
     compare_segments(verify, event);
     verify->result->compared++;
     if (status == ACRE_OK) {
-        differ(verify, event, "%llu bytes could not be had; the replay found them at 0x%llx",
-               (ull)entry->bytes, (ull)(uintptr_t)got);
+        verify_differ(verify, event, "%llu bytes could not be had; the replay found them at 0x%llx",
+                      (ull)entry->bytes, (ull)(uintptr_t)got);
         return acre_cache_free(verify->cache, got);
     }
     verify->result->agreed += status == ACRE_ERR_DEVICE_MEMORY;
@@ -439,7 +445,6 @@ static acre_status run_event(struct verify *verify, uint64_t event)
 }
 
 /* ---- Reservations --------------------------------------------------------------------------- */
-
 #define HOMES_MAX 64
 
 /* Where an expandable segment begins, as far as is seen. */
@@ -498,10 +503,10 @@ static uint64_t device_size(const struct verify *verify)
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
-
 static acre_status run_all(struct verify *verify)
 {
-    acre_cache_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_TORCH,
+    acre_cache_config config = {.struct_size = sizeof config,
+                                .policy = ACRE_POLICY_TORCH,
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
     char conf[RECORDED_CONF_MAX];
 
@@ -529,12 +534,14 @@ static acre_status run_all(struct verify *verify)
 static acre_status verify_once(const struct snapshot *snapshot, uint32_t device,
                                bool ties_by_address, acre_verify_result *result)
 {
-    struct verify verify = {.snapshot = snapshot, .device = device, .result = result,
+    struct verify verify = {.snapshot = snapshot,
+                            .device = device,
+                            .result = result,
                             .ties_by_address = ties_by_address};
     acre_status status = past_recover(snapshot, device, &verify.past);
 
-    *result = (acre_verify_result){.struct_size = sizeof *result, .first_difference = -1,
-                                   .ties_by_address = ties_by_address};
+    *result = (acre_verify_result){
+        .struct_size = sizeof *result, .first_difference = -1, .ties_by_address = ties_by_address};
     if (status != ACRE_OK)
         return status;
     verify.entries = snapshot_history(snapshot, device);

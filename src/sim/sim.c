@@ -46,46 +46,41 @@ static acre_status sim_device_info(void *self, int device, acre_device_info *out
 /* ---- The table --------------------------------------------------------------- */
 
 /* Entries that both real and dry devices have. */
-#define OPS_COMMON                                                             \
-    .struct_size = sizeof(acre_backend_ops), .version = ACRE_BACKEND_VERSION,  \
-    .device_count = sim_device_count, .device_info = sim_device_info,          \
-    .memory_info = sim_memory_info, .alloc = sim_alloc, .free = sim_free,      \
-    .stream_create = sim_stream_create, .stream_destroy = sim_stream_destroy,  \
-    .stream_query = sim_stream_query,                                          \
-    .stream_synchronize = sim_stream_synchronize,                              \
-    .stream_wait_event = sim_stream_wait_event,                                \
-    .stream_priority = sim_stream_priority,                                    \
-    .device_synchronize = sim_device_synchronize,                              \
-    .event_create = sim_event_create, .event_destroy = sim_event_destroy,      \
-    .event_record = sim_event_record, .event_query = sim_event_query,          \
-    .event_synchronize = sim_event_synchronize,                                \
-    .event_elapsed = sim_event_elapsed, .copy = sim_copy,                      \
-    .copy_async = sim_copy_async, .copy_peer_async = sim_copy_peer_async,      \
-    .fill_async = sim_fill_async, .launch_host = sim_launch_host,              \
-    .launch_kernel = sim_launch_kernel, .write_value32 = sim_write_value32,    \
-    .wait_value32 = sim_wait_value32, .reserve = sim_reserve,                  \
-    .unreserve = sim_unreserve, .create = sim_create, .release = sim_release,  \
-    .map = sim_map, .unmap = sim_unmap, .set_access = sim_set_access,          \
-    .multicast_create = sim_multicast_create,                                  \
-    .multicast_bind = sim_multicast_bind,                                      \
-    .multicast_unbind = sim_multicast_unbind,                                  \
-    .multicast_write_async = sim_multicast_write_async,                        \
-    .multicast_release = sim_multicast_release,                                \
-    .capture_begin = sim_capture_begin, .capture_end = sim_capture_end,        \
-    .capture_info = sim_capture_info,                                          \
-    .capture_dependencies = sim_capture_dependencies,                          \
-    .graph_launch = sim_graph_launch, .graph_destroy = sim_graph_destroy,      \
-    .host_alloc = sim_host_alloc, .host_free = sim_host_free,                  \
-    .host_register = sim_host_register,                                        \
-    .host_unregister = sim_host_unregister,                                    \
-    .pointer_info = sim_pointer_info, .peer_query = sim_peer_query,            \
-    .peer_enable = sim_peer_enable, .access_open = sim_access_open,            \
+#define OPS_COMMON                                                                                 \
+    .struct_size = sizeof(acre_backend_ops), .version = ACRE_BACKEND_VERSION,                      \
+    .device_count = sim_device_count, .device_info = sim_device_info,                              \
+    .memory_info = sim_memory_info, .alloc = sim_alloc, .free = sim_free,                          \
+    .stream_create = sim_stream_create, .stream_destroy = sim_stream_destroy,                      \
+    .stream_query = sim_stream_query, .stream_synchronize = sim_stream_synchronize,                \
+    .stream_wait_event = sim_stream_wait_event, .stream_priority = sim_stream_priority,            \
+    .device_synchronize = sim_device_synchronize, .event_create = sim_event_create,                \
+    .event_destroy = sim_event_destroy, .event_record = sim_event_record,                          \
+    .event_query = sim_event_query, .event_synchronize = sim_event_synchronize,                    \
+    .event_elapsed = sim_event_elapsed, .copy = sim_copy, .copy_async = sim_copy_async,            \
+    .copy_peer_async = sim_copy_peer_async, .fill_async = sim_fill_async,                          \
+    .launch_host = sim_launch_host, .launch_kernel = sim_launch_kernel,                            \
+    .write_value32 = sim_write_value32, .wait_value32 = sim_wait_value32, .reserve = sim_reserve,  \
+    .unreserve = sim_unreserve, .create = sim_create, .release = sim_release, .map = sim_map,      \
+    .unmap = sim_unmap, .set_access = sim_set_access, .multicast_create = sim_multicast_create,    \
+    .multicast_bind = sim_multicast_bind, .multicast_unbind = sim_multicast_unbind,                \
+    .multicast_write_async = sim_multicast_write_async,                                            \
+    .multicast_release = sim_multicast_release, .capture_begin = sim_capture_begin,                \
+    .capture_end = sim_capture_end, .capture_info = sim_capture_info,                              \
+    .capture_dependencies = sim_capture_dependencies, .graph_launch = sim_graph_launch,            \
+    .graph_destroy = sim_graph_destroy, .host_alloc = sim_host_alloc, .host_free = sim_host_free,  \
+    .host_register = sim_host_register, .host_unregister = sim_host_unregister,                    \
+    .pointer_info = sim_pointer_info, .peer_query = sim_peer_query,                                \
+    .peer_enable = sim_peer_enable, .access_open = sim_access_open,                                \
     .access_close = sim_access_close
 
-static const acre_backend_ops sim_ops = {
-    OPS_COMMON, .export_fd = sim_export_fd, .import_fd = sim_import_fd,
-    .ipc_export = sim_ipc_export, .ipc_open = sim_ipc_open, .ipc_close = sim_ipc_close,
-    .ipc_users = sim_ipc_users, .ipc_revoke = sim_ipc_revoke};
+static const acre_backend_ops sim_ops = {OPS_COMMON,
+                                         .export_fd = sim_export_fd,
+                                         .import_fd = sim_import_fd,
+                                         .ipc_export = sim_ipc_export,
+                                         .ipc_open = sim_ipc_open,
+                                         .ipc_close = sim_ipc_close,
+                                         .ipc_users = sim_ipc_users,
+                                         .ipc_revoke = sim_ipc_revoke};
 
 /* There is nothing in a dry device to share. */
 static const acre_backend_ops sim_ops_dry = {OPS_COMMON};

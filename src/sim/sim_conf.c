@@ -13,32 +13,33 @@
 
 /* ---- Defaults and limits ------------------------------------------------------ */
 
-static acre_status fail(const char *field, uint64_t value, const char *limits)
+static acre_status sim_conf_fail(const char *field, uint64_t value, const char *limits)
 {
     return status_fail(ACRE_ERR_CONFIG, "reference device: %s %llu; %s", field,
                        (unsigned long long)value, limits);
 }
 
-static acre_status check(const acre_sim_config *config)
+static acre_status sim_conf_check(const acre_sim_config *config)
 {
     uint64_t page = config->page_bytes;
 
     if (config->devices > SIM_DEVICES_MAX)
-        return fail("devices", config->devices, "1 to 64 are possible");
+        return sim_conf_fail("devices", config->devices, "1 to 64 are possible");
     if (config->memory_bytes > MEMORY_BYTES_MAX)
-        return fail("memory", config->memory_bytes, "at most 32 TiB are possible");
+        return sim_conf_fail("memory", config->memory_bytes, "at most 32 TiB are possible");
     if (!is_power_of_two(page) || page < (uint64_t)sysconf(_SC_PAGESIZE) || page > GIB)
-        return fail("page", page, "a power of two from the system's page to 1 GiB is possible");
+        return sim_conf_fail("page", page,
+                             "a power of two from the system's page to 1 GiB is possible");
     if (config->dry > 1)
-        return fail("dry", config->dry, "0 or 1 is possible");
+        return sim_conf_fail("dry", config->dry, "0 or 1 is possible");
     if ((unsigned)config->peers > ACRE_SIM_PEERS_PAIR)
-        return fail("peers", (unsigned)config->peers, "0 to 3 are possible");
+        return sim_conf_fail("peers", (unsigned)config->peers, "0 to 3 are possible");
     if ((unsigned)config->type >= ACRE_DEVICE_TYPE_COUNT)
-        return fail("type", (unsigned)config->type, "it is no device type");
+        return sim_conf_fail("type", (unsigned)config->type, "it is no device type");
     if (config->codec > ACRE_STREAM_CODEC_CUDA)
-        return fail("codec", config->codec, "0 or 1 is possible");
+        return sim_conf_fail("codec", config->codec, "0 or 1 is possible");
     if (config->fault_count > ACRE_SIM_FAULT_MAX)
-        return fail("fault_count", config->fault_count, "at most 32 are possible");
+        return sim_conf_fail("fault_count", config->fault_count, "at most 32 are possible");
     return ACRE_OK;
 }
 
@@ -49,7 +50,8 @@ acre_status sim_conf_complete(const acre_sim_config *given, acre_sim_config *out
     if (given) {
         if (given->struct_size < offsetof(acre_sim_config, devices) ||
             given->struct_size > sizeof config)
-            return fail("struct_size", given->struct_size, "set it to sizeof(acre_sim_config)");
+            return sim_conf_fail("struct_size", given->struct_size,
+                                 "set it to sizeof(acre_sim_config)");
         memcpy(&config, given, given->struct_size);
     }
     config.struct_size = sizeof config;
@@ -57,7 +59,7 @@ acre_status sim_conf_complete(const acre_sim_config *given, acre_sim_config *out
     config.memory_bytes = config.memory_bytes ? config.memory_bytes : 8 * GIB;
     config.page_bytes = config.page_bytes ? config.page_bytes : 2 * MIB;
     config.type = config.type ? config.type : ACRE_DEVICE_PRIVATE;
-    acre_status status = check(&config);
+    acre_status status = sim_conf_check(&config);
     if (status == ACRE_OK)
         *out = config;
     return status;
@@ -81,8 +83,8 @@ static const struct {
     const char *name;
     acre_status status;
 } fault_statuses[] = {
-    {"device", ACRE_ERR_DEVICE}, {"oom", ACRE_ERR_DEVICE_MEMORY},
-    {"host", ACRE_ERR_HOST_MEMORY}, {"limit", ACRE_ERR_LIMIT}, {"busy", ACRE_ERR_BUSY},
+    {"device", ACRE_ERR_DEVICE}, {"oom", ACRE_ERR_DEVICE_MEMORY}, {"host", ACRE_ERR_HOST_MEMORY},
+    {"limit", ACRE_ERR_LIMIT},   {"busy", ACRE_ERR_BUSY},
 };
 
 /* Reads the number behind a mark, if the mark is next. 1 read, 0 not there, -1 bad. */
@@ -161,8 +163,10 @@ static acre_status parse_fail(const struct conf_value *value, void *target)
             break;
         }
     if (!is_known)
-        return conf_fail(value, "after the call, nothing or =device, =oom, =host, =limit, "
-                         "=busy is possible, not \"%s\"", text);
+        return conf_fail(value,
+                         "after the call, nothing or =device, =oom, =host, =limit, "
+                         "=busy is possible, not \"%s\"",
+                         text);
     return fault_add(value, target, &fault);
 }
 
@@ -182,27 +186,56 @@ static acre_status parse_late(const struct conf_value *value, void *target)
 static const char *const topologies[] = {"all", "none", "ring", "pair", NULL};
 
 static const struct conf_option options[] = {
-    {.name = "devices", .kind = CONF_UNSIGNED, CONF_FIELD(acre_sim_config, devices), .min = 1,
-     .max = SIM_DEVICES_MAX, .help = "number of devices, 1 to 64; default 2"},
-    {.name = "memory", .kind = CONF_BYTES, CONF_FIELD(acre_sim_config, memory_bytes), .min = 1,
-     .max = MEMORY_BYTES_MAX, .help = "capacity of each; default 8GiB"},
-    {.name = "page", .kind = CONF_BYTES, .flags = CONF_POWER_OF_TWO,
-     CONF_FIELD(acre_sim_config, page_bytes), .min = 4096, .max = GIB,
+    {.name = "devices",
+     .kind = CONF_UNSIGNED,
+     CONF_FIELD(acre_sim_config, devices),
+     .min = 1,
+     .max = SIM_DEVICES_MAX,
+     .help = "number of devices, 1 to 64; default 2"},
+    {.name = "memory",
+     .kind = CONF_BYTES,
+     CONF_FIELD(acre_sim_config, memory_bytes),
+     .min = 1,
+     .max = MEMORY_BYTES_MAX,
+     .help = "capacity of each; default 8GiB"},
+    {.name = "page",
+     .kind = CONF_BYTES,
+     .flags = CONF_POWER_OF_TWO,
+     CONF_FIELD(acre_sim_config, page_bytes),
+     .min = 4096,
+     .max = GIB,
      .help = "granularity of virtual memory; default 2MiB"},
-    {.name = "dry", .kind = CONF_CUSTOM, .parse = parse_dry,
+    {.name = "dry",
+     .kind = CONF_CUSTOM,
+     .parse = parse_dry,
      .help = "1: addresses only, nothing moves; default 0"},
-    {.name = "peers", .kind = CONF_WORD, CONF_FIELD(acre_sim_config, peers),
-     .words = topologies, .help = "which devices reach one another; default all"},
-    {.name = "call_ns", .kind = CONF_UNSIGNED, CONF_FIELD(acre_sim_config, call_ns),
-     .max = 10000000000u, .help = "nanoseconds added to every call; default 0"},
-    {.name = "byte_ps", .kind = CONF_UNSIGNED, CONF_FIELD(acre_sim_config, byte_ps),
+    {.name = "peers",
+     .kind = CONF_WORD,
+     CONF_FIELD(acre_sim_config, peers),
+     .words = topologies,
+     .help = "which devices reach one another; default all"},
+    {.name = "call_ns",
+     .kind = CONF_UNSIGNED,
+     CONF_FIELD(acre_sim_config, call_ns),
+     .max = 10000000000u,
+     .help = "nanoseconds added to every call; default 0"},
+    {.name = "byte_ps",
+     .kind = CONF_UNSIGNED,
+     CONF_FIELD(acre_sim_config, byte_ps),
      .max = 1000000000u,
      .help = "picoseconds per byte of alloc, create, map, copy, fill; default 0"},
-    {.name = "limit", .kind = CONF_BYTES, CONF_FIELD(acre_sim_config, limit_bytes), .min = 1,
+    {.name = "limit",
+     .kind = CONF_BYTES,
+     CONF_FIELD(acre_sim_config, limit_bytes),
+     .min = 1,
      .help = "out of memory beyond it; default the capacity"},
-    {.name = "fail", .kind = CONF_CUSTOM, .parse = parse_fail,
+    {.name = "fail",
+     .kind = CONF_CUSTOM,
+     .parse = parse_fail,
      .help = "CALL[@NTH][%PPM[/SEED]][>=BYTES][=STATUS]: such calls fail"},
-    {.name = "late", .kind = CONF_CUSTOM, .parse = parse_late,
+    {.name = "late",
+     .kind = CONF_CUSTOM,
+     .parse = parse_late,
      .help = "CALL[@NTH][%PPM[/SEED]][>=BYTES]=NANOSECONDS: such calls are late"},
 };
 
@@ -216,6 +249,7 @@ acre_status acre_sim_parse(const char *text, acre_sim_config *config)
         return status_fail(ACRE_ERR_INVALID, "acre_sim_parse: %s is NULL",
                            text ? "config" : "text");
     if (config->struct_size != sizeof *config)
-        return fail("struct_size", config->struct_size, "set it to sizeof(acre_sim_config)");
+        return sim_conf_fail("struct_size", config->struct_size,
+                             "set it to sizeof(acre_sim_config)");
     return conf_parse(&spec, "ACRE_SIM", text, config, NULL);
 }

@@ -16,7 +16,7 @@
 #include "base/bits.h"
 
 #define LOT_BYTES ((uintptr_t)1 << 41)
-#define LOT_BASE (2 * LOT_BYTES)
+#define LOT_BASE  (2 * LOT_BYTES)
 #define LOT_COUNT 40
 #define DRY_ALIGN ((uintptr_t)2 * MIB) /* or the page of virtual memory, if larger */
 
@@ -45,9 +45,10 @@ acre_status dry_init(struct sim *sim)
         lots_taken |= mask << at;
     lock_drop(&lots_lock);
     if (!is_found)
-        return status_fail(ACRE_ERR_LIMIT, "no addresses are left for a further dry device of "
-                           "%llu bytes; unregister one", (unsigned long long)
-                           sim->config.memory_bytes);
+        return status_fail(ACRE_ERR_LIMIT,
+                           "no addresses are left for a further dry device of "
+                           "%llu bytes; unregister one",
+                           (unsigned long long)sim->config.memory_bytes);
     memory->dry_align = sim->config.page_bytes > DRY_ALIGN ? sim->config.page_bytes : DRY_ALIGN;
     memory->dry_begin = memory->dry_cursor = LOT_BASE + at * LOT_BYTES;
     memory->dry_end = memory->dry_free_until = memory->dry_begin + count * LOT_BYTES;
@@ -87,8 +88,7 @@ static bool dry_advance_locked(struct sim_memory *memory, uintptr_t need)
     }
     struct sim_node *above = index_above(&memory->spans, start);
     memory->dry_cursor = start;
-    memory->dry_free_until = above && above->base < memory->dry_end ? above->base
-                                                                    : memory->dry_end;
+    memory->dry_free_until = above && above->base < memory->dry_end ? above->base : memory->dry_end;
     return true;
 }
 
@@ -98,8 +98,10 @@ acre_status dry_place_locked(struct sim_memory *memory, struct sim_node *node)
 
     if (UNLIKELY(need == 0 || need > memory->dry_free_until - memory->dry_cursor))
         if (need == 0 || !dry_advance_locked(memory, need))
-            return status_fail(ACRE_ERR_DEVICE_MEMORY, "no %zu bytes of addresses are left on "
-                               "the dry device", node->bytes);
+            return status_fail(ACRE_ERR_DEVICE_MEMORY,
+                               "no %zu bytes of addresses are left on "
+                               "the dry device",
+                               node->bytes);
     node->base = memory->dry_cursor;
     memory->dry_cursor += need;
     return ACRE_OK;

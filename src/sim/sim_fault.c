@@ -19,7 +19,7 @@ struct sim_faults {
     struct lock lock; /* RANK_LEAF; guards the rest                */
     struct armed armed[ACRE_SIM_FAULT_MAX];
     uint32_t count;
-    uint64_t hits;    /* calls failed or delayed since all were off */
+    uint64_t hits; /* calls failed or delayed since all were off */
 };
 
 _Atomic unsigned sim_fork_generation;
@@ -82,16 +82,16 @@ acre_status sim_faults_arm(struct sim *sim, const acre_sim_fault *fault)
 
     if (fault->struct_size != sizeof *fault || fault->probability_ppm > 1000000 ||
         ((unsigned)fault->call >= ACRE_SIM_CALL_COUNT && fault->call != ACRE_SIM_ANY))
-        return status_fail(ACRE_ERR_INVALID, "fault: call %d, chance %u in a million, size of "
-                           "the struct %u: one of them cannot be", (int)fault->call,
-                           fault->probability_ppm, fault->struct_size);
+        return status_fail(ACRE_ERR_INVALID,
+                           "fault: call %d, chance %u in a million, size of "
+                           "the struct %u: one of them cannot be",
+                           (int)fault->call, fault->probability_ppm, fault->struct_size);
     lock_take(&faults->lock);
     if (faults->count == ACRE_SIM_FAULT_MAX) {
-        status = status_fail(ACRE_ERR_INVALID, "fault: %d are armed already",
-                             ACRE_SIM_FAULT_MAX);
+        status = status_fail(ACRE_ERR_INVALID, "fault: %d are armed already", ACRE_SIM_FAULT_MAX);
     } else {
-        faults->armed[faults->count++] = (struct armed){
-            .fault = *fault, .left = fault->nth, .random = fault->seed};
+        faults->armed[faults->count++] =
+            (struct armed){.fault = *fault, .left = fault->nth, .random = fault->seed};
         slow_update_locked(sim);
     }
     lock_drop(&faults->lock);
@@ -168,7 +168,7 @@ static uint64_t now_ns(void)
 }
 
 /* Lets time pass: sleeps through most of it, spins through the rest. */
-static void delay(uint64_t ns)
+static void sim_fault_delay(uint64_t ns)
 {
     uint64_t end = now_ns() + ns;
 
@@ -211,8 +211,10 @@ const char *sim_call_name(acre_sim_call call)
 
 acre_status sim_enter_forked(acre_sim_call call)
 {
-    return status_fail(ACRE_ERR_FORKED, "call \"%s\" in a child of fork on a reference device "
-                       "that was made before it; make one in the child", sim_call_name(call));
+    return status_fail(ACRE_ERR_FORKED,
+                       "call \"%s\" in a child of fork on a reference device "
+                       "that was made before it; make one in the child",
+                       sim_call_name(call));
 }
 
 acre_status sim_enter_range(const struct sim *sim, acre_sim_call call, int device)
@@ -227,11 +229,11 @@ acre_status sim_enter_slow(struct sim *sim, acre_sim_call call, size_t bytes)
     acre_sim_fault fault = {.struct_size = 0};
 
     if (ns)
-        delay(ns);
+        sim_fault_delay(ns);
     if (!faults_ask(sim->faults, call, bytes, &fault))
         return ACRE_OK;
     if (fault.is_delay) {
-        delay(fault.delay_ns);
+        sim_fault_delay(fault.delay_ns);
         return ACRE_OK;
     }
     return status_fail(fault.status ? fault.status : ACRE_ERR_DEVICE,

@@ -7,9 +7,9 @@
 #include "base/heap.h"
 #include "base/status.h"
 
-#define INDEX_SHIFT 4
+#define INDEX_SHIFT  4
 #define SERIAL_SHIFT 24
-#define INDEX_MASK (((uintptr_t)1 << (SERIAL_SHIFT - INDEX_SHIFT)) - 1)
+#define INDEX_MASK   (((uintptr_t)1 << (SERIAL_SHIFT - INDEX_SHIFT)) - 1)
 
 /* Serial of the latest handle of any table of the process. */
 static _Atomic uint64_t serial_last;
@@ -41,8 +41,10 @@ static acre_status grow_locked(struct slots *slots)
     char *base;
 
     if (chunk >= SLOT_CHUNKS)
-        return status_fail(ACRE_ERR_LIMIT, "%u live %ss are as many as a reference device has; "
-                           "destroy some", made, slots->noun);
+        return status_fail(ACRE_ERR_LIMIT,
+                           "%u live %ss are as many as a reference device has; "
+                           "destroy some",
+                           made, slots->noun);
     base = heap_array(count, slots->bytes);
     if (!base)
         return ACRE_ERR_HOST_MEMORY;
@@ -59,8 +61,8 @@ static acre_status grow_locked(struct slots *slots)
     return ACRE_OK;
 }
 
-acre_status slots_init(struct slots *slots, const char *noun, size_t bytes,
-                       enum lock_rank rank, void (*init)(struct slot *))
+acre_status slots_init(struct slots *slots, const char *noun, size_t bytes, enum lock_rank rank,
+                       void (*init)(struct slot *))
 {
     acre_status status;
 
@@ -115,8 +117,7 @@ void slots_give(struct slots *slots, struct slot *slot)
 void *slot_open(struct slot *slot)
 {
     uint64_t serial = atomic_fetch_add_explicit(&serial_last, 1, memory_order_relaxed) + 1;
-    uintptr_t handle = (uintptr_t)(serial << SERIAL_SHIFT) |
-                       (uintptr_t)slot->index << INDEX_SHIFT;
+    uintptr_t handle = (uintptr_t)(serial << SERIAL_SHIFT) | (uintptr_t)slot->index << INDEX_SHIFT;
 
     atomic_store_explicit(&slot->handle, handle, memory_order_release);
     return (void *)handle;

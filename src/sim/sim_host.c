@@ -42,8 +42,10 @@ acre_status sim_host_alloc(void *self, size_t bytes, void **out_base)
     if (bytes == 0)
         return status_fail(ACRE_ERR_INVALID, "host_alloc: 0 bytes");
     if (round_up(bytes, sim->memory->system_page) == 0)
-        return status_fail(ACRE_ERR_HOST_MEMORY, "host_alloc: %zu bytes are more than there "
-                           "can be", bytes);
+        return status_fail(ACRE_ERR_HOST_MEMORY,
+                           "host_alloc: %zu bytes are more than there "
+                           "can be",
+                           bytes);
     status = host_create(sim, bytes, &span);
     if (status != ACRE_OK)
         return status;
@@ -85,8 +87,8 @@ acre_status sim_host_register(void *self, void *base, size_t bytes)
     if (status != ACRE_OK)
         return status;
     if (!base || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)base)
-        return status_fail(ACRE_ERR_INVALID, "host_register: %zu bytes at %p are no range",
-                           bytes, base);
+        return status_fail(ACRE_ERR_INVALID, "host_register: %zu bytes at %p are no range", bytes,
+                           base);
     struct sim_node *node = heap_zalloc(sizeof *node);
     if (!node)
         return ACRE_ERR_HOST_MEMORY;
@@ -95,11 +97,15 @@ acre_status sim_host_register(void *self, void *base, size_t bytes)
 
     lock_take(&memory->lock);
     if (index_overlap(&memory->spans, node->base, bytes))
-        status = status_fail(ACRE_ERR_INVALID, "host_register: %zu bytes at %p touch memory "
-                             "of this backend", bytes, base);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "host_register: %zu bytes at %p touch memory "
+                             "of this backend",
+                             bytes, base);
     else if (index_overlap(&memory->registered, node->base, bytes))
-        status = status_fail(ACRE_ERR_EXISTS, "host_register: %zu bytes at %p are registered "
-                             "already, at least in part", bytes, base);
+        status = status_fail(ACRE_ERR_EXISTS,
+                             "host_register: %zu bytes at %p are registered "
+                             "already, at least in part",
+                             bytes, base);
     else {
         index_insert(&memory->registered, node);
         memory->usage.host_count++;
@@ -124,8 +130,10 @@ acre_status sim_host_unregister(void *self, void *base)
         index_remove(&memory->registered, node);
         memory->usage.host_count--;
     } else {
-        status = status_fail(ACRE_ERR_INVALID, "host_unregister: nothing registered begins "
-                             "at %p", base);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "host_unregister: nothing registered begins "
+                             "at %p",
+                             base);
         node = NULL;
     }
     lock_drop(&memory->lock);

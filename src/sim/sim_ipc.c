@@ -40,8 +40,10 @@ static acre_status span_move_locked(struct sim *sim, struct sim_span *span)
     acre_status status;
 
     if (span->window.count > 0)
-        return status_fail(ACRE_ERR_STATE, "ipc_export: a window is open on the memory at %p; "
-                           "close it first", (void *)span->node.base);
+        return status_fail(ACRE_ERR_STATE,
+                           "ipc_export: a window is open on the memory at %p; "
+                           "close it first",
+                           (void *)span->node.base);
     status = extent_create(sim, span->device, span->node.bytes, true, &moved);
     if (status != ACRE_OK)
         return status;
@@ -73,8 +75,10 @@ static acre_status span_share_locked(struct sim *sim, int device, const void *ba
         if (status != ACRE_OK)
             return status;
         if ((*out)->is_opened)
-            return status_fail(ACRE_ERR_INVALID, "ipc_export: %p is memory of another process; "
-                               "that one exports it", base);
+            return status_fail(ACRE_ERR_INVALID,
+                               "ipc_export: %p is memory of another process; "
+                               "that one exports it",
+                               base);
         if ((*out)->extent.is_own)
             return ACRE_OK;
         if ((*out)->pin_count == 0)
@@ -229,8 +233,8 @@ acre_status sim_ipc_export(void *self, int device, void *base, uint8_t out_handl
         return ACRE_ERR_HOST_MEMORY;
     export->sim = sim;
     export->device = device;
-    struct offer_terms terms = {.fd_total = 1, .note_bytes = sizeof note,
-                                .fd_at = export_fd_at, .arg = export};
+    struct offer_terms terms = {
+        .fd_total = 1, .note_bytes = sizeof note, .fd_at = export_fd_at, .arg = export};
     memcpy(note.kind, note_kind, sizeof note_kind);
     memcpy(terms.note, &note, sizeof note);
     status = offer_create(&terms, &export->offer);
@@ -262,12 +266,13 @@ static acre_status export_find_locked(struct sim *sim, const char *call, int dev
             return ACRE_OK;
         }
     }
-    return status_fail(ACRE_ERR_INVALID, "%s: not a handle that ipc_export of device %d gave, or "
-                       "its memory is gone", call, device);
+    return status_fail(ACRE_ERR_INVALID,
+                       "%s: not a handle that ipc_export of device %d gave, or "
+                       "its memory is gone",
+                       call, device);
 }
 
-acre_status sim_ipc_users(void *self, int device, const uint8_t handle[64],
-                          uint64_t *out_count)
+acre_status sim_ipc_users(void *self, int device, const uint8_t handle[64], uint64_t *out_count)
 {
     struct sim *sim = self;
     struct sim_export *export = NULL;
@@ -283,8 +288,7 @@ acre_status sim_ipc_users(void *self, int device, const uint8_t handle[64],
     return status;
 }
 
-acre_status sim_ipc_revoke(void *self, int device, const uint8_t handle[64],
-                           uint64_t *out_count)
+acre_status sim_ipc_revoke(void *self, int device, const uint8_t handle[64], uint64_t *out_count)
 {
     struct sim *sim = self;
     struct sim_export *export = NULL;
@@ -325,10 +329,12 @@ static acre_status file_check(const struct sim *sim, int fd, uint64_t bytes)
     struct stat facts;
     int seals = fcntl(fd, F_GET_SEALS), mode = fcntl(fd, F_GETFL);
 
-    if (seals < 0 || (seals & wanted) != wanted ||
-        (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) || (mode & O_ACCMODE) != O_RDWR)
-        return status_fail(ACRE_ERR_FORMAT, "ipc_open: the descriptor received is not sealed, "
-                           "writable memory (seals %d)", seals);
+    if (seals < 0 || (seals & wanted) != wanted || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) ||
+        (mode & O_ACCMODE) != O_RDWR)
+        return status_fail(ACRE_ERR_FORMAT,
+                           "ipc_open: the descriptor received is not sealed, "
+                           "writable memory (seals %d)",
+                           seals);
     if (fstat(fd, &facts) != 0 || facts.st_size <= 0 || (uint64_t)facts.st_size != bytes ||
         bytes % sim->memory->system_page)
         return status_fail(ACRE_ERR_FORMAT, "ipc_open: %llu bytes announced, %lld received",
@@ -348,7 +354,7 @@ static acre_status file_receive(const struct sim *sim, struct client *client,
     if (client->reply.note_bytes != sizeof note || client->fd_total != 1 ||
         memcmp(note.kind, note_kind, sizeof note_kind) != 0)
         return status_fail(ACRE_ERR_FORMAT, "ipc_open: the handle names something, but not plain "
-                           "memory of a reference device");
+                                            "memory of a reference device");
     status = client_next(client, &fd);
     if (status != ACRE_OK)
         return status;
@@ -365,8 +371,8 @@ static acre_status file_receive(const struct sim *sim, struct client *client,
 static acre_status opened_publish(struct sim *sim, struct sim_span *span)
 {
     char *base;
-    acre_status status = views_reserve(span->node.bytes, sim->memory->system_page, &base,
-                                       &span->alias);
+    acre_status status =
+        views_reserve(span->node.bytes, sim->memory->system_page, &base, &span->alias);
 
     if (status != ACRE_OK)
         return status;
@@ -396,8 +402,8 @@ acre_status sim_ipc_open(void *self, int device, const uint8_t handle[64], void 
     struct sim_span *span = heap_zalloc(sizeof *span);
     if (!span)
         return ACRE_ERR_HOST_MEMORY;
-    *span = (struct sim_span){.kind = SPAN_PLAIN, .device = device, .extent.fd = -1,
-                              .is_opened = true, .connection = -1};
+    *span = (struct sim_span){
+        .kind = SPAN_PLAIN, .device = device, .extent.fd = -1, .is_opened = true, .connection = -1};
     status = client_open(handle, &client);
     if (status == ACRE_OK)
         status = file_receive(sim, &client, &span->extent);
@@ -428,8 +434,10 @@ acre_status sim_ipc_close(void *self, int device, void *base)
     lock_take(&sim->memory->lock);
     status = span_exact_locked(sim, base, SPAN_PLAIN, device, &span);
     if (status == ACRE_OK && !span->is_opened)
-        status = status_fail(ACRE_ERR_INVALID, "ipc_close: %p is memory of this process; give it "
-                             "back with free", base);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "ipc_close: %p is memory of this process; give it "
+                             "back with free",
+                             base);
     if (status == ACRE_OK) {
         sim->memory->usage.alloc_count--;
         retired = span_forget_locked(sim, span);

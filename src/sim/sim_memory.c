@@ -75,7 +75,7 @@ void sim_memory_destroy(struct sim *sim)
 
 /* ---- Capacity ---------------------------------------------------------------- */
 
-static uint64_t capacity(const struct sim *sim)
+static uint64_t sim_memory_capacity(const struct sim *sim)
 {
     uint64_t limit = sim->config.limit_bytes, total = sim->config.memory_bytes;
 
@@ -85,7 +85,7 @@ static uint64_t capacity(const struct sim *sim)
 acre_status capacity_take_locked(struct sim *sim, int device, size_t bytes)
 {
     struct sim_memory *memory = sim->memory;
-    uint64_t used = memory->bytes_used[device], most = capacity(sim);
+    uint64_t used = memory->bytes_used[device], most = sim_memory_capacity(sim);
 
     if (bytes > most - used)
         return status_fail(ACRE_ERR_DEVICE_MEMORY,
@@ -113,7 +113,7 @@ acre_status sim_memory_info(void *self, int device, uint64_t *out_free, uint64_t
     if (status != ACRE_OK)
         return status;
     lock_take(&sim->memory->lock);
-    *out_free = capacity(sim) - sim->memory->bytes_used[device];
+    *out_free = sim_memory_capacity(sim) - sim->memory->bytes_used[device];
     *out_total = sim->config.memory_bytes;
     lock_drop(&sim->memory->lock);
     return ACRE_OK;
@@ -159,17 +159,19 @@ acre_status span_exact_locked(struct sim *sim, const void *base, enum sim_span_k
     struct sim_span *span = span_find_locked(sim, base);
 
     if (!span)
-        return status_fail(ACRE_ERR_INVALID, "%p is not %s: unknown or given back already",
-                           base, names[kind]);
+        return status_fail(ACRE_ERR_INVALID, "%p is not %s: unknown or given back already", base,
+                           names[kind]);
     if (span->kind != kind)
         return status_fail(ACRE_ERR_INVALID, "%p is not %s but %s", base, names[kind],
                            names[span->kind]);
     if (span->node.base != (uintptr_t)base)
-        return status_fail(ACRE_ERR_INVALID, "%p lies inside what begins at %p; only the "
-                           "beginning can be given back", base, (void *)span->node.base);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%p lies inside what begins at %p; only the "
+                           "beginning can be given back",
+                           base, (void *)span->node.base);
     if (span->device != device)
-        return status_fail(ACRE_ERR_INVALID, "%p belongs to device %d, not %d", base,
-                           span->device, device);
+        return status_fail(ACRE_ERR_INVALID, "%p belongs to device %d, not %d", base, span->device,
+                           device);
     *out = span;
     return ACRE_OK;
 }
@@ -205,8 +207,7 @@ void retired_finish(const struct sim_retired *retired)
 static acre_status plain_back(struct sim *sim, struct sim_span *span)
 {
     char *base;
-    acre_status status = extent_create(sim, span->device, span->node.bytes, false,
-                                       &span->extent);
+    acre_status status = extent_create(sim, span->device, span->node.bytes, false, &span->extent);
 
     if (status != ACRE_OK)
         return status;
@@ -263,8 +264,10 @@ acre_status sim_alloc(void *self, int device, size_t bytes, void **out_base)
     if (bytes == 0)
         return status_fail(ACRE_ERR_INVALID, "alloc on device %d: 0 bytes", device);
     if (rounded == 0)
-        return status_fail(ACRE_ERR_DEVICE_MEMORY, "device %d: %zu bytes asked for, more than "
-                           "there can be", device, bytes);
+        return status_fail(ACRE_ERR_DEVICE_MEMORY,
+                           "device %d: %zu bytes asked for, more than "
+                           "there can be",
+                           device, bytes);
     struct sim_span *span = heap_zalloc(sizeof *span);
     if (!span)
         return ACRE_ERR_HOST_MEMORY;
@@ -296,8 +299,10 @@ acre_status sim_free(void *self, int device, void *base)
         status = span_exact_locked(sim, base, SPAN_PLAIN, device, &span);
     while (status == ACRE_OK && exports_wait_locked(sim, span));
     if (status == ACRE_OK && span->is_opened)
-        status = status_fail(ACRE_ERR_INVALID, "%p is memory of another process; give it back "
-                             "with ipc_close", base);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "%p is memory of another process; give it back "
+                             "with ipc_close",
+                             base);
     if (status == ACRE_OK) {
         exports_detach_locked(sim, span, &exports);
         capacity_give_locked(sim, device, span->node.bytes);

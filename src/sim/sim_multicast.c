@@ -43,8 +43,8 @@ static acre_status members_of(const struct sim *sim, const int *devices, int dev
     return ACRE_OK;
 }
 
-acre_status sim_multicast_create(void *self, const int *devices, int device_count,
-                                 size_t bytes, void **out_handle)
+acre_status sim_multicast_create(void *self, const int *devices, int device_count, size_t bytes,
+                                 void **out_handle)
 {
     struct sim *sim = self;
     uint64_t members = 0;
@@ -80,13 +80,17 @@ static acre_status multicast_find_locked(struct sim *sim, const char *call, cons
     struct sim_multicast *multicast = token_find_locked(sim->memory, handle, true);
 
     if (!multicast)
-        return status_fail(ACRE_ERR_INVALID, "%s: %p is not a multicast handle: unknown or "
-                           "released already", call, handle);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: %p is not a multicast handle: unknown or "
+                           "released already",
+                           call, handle);
     if (!is_member(multicast, device))
         return status_fail(ACRE_ERR_INVALID, "%s: device %d is not a member", call, device);
     if (bytes == 0 || offset > multicast->bytes || bytes > multicast->bytes - offset)
-        return status_fail(ACRE_ERR_INVALID, "%s: %zu bytes at offset %zu of a handle of %zu "
-                           "bytes", call, bytes, offset, multicast->bytes);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: %zu bytes at offset %zu of a handle of %zu "
+                           "bytes",
+                           call, bytes, offset, multicast->bytes);
     *out = multicast;
     return ACRE_OK;
 }
@@ -119,8 +123,8 @@ static acre_status bind_check(struct sim *sim, int device, void *memory, size_t 
     return status;
 }
 
-acre_status sim_multicast_bind(void *self, void *handle, int device, size_t offset,
-                               void *memory, size_t bytes)
+acre_status sim_multicast_bind(void *self, void *handle, int device, size_t offset, void *memory,
+                               size_t bytes)
 {
     struct sim *sim = self;
     struct sim_multicast *multicast;
@@ -129,8 +133,8 @@ acre_status sim_multicast_bind(void *self, void *handle, int device, size_t offs
     if (status == ACRE_OK)
         status = pages_check(sim, "multicast_bind", bytes);
     if (status == ACRE_OK && offset % sim->config.page_bytes)
-        status = status_fail(ACRE_ERR_INVALID, "multicast_bind: offset %zu is not on a page",
-                             offset);
+        status =
+            status_fail(ACRE_ERR_INVALID, "multicast_bind: offset %zu is not on a page", offset);
     if (status == ACRE_OK)
         status = bind_check(sim, device, memory, bytes);
     if (status != ACRE_OK)
@@ -138,14 +142,16 @@ acre_status sim_multicast_bind(void *self, void *handle, int device, size_t offs
     struct sim_binding *binding = heap_zalloc(sizeof *binding);
     if (!binding)
         return ACRE_ERR_HOST_MEMORY;
-    *binding = (struct sim_binding){.device = device, .offset = offset, .bytes = bytes,
-                                    .memory = memory};
+    *binding =
+        (struct sim_binding){.device = device, .offset = offset, .bytes = bytes, .memory = memory};
     lock_take(&sim->memory->lock);
-    status = multicast_find_locked(sim, "multicast_bind", handle, device, offset, bytes,
-                                   &multicast);
+    status =
+        multicast_find_locked(sim, "multicast_bind", handle, device, offset, bytes, &multicast);
     if (status == ACRE_OK && binding_overlap(multicast, device, offset, bytes))
-        status = status_fail(ACRE_ERR_EXISTS, "multicast_bind: device %d has memory bound at "
-                             "offset %zu already", device, offset);
+        status = status_fail(ACRE_ERR_EXISTS,
+                             "multicast_bind: device %d has memory bound at "
+                             "offset %zu already",
+                             device, offset);
     if (status == ACRE_OK)
         list_push_back(&multicast->bindings, &binding->link);
     lock_drop(&sim->memory->lock);
@@ -154,8 +160,7 @@ acre_status sim_multicast_bind(void *self, void *handle, int device, size_t offs
     return status;
 }
 
-acre_status sim_multicast_unbind(void *self, void *handle, int device, size_t offset,
-                                 size_t bytes)
+acre_status sim_multicast_unbind(void *self, void *handle, int device, size_t offset, size_t bytes)
 {
     struct sim *sim = self;
     struct sim_multicast *multicast;
@@ -165,16 +170,18 @@ acre_status sim_multicast_unbind(void *self, void *handle, int device, size_t of
     if (status != ACRE_OK)
         return status;
     lock_take(&sim->memory->lock);
-    status = multicast_find_locked(sim, "multicast_unbind", handle, device, offset, bytes,
-                                   &multicast);
+    status =
+        multicast_find_locked(sim, "multicast_unbind", handle, device, offset, bytes, &multicast);
     if (status == ACRE_OK) {
         binding = binding_overlap(multicast, device, offset, bytes);
         if (binding && binding->offset == offset && binding->bytes == bytes) {
             list_remove(&binding->link);
         } else {
             binding = NULL;
-            status = status_fail(ACRE_ERR_INVALID, "multicast_unbind: device %d has no binding "
-                                 "of exactly %zu bytes at offset %zu", device, bytes, offset);
+            status = status_fail(ACRE_ERR_INVALID,
+                                 "multicast_unbind: device %d has no binding "
+                                 "of exactly %zu bytes at offset %zu",
+                                 device, bytes, offset);
         }
     }
     lock_drop(&sim->memory->lock);
@@ -192,8 +199,10 @@ acre_status sim_multicast_release(void *self, void *handle)
     lock_take(&sim->memory->lock);
     struct sim_multicast *multicast = token_find_locked(sim->memory, handle, true);
     if (!multicast)
-        status = status_fail(ACRE_ERR_INVALID, "multicast_release: %p is not a multicast "
-                             "handle: unknown or released already", handle);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "multicast_release: %p is not a multicast "
+                             "handle: unknown or released already",
+                             handle);
     else if (!list_empty(&multicast->bindings))
         status = status_fail(ACRE_ERR_BUSY, "multicast_release: memory is still bound");
     if (status == ACRE_OK) {
@@ -207,10 +216,9 @@ acre_status sim_multicast_release(void *self, void *handle)
 }
 
 /* Where each member has the range. One binding must hold all of it. */
-static acre_status targets_find_locked(const struct sim *sim,
-                                       const struct sim_multicast *multicast, size_t offset,
-                                       size_t bytes, void **out_targets, int *out_devices,
-                                       int *out_count)
+static acre_status targets_find_locked(const struct sim *sim, const struct sim_multicast *multicast,
+                                       size_t offset, size_t bytes, void **out_targets,
+                                       int *out_devices, int *out_count)
 {
     *out_count = 0;
     for (int device = 0; device < sim->device_count; device++) {
@@ -219,8 +227,10 @@ static acre_status targets_find_locked(const struct sim *sim,
         struct sim_binding *binding = binding_overlap(multicast, device, offset, bytes);
         if (!binding || offset < binding->offset ||
             offset + bytes > binding->offset + binding->bytes)
-            return status_fail(ACRE_ERR_INVALID, "multicast write: device %d has not bound all "
-                               "of %zu bytes at offset %zu", device, bytes, offset);
+            return status_fail(ACRE_ERR_INVALID,
+                               "multicast write: device %d has not bound all "
+                               "of %zu bytes at offset %zu",
+                               device, bytes, offset);
         out_targets[*out_count] = (char *)binding->memory + (offset - binding->offset);
         out_devices[(*out_count)++] = device;
     }
@@ -236,8 +246,8 @@ acre_status sim_multicast_pin(struct sim *sim, void *handle, int device, size_t 
     acre_status status;
 
     lock_take(&sim->memory->lock);
-    status = multicast_find_locked(sim, "multicast write", handle, device, offset, bytes,
-                                   &multicast);
+    status =
+        multicast_find_locked(sim, "multicast write", handle, device, offset, bytes, &multicast);
     if (status == ACRE_OK)
         status = targets_find_locked(sim, multicast, offset, bytes, targets, devices, &count);
     lock_drop(&sim->memory->lock);
@@ -245,8 +255,10 @@ acre_status sim_multicast_pin(struct sim *sim, void *handle, int device, size_t 
         status = sim_pin(sim, targets[done], bytes, &pins[done]);
         if (status == ACRE_OK && pins[done].device != devices[done]) {
             sim_unpin(sim, &pins[done]);
-            status = status_fail(ACRE_ERR_INVALID, "multicast write: the memory that device %d "
-                                 "had bound is gone", devices[done]);
+            status = status_fail(ACRE_ERR_INVALID,
+                                 "multicast write: the memory that device %d "
+                                 "had bound is gone",
+                                 devices[done]);
         }
     }
     if (status == ACRE_OK)

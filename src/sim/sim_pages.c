@@ -126,11 +126,12 @@ static acre_status file_take(struct sim_memory *memory, int device, size_t bytes
     if (memory->files[device] < 0)
         status = file_create("acre-device", file_bytes_max(), 0, &memory->files[device]);
     if (status == ACRE_OK && bytes > file_bytes_max() - memory->files_end[device])
-        status = status_fail(ACRE_ERR_LIMIT, "the file of device %d is at its greatest length; "
-                             "raise ulimit -f", device);
+        status = status_fail(ACRE_ERR_LIMIT,
+                             "the file of device %d is at its greatest length; "
+                             "raise ulimit -f",
+                             device);
     if (status == ACRE_OK) {
-        *out = (struct sim_extent){memory->files[device], false, memory->files_end[device],
-                                   bytes};
+        *out = (struct sim_extent){memory->files[device], false, memory->files_end[device], bytes};
         memory->files_end[device] += bytes;
     }
     lock_drop(&memory->files_lock);
@@ -176,8 +177,8 @@ void extent_destroy(struct sim_extent *extent)
         close(extent->fd);
     else if (fallocate(extent->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                        (off_t)extent->offset, (off_t)extent->bytes) != 0)
-        log_line(ACRE_LOG_ERROR, "%zu bytes of device memory stay committed: %s",
-                 extent->bytes, strerror(errno));
+        log_line(ACRE_LOG_ERROR, "%zu bytes of device memory stay committed: %s", extent->bytes,
+                 strerror(errno));
     extent->fd = -1;
 }
 
@@ -195,13 +196,14 @@ acre_status extent_copy(const struct sim_extent *from, const char *view,
         if (hole < 0 || hole > end)
             hole = end;
         for (at = data; at < hole;) {
-            ssize_t done = must_fail() ? -1
-                                       : pwrite(to->fd, view + (at - begin), (size_t)(hole - at),
-                                                at - begin);
+            ssize_t done =
+                must_fail() ? -1
+                            : pwrite(to->fd, view + (at - begin), (size_t)(hole - at), at - begin);
             if (done <= 0)
                 return status_fail_native(ACRE_ERR_HOST_MEMORY, errno,
                                           "moving %zu bytes of device memory into a file of "
-                                          "their own failed: %s", from->bytes, strerror(errno));
+                                          "their own failed: %s",
+                                          from->bytes, strerror(errno));
             at += done;
         }
     }
@@ -222,8 +224,10 @@ acre_status views_reserve(size_t bytes, size_t align, char **out_public, char **
 
     if (apart < bytes || __builtin_add_overflow(apart, bytes, &total) ||
         __builtin_add_overflow(total, slack, &total))
-        return status_fail(ACRE_ERR_DEVICE_MEMORY, "%zu bytes of addresses are more than "
-                           "there are", bytes);
+        return status_fail(ACRE_ERR_DEVICE_MEMORY,
+                           "%zu bytes of addresses are more than "
+                           "there are",
+                           bytes);
     char *base = map_call(NULL, total, PROT_NONE, RESERVED, -1, 0);
     if (base == MAP_FAILED)
         return status_fail_native(ACRE_ERR_DEVICE_MEMORY, errno,
@@ -246,8 +250,8 @@ void views_release(char *public_base, char *alias, size_t bytes)
 
 acre_status view_map(char *address, const struct sim_extent *extent)
 {
-    if (map_call(address, extent->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                 extent->fd, extent->offset) == MAP_FAILED)
+    if (map_call(address, extent->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, extent->fd,
+                 extent->offset) == MAP_FAILED)
         return map_failed("mapping device memory", extent->bytes);
     return ACRE_OK;
 }
@@ -278,8 +282,7 @@ acre_status view_protect(char *address, size_t bytes, bool is_open)
 
 acre_status host_pages_map(size_t bytes, char **out)
 {
-    char *base = map_call(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                          0);
+    char *base = map_call(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (base == MAP_FAILED)
         return map_failed("host memory", bytes);

@@ -127,18 +127,19 @@ static acre_status physical_find_locked(struct sim *sim, const char *call, int d
     struct sim_physical *handle = token_find_locked(sim->memory, token, false);
 
     if (!handle)
-        return status_fail(ACRE_ERR_INVALID, "%s: %p is not a handle of physical memory: "
-                           "unknown or released already", call, token);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: %p is not a handle of physical memory: "
+                           "unknown or released already",
+                           call, token);
     if (device >= 0 && handle->device != device)
-        return status_fail(ACRE_ERR_INVALID, "%s: the handle belongs to device %d, not %d",
-                           call, handle->device, device);
+        return status_fail(ACRE_ERR_INVALID, "%s: the handle belongs to device %d, not %d", call,
+                           handle->device, device);
     *out = handle;
     return ACRE_OK;
 }
 
 /* Gives a complete handle its token, or takes everything back. */
-static acre_status physical_publish(struct sim *sim, struct sim_physical *handle,
-                                    void **out_token)
+static acre_status physical_publish(struct sim *sim, struct sim_physical *handle, void **out_token)
 {
     acre_status status;
 
@@ -155,8 +156,8 @@ static acre_status physical_publish(struct sim *sim, struct sim_physical *handle
 }
 
 /* Makes a handle with capacity and pages. */
-static acre_status physical_create(struct sim *sim, int device, size_t bytes,
-                                   acre_handle_type type, struct sim_physical **out)
+static acre_status physical_create(struct sim *sim, int device, size_t bytes, acre_handle_type type,
+                                   struct sim_physical **out)
 {
     struct sim_physical *handle = heap_zalloc(sizeof *handle);
     acre_status status;
@@ -198,8 +199,10 @@ acre_status sim_create(void *self, int device, size_t bytes, acre_handle_type ty
     if (status != ACRE_OK)
         return status;
     if (type != ACRE_HANDLE_NONE && type != ACRE_HANDLE_POSIX)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "create: handle type %d; the reference device "
-                           "shares by descriptor only", (int)type);
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "create: handle type %d; the reference device "
+                           "shares by descriptor only",
+                           (int)type);
     status = physical_create(sim, device, bytes, type, &handle);
     return status == ACRE_OK ? physical_publish(sim, handle, out_handle) : status;
 }
@@ -254,7 +257,7 @@ acre_status sim_export_fd(void *self, int device, void *token, int *out_fd)
     status = physical_find_locked(sim, "export_fd", device, token, &handle);
     if (status == ACRE_OK && handle->type != ACRE_HANDLE_POSIX)
         status = status_fail(ACRE_ERR_INVALID, "export_fd: the handle was not created as "
-                             "ACRE_HANDLE_POSIX");
+                                               "ACRE_HANDLE_POSIX");
     if (status == ACRE_OK)
         status = fd_copy(handle->extent.fd, "export_fd", out_fd);
     lock_drop(&sim->memory->lock);
@@ -274,25 +277,28 @@ static acre_status import_check(const struct sim *sim, int fd, size_t *out_bytes
                                   strerror(errno));
     if (!S_ISREG(facts.st_mode) ||
         (system.f_type != TMPFS_MAGIC && system.f_type != HUGETLBFS_MAGIC))
-        return status_fail(ACRE_ERR_INVALID, "import_fd: descriptor %d is not shared memory "
-                           "(mode %o, file system %lx)", fd, facts.st_mode & S_IFMT,
-                           (unsigned long)system.f_type);
+        return status_fail(ACRE_ERR_INVALID,
+                           "import_fd: descriptor %d is not shared memory "
+                           "(mode %o, file system %lx)",
+                           fd, facts.st_mode & S_IFMT, (unsigned long)system.f_type);
     int seals = fcntl(fd, F_GET_SEALS), mode = fcntl(fd, F_GETFL);
     if (seals < 0 || (seals & wanted) != wanted)
-        return status_fail(ACRE_ERR_INVALID, "import_fd: descriptor %d is not sealed against "
-                           "growing and shrinking (seals %d)", fd, seals);
+        return status_fail(ACRE_ERR_INVALID,
+                           "import_fd: descriptor %d is not sealed against "
+                           "growing and shrinking (seals %d)",
+                           fd, seals);
     if ((mode & O_ACCMODE) != O_RDWR || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
         return status_fail(ACRE_ERR_INVALID, "import_fd: descriptor %d is read-only", fd);
     if (facts.st_size <= 0 || (uint64_t)facts.st_size % sim->config.page_bytes)
-        return status_fail(ACRE_ERR_INVALID, "import_fd: %lld bytes are not whole pages of "
-                           "%llu bytes", (long long)facts.st_size,
-                           (unsigned long long)sim->config.page_bytes);
+        return status_fail(ACRE_ERR_INVALID,
+                           "import_fd: %lld bytes are not whole pages of "
+                           "%llu bytes",
+                           (long long)facts.st_size, (unsigned long long)sim->config.page_bytes);
     *out_bytes = (size_t)facts.st_size;
     return ACRE_OK;
 }
 
-acre_status sim_import_fd(void *self, int device, int fd, void **out_handle,
-                          uint64_t *out_bytes)
+acre_status sim_import_fd(void *self, int device, int fd, void **out_handle, uint64_t *out_bytes)
 {
     struct sim *sim = self;
     size_t bytes = 0;
@@ -310,8 +316,10 @@ acre_status sim_import_fd(void *self, int device, int fd, void **out_handle,
         close(copy);
         return ACRE_ERR_HOST_MEMORY;
     }
-    *handle = (struct sim_physical){.extent = {copy, true, 0, bytes}, .device = device,
-                                    .type = ACRE_HANDLE_POSIX, .is_imported = true};
+    *handle = (struct sim_physical){.extent = {copy, true, 0, bytes},
+                                    .device = device,
+                                    .type = ACRE_HANDLE_POSIX,
+                                    .is_imported = true};
     status = physical_publish(sim, handle, out_handle);
     if (status == ACRE_OK)
         *out_bytes = bytes;

@@ -20,8 +20,7 @@ struct sim_mapping *mapping_find_locked(struct sim_span *range, const void *poin
 /* ---- Pointer information ------------------------------------------------------ */
 
 /* What is known of an address inside a span. */
-static bool info_of_locked(struct sim_span *span, const void *pointer,
-                           acre_pointer_info *out)
+static bool info_of_locked(struct sim_span *span, const void *pointer, acre_pointer_info *out)
 {
     struct sim_node *node = &span->node;
     int device = span->device;
@@ -34,9 +33,11 @@ static bool info_of_locked(struct sim_span *span, const void *pointer,
         node = &mapping->node;
         device = mapping->handle->device;
     }
-    *out = (acre_pointer_info){
-        .kind = span->kind == SPAN_HOST ? ACRE_MEMORY_HOST : ACRE_MEMORY_DEVICE,
-        .device = device, .base = (void *)node->base, .bytes = node->bytes};
+    *out =
+        (acre_pointer_info){.kind = span->kind == SPAN_HOST ? ACRE_MEMORY_HOST : ACRE_MEMORY_DEVICE,
+                            .device = device,
+                            .base = (void *)node->base,
+                            .bytes = node->bytes};
     return true;
 }
 
@@ -69,9 +70,10 @@ static acre_status check_end(const struct sim_node *node, const void *pointer, s
 
     if (bytes <= left)
         return ACRE_OK;
-    return status_fail(ACRE_ERR_INVALID, "%zu bytes at %p run past the end: the block at %p of "
-                       "%zu bytes has %zu left there", bytes, pointer, (void *)node->base,
-                       node->bytes, left);
+    return status_fail(ACRE_ERR_INVALID,
+                       "%zu bytes at %p run past the end: the block at %p of "
+                       "%zu bytes has %zu left there",
+                       bytes, pointer, (void *)node->base, node->bytes, left);
 }
 
 /* Plain and host memory: one count on the span. */
@@ -96,14 +98,12 @@ static acre_status pin_span_locked(struct sim_span *span, struct sim_pin *pin)
 
 /* Adds delta to the pins of the mappings from `first` up to the end of the pin.
  * Returns whether one that is leaving lost its last. */
-static bool mappings_count_locked(struct sim_mapping *first, const struct sim_pin *pin,
-                                  int delta)
+static bool mappings_count_locked(struct sim_mapping *first, const struct sim_pin *pin, int delta)
 {
     uintptr_t end = (uintptr_t)pin->pointer + pin->bytes;
     bool is_freed = false;
 
-    for (struct sim_node *node = &first->node; node && node->base < end;
-         node = index_next(node)) {
+    for (struct sim_node *node = &first->node; node && node->base < end; node = index_next(node)) {
         struct sim_mapping *mapping = CONTAINER_OF(node, struct sim_mapping, node);
 
         CHECK(delta > 0 || mapping->pin_count > 0);
@@ -123,9 +123,10 @@ static acre_status pin_range_locked(struct sim_span *range, struct sim_pin *pin)
     pin->readers = pin->writers = UINT64_MAX;
     for (; at < end; mapping = mapping_find_locked(range, (void *)at)) {
         if (!mapping)
-            return status_fail(ACRE_ERR_INVALID, "%zu bytes at %p: nothing is mapped at %p, %zu "
-                               "bytes into it", pin->bytes, pin->pointer, (void *)at,
-                               at - (uintptr_t)pin->pointer);
+            return status_fail(ACRE_ERR_INVALID,
+                               "%zu bytes at %p: nothing is mapped at %p, %zu "
+                               "bytes into it",
+                               pin->bytes, pin->pointer, (void *)at, at - (uintptr_t)pin->pointer);
         pin->readers &= mapping->readers;
         pin->writers &= mapping->writers;
         at = node_end(&mapping->node);
@@ -135,9 +136,8 @@ static acre_status pin_range_locked(struct sim_span *range, struct sim_pin *pin)
     pin->kind = ACRE_MEMORY_DEVICE;
     pin->device = first->handle->device;
     pin->is_mapped = true;
-    pin->address = range->alias
-                       ? range->alias + ((uintptr_t)pin->pointer - range->node.base)
-                       : NULL;
+    pin->address =
+        range->alias ? range->alias + ((uintptr_t)pin->pointer - range->node.base) : NULL;
     return ACRE_OK;
 }
 
@@ -145,13 +145,14 @@ static acre_status pin_range_locked(struct sim_span *range, struct sim_pin *pin)
 static acre_status pin_foreign_locked(struct sim *sim, struct sim_pin *pin)
 {
     struct sim_node *node = index_find(&sim->memory->registered, (uintptr_t)pin->pointer);
-    struct sim_node *ahead = index_overlap(&sim->memory->spans, (uintptr_t)pin->pointer,
-                                           pin->bytes);
+    struct sim_node *ahead =
+        index_overlap(&sim->memory->spans, (uintptr_t)pin->pointer, pin->bytes);
 
     if (ahead)
-        return status_fail(ACRE_ERR_INVALID, "%zu bytes at %p run into the block at %p of %zu "
-                           "bytes", pin->bytes, pin->pointer, (void *)ahead->base,
-                           ahead->bytes);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%zu bytes at %p run into the block at %p of %zu "
+                           "bytes",
+                           pin->bytes, pin->pointer, (void *)ahead->base, ahead->bytes);
     if (!node)
         return ACRE_OK;
     pin->kind = ACRE_MEMORY_HOST;
@@ -160,8 +161,11 @@ static acre_status pin_foreign_locked(struct sim *sim, struct sim_pin *pin)
 
 acre_status sim_pin(struct sim *sim, const void *pointer, size_t bytes, struct sim_pin *out)
 {
-    struct sim_pin pin = {.address = (void *)(uintptr_t)pointer, .device = -1,
-                          .kind = ACRE_MEMORY_UNMANAGED, .pointer = pointer, .bytes = bytes};
+    struct sim_pin pin = {.address = (void *)(uintptr_t)pointer,
+                          .device = -1,
+                          .kind = ACRE_MEMORY_UNMANAGED,
+                          .pointer = pointer,
+                          .bytes = bytes};
     acre_status status;
 
     if (!pointer || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)pointer)
@@ -216,17 +220,19 @@ static bool mask_has(uint64_t mask, int device)
 }
 
 /* Bits of the devices that were granted access to mapped memory. */
-static uint64_t granted(const struct sim_pin *pin, acre_access access)
+static uint64_t sim_pin_granted(const struct sim_pin *pin, acre_access access)
 {
     return access == ACRE_ACCESS_READ ? pin->readers : pin->writers;
 }
 
-static acre_status refuse(const struct sim_pin *pin, int accessor, acre_access access,
-                          const char *remedy)
+static acre_status sim_pin_refuse(const struct sim_pin *pin, int accessor, acre_access access,
+                                  const char *remedy)
 {
-    return status_fail(ACRE_ERR_INVALID, "device %d may not %s %zu bytes at %p of device %d: "
-                       "%s", accessor, access == ACRE_ACCESS_READ ? "read" : "write",
-                       pin->bytes, pin->pointer, pin->device, remedy);
+    return status_fail(ACRE_ERR_INVALID,
+                       "device %d may not %s %zu bytes at %p of device %d: "
+                       "%s",
+                       accessor, access == ACRE_ACCESS_READ ? "read" : "write", pin->bytes,
+                       pin->pointer, pin->device, remedy);
 }
 
 acre_status sim_pin_kernel(struct sim *sim, const struct sim_pin *pin, int accessor,
@@ -235,14 +241,13 @@ acre_status sim_pin_kernel(struct sim *sim, const struct sim_pin *pin, int acces
     if (pin->kind != ACRE_MEMORY_DEVICE)
         return ACRE_OK;
     if (pin->is_mapped)
-        return mask_has(granted(pin, access), accessor)
+        return mask_has(sim_pin_granted(pin, access), accessor)
                    ? ACRE_OK
-                   : refuse(pin, accessor, access, "grant it with set_access");
+                   : sim_pin_refuse(pin, accessor, access, "grant it with set_access");
     if (pin->device == accessor ||
-        mask_has(atomic_load_explicit(&sim->peers[accessor], memory_order_relaxed),
-                 pin->device))
+        mask_has(atomic_load_explicit(&sim->peers[accessor], memory_order_relaxed), pin->device))
         return ACRE_OK;
-    return refuse(pin, accessor, access, "allow it with peer_enable");
+    return sim_pin_refuse(pin, accessor, access, "allow it with peer_enable");
 }
 
 acre_status sim_pin_copy(struct sim *sim, const struct sim_pin *pin, int accessor,
@@ -251,9 +256,9 @@ acre_status sim_pin_copy(struct sim *sim, const struct sim_pin *pin, int accesso
     (void)sim;
     if (pin->kind != ACRE_MEMORY_DEVICE || !pin->is_mapped)
         return ACRE_OK;
-    uint64_t who = granted(pin, access);
+    uint64_t who = sim_pin_granted(pin, access);
     if (accessor < 0 ? who != 0 : mask_has(who, accessor))
         return ACRE_OK;
-    return refuse(pin, accessor < 0 ? pin->device : accessor, access,
-                  "grant it with set_access");
+    return sim_pin_refuse(pin, accessor < 0 ? pin->device : accessor, access,
+                          "grant it with set_access");
 }

@@ -27,8 +27,7 @@ acre_status pages_check(const struct sim *sim, const char *call, size_t bytes)
 /* Both views of a reservation, each a mapping of its own. Large ones are aligned
  * to 1 GiB: they share no page table with anything else then, and the kernel need
  * not walk one for each map and unmap. */
-static acre_status range_reserve(struct sim *sim, size_t bytes, char **out_public,
-                                 char **out_alias)
+static acre_status range_reserve(struct sim *sim, size_t bytes, char **out_public, char **out_alias)
 {
     size_t align = bytes >= GIB ? GIB : sim->config.page_bytes;
     acre_status status = views_reserve(bytes, align, out_public, out_alias);
@@ -89,11 +88,15 @@ acre_status sim_unreserve(void *self, int device, void *base, size_t bytes)
     lock_take(&sim->memory->lock);
     status = span_exact_locked(sim, base, SPAN_RANGE, device, &range);
     if (status == ACRE_OK && range->node.bytes != bytes)
-        status = status_fail(ACRE_ERR_INVALID, "unreserve: %zu bytes given, %zu were reserved "
-                             "at %p", bytes, range->node.bytes, base);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "unreserve: %zu bytes given, %zu were reserved "
+                             "at %p",
+                             bytes, range->node.bytes, base);
     if (status == ACRE_OK && !rbtree_empty(&range->mappings.tree))
-        status = status_fail(ACRE_ERR_STATE, "unreserve: something is still mapped in the %zu "
-                             "bytes at %p", bytes, base);
+        status = status_fail(ACRE_ERR_STATE,
+                             "unreserve: something is still mapped in the %zu "
+                             "bytes at %p",
+                             bytes, base);
     if (status == ACRE_OK) {
         sim->memory->usage.reserve_count--;
         sim->memory->usage.reserved_bytes -= bytes;
@@ -113,12 +116,13 @@ static acre_status range_find_locked(struct sim *sim, const char *call, int devi
     if (!range || range->kind != SPAN_RANGE)
         return status_fail(ACRE_ERR_INVALID, "%s: %p is not a reserved address", call, base);
     if (range->device != device)
-        return status_fail(ACRE_ERR_INVALID, "%s: %p is reserved for device %d, not %d", call,
-                           base, range->device, device);
+        return status_fail(ACRE_ERR_INVALID, "%s: %p is reserved for device %d, not %d", call, base,
+                           range->device, device);
     if (bytes > node_end(&range->node) - (uintptr_t)base)
-        return status_fail(ACRE_ERR_INVALID, "%s: %zu bytes at %p run past the reservation, "
-                           "which has %zu left there", call, bytes, base,
-                           node_end(&range->node) - (uintptr_t)base);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: %zu bytes at %p run past the reservation, "
+                           "which has %zu left there",
+                           call, bytes, base, node_end(&range->node) - (uintptr_t)base);
     *out = range;
     return ACRE_OK;
 }
@@ -126,19 +130,22 @@ static acre_status range_find_locked(struct sim *sim, const char *call, int devi
 /* ---- Mapping ---------------------------------------------------------------------- */
 
 /* Checks a map call against the handle and the addresses. */
-static acre_status map_check_locked(struct sim *sim, int device, const void *base,
-                                    size_t bytes, const void *token,
-                                    struct sim_span **out_range,
+static acre_status map_check_locked(struct sim *sim, int device, const void *base, size_t bytes,
+                                    const void *token, struct sim_span **out_range,
                                     struct sim_physical **out_handle)
 {
     struct sim_physical *handle = token_find_locked(sim->memory, token, false);
 
     if (!handle)
-        return status_fail(ACRE_ERR_INVALID, "map: %p is not a handle of physical memory: "
-                           "unknown or released already", token);
+        return status_fail(ACRE_ERR_INVALID,
+                           "map: %p is not a handle of physical memory: "
+                           "unknown or released already",
+                           token);
     if (bytes != handle->extent.bytes)
-        return status_fail(ACRE_ERR_INVALID, "map: %zu bytes given, the handle has %zu; only "
-                           "a whole handle can be mapped", bytes, handle->extent.bytes);
+        return status_fail(ACRE_ERR_INVALID,
+                           "map: %zu bytes given, the handle has %zu; only "
+                           "a whole handle can be mapped",
+                           bytes, handle->extent.bytes);
     acre_status status = range_find_locked(sim, "map", device, base, bytes, out_range);
     if (status != ACRE_OK)
         return status;
@@ -148,8 +155,8 @@ static acre_status map_check_locked(struct sim *sim, int device, const void *bas
                            (unsigned long long)sim->config.page_bytes);
     struct sim_node *node = index_overlap(&(*out_range)->mappings, (uintptr_t)base, bytes);
     if (node)
-        return status_fail(ACRE_ERR_EXISTS, "map: %zu bytes are mapped already at %p",
-                           node->bytes, (void *)node->base);
+        return status_fail(ACRE_ERR_EXISTS, "map: %zu bytes are mapped already at %p", node->bytes,
+                           (void *)node->base);
     *out_handle = handle;
     return ACRE_OK;
 }
@@ -160,8 +167,8 @@ static acre_status map_locked(struct sim *sim, int device, void *base, const voi
 {
     struct sim_span *range = NULL;
     struct sim_physical *handle = NULL;
-    acre_status status = map_check_locked(sim, device, base, mapping->node.bytes, token, &range,
-                                          &handle);
+    acre_status status =
+        map_check_locked(sim, device, base, mapping->node.bytes, token, &range, &handle);
 
     if (status == ACRE_OK && range->alias)
         status = view_map(range->alias + ((uintptr_t)base - range->node.base), &handle->extent);
@@ -176,8 +183,7 @@ static acre_status map_locked(struct sim *sim, int device, void *base, const voi
     return ACRE_OK;
 }
 
-acre_status sim_map(void *self, int device, void *base, size_t bytes, size_t offset,
-                    void *handle)
+acre_status sim_map(void *self, int device, void *base, size_t bytes, size_t offset, void *handle)
 {
     struct sim *sim = self;
     acre_status status = sim_enter(sim, ACRE_SIM_MAP, device, bytes);
@@ -208,14 +214,14 @@ static struct sim_mapping *mapping_of(struct sim_node *node)
 }
 
 /* Walks the mappings that begin inside [base, end). */
-#define FOR_EACH_MAPPING(it, first, end)                                       \
-    for (struct sim_mapping *it = (first); it && it->node.base < (end);        \
+#define FOR_EACH_MAPPING(it, first, end)                                                           \
+    for (struct sim_mapping *it = (first); it && it->node.base < (end);                            \
          it = mapping_of(index_next(&it->node)))
 
 /* Finds the first of the mappings that tile [base, base + bytes) exactly. */
 static acre_status tiles_find_locked(struct sim *sim, const char *call, int device,
-                                     const void *base, size_t bytes,
-                                     struct sim_span **out_range, struct sim_mapping **out)
+                                     const void *base, size_t bytes, struct sim_span **out_range,
+                                     struct sim_mapping **out)
 {
     uintptr_t at = (uintptr_t)base, end;
     acre_status status = pages_check(sim, call, bytes);
@@ -230,13 +236,14 @@ static acre_status tiles_find_locked(struct sim *sim, const char *call, int devi
         return status_fail(ACRE_ERR_INVALID, "%s: no mapping begins at %p", call, base);
     FOR_EACH_MAPPING(it, first, end) {
         if (it->node.base != at || it->is_leaving)
-            return status_fail(ACRE_ERR_INVALID, "%s: nothing is mapped at %p", call,
-                               (void *)at);
+            return status_fail(ACRE_ERR_INVALID, "%s: nothing is mapped at %p", call, (void *)at);
         at = node_end(&it->node);
     }
     if (at != end)
-        return status_fail(ACRE_ERR_INVALID, "%s: %zu bytes at %p are not whole mappings; the "
-                           "last one ends at %p", call, bytes, base, (void *)at);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: %zu bytes at %p are not whole mappings; the "
+                           "last one ends at %p",
+                           call, bytes, base, (void *)at);
     *out = first;
     return ACRE_OK;
 }
@@ -283,9 +290,8 @@ static acre_status tiles_clear_locked(struct sim *sim, struct sim_span *range,
 }
 
 /* Forgets the tiles; handles that nobody has any more come out chained. */
-static void tiles_forget_locked(struct sim *sim, struct sim_span *range,
-                                struct sim_mapping *first, uintptr_t end,
-                                struct sim_physical **out_gone)
+static void tiles_forget_locked(struct sim *sim, struct sim_span *range, struct sim_mapping *first,
+                                uintptr_t end, struct sim_physical **out_gone)
 {
     struct sim_mapping *next;
 
@@ -375,8 +381,10 @@ static acre_status links_check(struct sim *sim, struct sim_mapping *first, uintp
 {
     FOR_EACH_MAPPING(it, first, end)
         if (!sim_is_linked(sim, accessor, it->handle->device))
-            return status_fail(ACRE_ERR_INVALID, "set_access: device %d has no link to device "
-                               "%d", accessor, it->handle->device);
+            return status_fail(ACRE_ERR_INVALID,
+                               "set_access: device %d has no link to device "
+                               "%d",
+                               accessor, it->handle->device);
     return ACRE_OK;
 }
 

@@ -40,9 +40,8 @@ static acre_status open_locked(struct sim *sim, const struct place *place)
     acre_status status = ACRE_OK;
 
     if (place->window->count == 0 && !sim_is_dry(sim))
-        status = place->window->has_view
-                     ? view_protect(place->base, place->extent->bytes, true)
-                     : view_map(place->base, place->extent);
+        status = place->window->has_view ? view_protect(place->base, place->extent->bytes, true)
+                                         : view_map(place->base, place->extent);
     if (status != ACRE_OK)
         return status;
     place->window->has_view = !sim_is_dry(sim);

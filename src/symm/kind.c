@@ -23,8 +23,7 @@ static bool type_has(acre_device_type type, int index, uint32_t wanted)
     acre_device_info info;
 
     return acre_device_count(type) > 0 && acre_device_get(type, index, &device) == ACRE_OK &&
-           acre_device_info_get(device, &info) == ACRE_OK &&
-           (info.capabilities & wanted);
+           acre_device_info_get(device, &info) == ACRE_OK && (info.capabilities & wanted);
 }
 
 ACRE_API const char *acre_symm_backend(acre_device_type type)
@@ -42,14 +41,18 @@ ACRE_API acre_status acre_symm_set_backend(acre_device_type type, const char *na
     if (*present && strcmp(name, present) == 0)
         return ACRE_OK;
     if (strcmp(name, "shared") != 0 && strcmp(name, "virtual") != 0)
-        return status_fail(ACRE_ERR_NOT_FOUND, "acre_symm_set_backend: there is no symmetric "
-                           "memory \"%s\"; there are shared and virtual", name);
+        return status_fail(ACRE_ERR_NOT_FOUND,
+                           "acre_symm_set_backend: there is no symmetric "
+                           "memory \"%s\"; there are shared and virtual",
+                           name);
     if ((unsigned)type < ACRE_DEVICE_TYPE_COUNT &&
         atomic_load_explicit(&is_used[type], memory_order_relaxed))
         return status_fail(ACRE_ERR_STATE, "acre_symm_set_backend: \"%s\" is in use for %s",
                            present, acre_device_type_name(type));
-    return status_fail(ACRE_ERR_UNSUPPORTED, "acre_symm_set_backend: %s has no symmetric memory "
-                       "\"%s\"", acre_device_type_name(type), name);
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "acre_symm_set_backend: %s has no symmetric memory "
+                       "\"%s\"",
+                       acre_device_type_name(type), name);
 }
 
 ACRE_API bool acre_symm_has_multicast(acre_device_type type, int index)

@@ -17,8 +17,7 @@ static acre_status pool_device_count(void *self, int *out)
     return ACRE_OK;
 }
 
-static acre_status pool_memory_info(void *self, int device, uint64_t *out_free,
-                                    uint64_t *out_total)
+static acre_status pool_memory_info(void *self, int device, uint64_t *out_free, uint64_t *out_total)
 {
     struct sysinfo info;
 
@@ -58,12 +57,18 @@ static acre_status pool_free(void *self, int device, void *base)
 
 ACRE_API acre_status acre_symm_backend_create(const char *name, acre_backend **out)
 {
-    static const acre_backend_ops ops = {
-        .struct_size = sizeof ops, .version = ACRE_BACKEND_VERSION,
-        .device_count = pool_device_count, .device_info = pool_device_info,
-        .memory_info = pool_memory_info, .alloc = pool_alloc, .free = pool_free};
-    acre_backend_desc desc = {.struct_size = sizeof desc, .name = name, .type = ACRE_DEVICE_CPU,
-                              .ops = &ops, .flags = ACRE_BACKEND_FORK_SAFE};
+    static const acre_backend_ops ops = {.struct_size = sizeof ops,
+                                         .version = ACRE_BACKEND_VERSION,
+                                         .device_count = pool_device_count,
+                                         .device_info = pool_device_info,
+                                         .memory_info = pool_memory_info,
+                                         .alloc = pool_alloc,
+                                         .free = pool_free};
+    acre_backend_desc desc = {.struct_size = sizeof desc,
+                              .name = name,
+                              .type = ACRE_DEVICE_CPU,
+                              .ops = &ops,
+                              .flags = ACRE_BACKEND_FORK_SAFE};
 
     if (!name || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_backend_create: %s is NULL",

@@ -60,7 +60,7 @@ ACRE_API acre_status acre_symm_rendezvous(void *pointer, const char *group, acre
     acre_status status = ACRE_OK;
     if (!*name)
         status = status_fail(ACRE_ERR_INVALID, "acre_symm_rendezvous: name a group, here or when "
-                             "allocating");
+                                               "allocating");
     if (status == ACRE_OK)
         status = group_get(name, &meeting);
     if (status == ACRE_OK)
@@ -93,12 +93,16 @@ ACRE_API acre_status acre_symm_info_get(const acre_symm *symm, acre_symm_info *o
     if (!symm || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_info_get: an argument is NULL");
     const struct team *team = symm->team;
-    *out = (acre_symm_info){.rank = team->rank, .world_size = team->count,
-                            .device = team->device, .buffer_bytes = team->layout.buffer_bytes,
+    *out = (acre_symm_info){.rank = team->rank,
+                            .world_size = team->count,
+                            .device = team->device,
+                            .buffer_bytes = team->layout.buffer_bytes,
                             .pad_bytes = team->layout.pad_bytes,
                             .pad_offset = team->layout.pad_offset,
-                            .block_bytes = team->layout.block_bytes, .offset = symm->offset,
-                            .channels = team->channels, .has_multicast = team->has_multicast,
+                            .block_bytes = team->layout.block_bytes,
+                            .offset = symm->offset,
+                            .channels = team->channels,
+                            .has_multicast = team->has_multicast,
                             .is_direct = !team->places};
     return ACRE_OK;
 }
@@ -115,20 +119,24 @@ static acre_status direct_check(const struct team *team, const char *call, int r
 {
     if (!team_is_far(team, rank))
         return ACRE_OK;
-    return status_fail(ACRE_ERR_UNSUPPORTED, "%s: rank %d is on another host and has no address "
-                       "here; use acre_symm_put and acre_symm_get", call, rank);
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "%s: rank %d is on another host and has no address "
+                       "here; use acre_symm_put and acre_symm_get",
+                       call, rank);
 }
 
-ACRE_API acre_status acre_symm_buffer(const acre_symm *symm, int rank, size_t offset,
-                                      size_t bytes, void **out)
+ACRE_API acre_status acre_symm_buffer(const acre_symm *symm, int rank, size_t offset, size_t bytes,
+                                      void **out)
 {
     if (!symm || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_buffer: an argument is NULL");
     acre_status status = rank_check(symm->team, "acre_symm_buffer", rank);
     size_t size = symm->team->layout.buffer_bytes;
     if (status == ACRE_OK && (offset > size || bytes > size - offset))
-        status = status_fail(ACRE_ERR_INVALID, "acre_symm_buffer: %zu bytes from %zu on exceed "
-                             "the buffer of %zu bytes", bytes, offset, size);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "acre_symm_buffer: %zu bytes from %zu on exceed "
+                             "the buffer of %zu bytes",
+                             bytes, offset, size);
     if (status == ACRE_OK)
         status = direct_check(symm->team, "acre_symm_buffer", rank);
     if (status == ACRE_OK)
@@ -136,8 +144,7 @@ ACRE_API acre_status acre_symm_buffer(const acre_symm *symm, int rank, size_t of
     return status;
 }
 
-ACRE_API acre_status acre_symm_remote(const acre_symm *symm, int rank, size_t bytes,
-                                      void **out)
+ACRE_API acre_status acre_symm_remote(const acre_symm *symm, int rank, size_t bytes, void **out)
 {
     if (!symm)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_remote: symm is NULL");
@@ -153,8 +160,10 @@ ACRE_API acre_status acre_symm_pad(const acre_symm *symm, int rank, size_t eleme
     size_t all = layout->pad_bytes / element_bytes;
     acre_status status = rank_check(symm->team, "acre_symm_pad", rank);
     if (status == ACRE_OK && (first > all || count > all - first))
-        status = status_fail(ACRE_ERR_INVALID, "acre_symm_pad: %zu elements from %zu on exceed "
-                             "the pad of %zu bytes", count, first, layout->pad_bytes);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "acre_symm_pad: %zu elements from %zu on exceed "
+                             "the pad of %zu bytes",
+                             count, first, layout->pad_bytes);
     if (status == ACRE_OK)
         status = direct_check(symm->team, "acre_symm_pad", rank);
     if (status != ACRE_OK)

@@ -45,7 +45,7 @@ ACRE_API acre_status acre_symm_workspace(const char *group, size_t bytes, acre_s
 
     if (!group || !out || bytes == 0)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_workspace: group or out is NULL, or 0 "
-                           "bytes");
+                                             "bytes");
     acre_status status = acre_group_find(group, &found);
     if (status != ACRE_OK)
         return status;
@@ -78,8 +78,10 @@ ACRE_API acre_status acre_symm_connectivity(acre_device_type type, const char *k
     if (!kind || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_connectivity: an argument is NULL");
     if (strcmp(kind, "peer") != 0 || acre_device_count(type) == 0)
-        return status_fail(ACRE_ERR_NOT_FOUND, "acre_symm_connectivity: no \"%s\" links are known "
-                           "between devices of type %d", kind, (int)type);
+        return status_fail(ACRE_ERR_NOT_FOUND,
+                           "acre_symm_connectivity: no \"%s\" links are known "
+                           "between devices of type %d",
+                           kind, (int)type);
     if (count < 1 || count > acre_device_count(type))
         return status_fail(ACRE_ERR_RANGE, "acre_symm_connectivity: %d devices of 1 to %d", count,
                            acre_device_count(type));

@@ -57,15 +57,22 @@ static void find_pool(const struct adoption *adoption, uint32_t pool, uint64_t o
 static uint32_t action_of(uint16_t action)
 {
     switch (action) {
-    case SNAP_ALLOC: return ACRE_VIEW_ALLOC;
-    case SNAP_FREE_REQUESTED: return ACRE_VIEW_FREE_REQUESTED;
-    case SNAP_FREE_COMPLETED: return ACRE_VIEW_FREE_COMPLETED;
+    case SNAP_ALLOC:
+        return ACRE_VIEW_ALLOC;
+    case SNAP_FREE_REQUESTED:
+        return ACRE_VIEW_FREE_REQUESTED;
+    case SNAP_FREE_COMPLETED:
+        return ACRE_VIEW_FREE_COMPLETED;
     case SNAP_SEGMENT_ALLOC:
-    case SNAP_SEGMENT_MAP: return ACRE_VIEW_SEGMENT_ALLOC;
+    case SNAP_SEGMENT_MAP:
+        return ACRE_VIEW_SEGMENT_ALLOC;
     case SNAP_SEGMENT_FREE:
-    case SNAP_SEGMENT_UNMAP: return ACRE_VIEW_SEGMENT_FREE;
-    case SNAP_OOM: return ACRE_VIEW_OOM;
-    default: return ACRE_VIEW_MARK;
+    case SNAP_SEGMENT_UNMAP:
+        return ACRE_VIEW_SEGMENT_FREE;
+    case SNAP_OOM:
+        return ACRE_VIEW_OOM;
+    default:
+        return ACRE_VIEW_MARK;
     }
 }
 
@@ -73,8 +80,10 @@ static acre_status adopt_entry(struct adoption *adoption, int32_t device,
                                const struct snap_entry *entry)
 {
     bool is_mapped = entry->action == SNAP_SEGMENT_MAP || entry->action == SNAP_SEGMENT_UNMAP;
-    acre_view_event event = {.action = action_of(entry->action), .device = device,
-                             .address = entry->address, .bytes = entry->bytes,
+    acre_view_event event = {.action = action_of(entry->action),
+                             .device = device,
+                             .address = entry->address,
+                             .bytes = entry->bytes,
                              .stream = entry->stream,
                              .time_us = entry->time_us > 0 ? (uint64_t)entry->time_us : 0,
                              .flags = is_mapped ? ACRE_VIEW_EXPANDABLE : 0};
@@ -106,12 +115,21 @@ static void add_value(const struct snapshot *snapshot, const struct snap_value *
                       struct text *text)
 {
     switch ((enum snap_kind)value->kind) {
-    case SNAP_BOOL: text_add(text, "%s", value->as.integer ? "true" : "false"); break;
-    case SNAP_INTEGER: text_add(text, "%lld", (long long)value->as.integer); break;
-    case SNAP_REAL: text_add(text, "%g", value->as.real); break;
-    case SNAP_STRING: text_add(text, "%s", snapshot_string(snapshot, value->as.string, NULL));
+    case SNAP_BOOL:
+        text_add(text, "%s", value->as.integer ? "true" : "false");
         break;
-    default: text_add(text, "..."); break;
+    case SNAP_INTEGER:
+        text_add(text, "%lld", (long long)value->as.integer);
+        break;
+    case SNAP_REAL:
+        text_add(text, "%g", value->as.real);
+        break;
+    case SNAP_STRING:
+        text_add(text, "%s", snapshot_string(snapshot, value->as.string, NULL));
+        break;
+    default:
+        text_add(text, "...");
+        break;
     }
 }
 
@@ -151,7 +169,8 @@ static acre_status adopt_blocks(struct adoption *adoption, struct history *histo
         span.bytes = block->has & SNAP_HAS_REQUESTED ? block->requested_bytes : block->bytes;
         span.block_bytes = block->bytes > span.bytes ? block->bytes : span.bytes;
         uint32_t stack = block->stack == SNAP_NONE && block->past_count
-                             ? snapshot->pasts[block->first_past].stack : block->stack;
+                             ? snapshot->pasts[block->first_past].stack
+                             : block->stack;
         status = find_stack(adoption, stack, &span.stack);
         if (status == ACRE_OK)
             status = history_last_block(history, &span);
@@ -161,7 +180,8 @@ static acre_status adopt_blocks(struct adoption *adoption, struct history *histo
 
 static acre_status adopt_segment(struct adoption *adoption, const struct snap_segment *segment)
 {
-    struct span range = {.address = segment->address, .bytes = segment->bytes,
+    struct span range = {.address = segment->address,
+                         .bytes = segment->bytes,
                          .flags = (uint8_t)((segment->is_expandable ? ACRE_VIEW_EXPANDABLE : 0) |
                                             (segment->is_small ? ACRE_VIEW_SMALL : 0))};
     uint64_t pool[2];
@@ -169,8 +189,8 @@ static acre_status adopt_segment(struct adoption *adoption, const struct snap_se
     if (adoption->first + segment->device > ACRE_VIEW_DEVICE_MAX)
         return ACRE_OK;
     find_pool(adoption, segment->pool, pool);
-    acre_status status = view_place(adoption->view, segment->stream, pool, &range.stream,
-                                    &range.pool);
+    acre_status status =
+        view_place(adoption->view, segment->stream, pool, &range.stream, &range.pool);
     if (status == ACRE_OK)
         status = find_stack(adoption, segment->stack, &range.stack);
     struct history *history = view_device(adoption->view, adoption->first + segment->device);
@@ -231,8 +251,7 @@ static acre_status name_devices(acre_view *view, const acre_view_config *config)
 acre_status adopt_snapshot(acre_view *view, const struct snapshot *snapshot,
                            const acre_view_config *config)
 {
-    struct adoption adoption = {.view = view, .snapshot = snapshot,
-                                .first = config->device_first};
+    struct adoption adoption = {.view = view, .snapshot = snapshot, .first = config->device_first};
 
     adoption.stacks = heap_array(snapshot->stack_count + 1, sizeof *adoption.stacks);
     if (!adoption.stacks)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define NEVER UINT32_MAX
+#define NEVER       UINT32_MAX
 #define BLOCK_ROUND 511
 
 /* A live range, found by address. */
@@ -65,7 +65,7 @@ uint32_t history_moments(const struct history *history)
 /* ---- Room ------------------------------------------------------------------------- */
 
 /* Makes room for one more item of an array that doubles. */
-static acre_status reserve(void *items, size_t count, size_t *capacity, size_t bytes)
+static acre_status history_reserve(void *items, size_t count, size_t *capacity, size_t bytes)
 {
     void **array = items;
 
@@ -82,7 +82,7 @@ static acre_status reserve(void *items, size_t count, size_t *capacity, size_t b
 
 static acre_status spans_reserve(struct spans *spans)
 {
-    return reserve(&spans->items, spans->count, &spans->capacity, sizeof *spans->items);
+    return history_reserve(&spans->items, spans->count, &spans->capacity, sizeof *spans->items);
 }
 
 static uint32_t spans_add(struct spans *spans, const struct span *span)
@@ -123,7 +123,7 @@ static struct span *live_block(struct history *history, uint64_t address)
     return found ? &history->blocks.items[found - 1] : NULL;
 }
 
-static uint64_t rounded(uint64_t bytes)
+static uint64_t history_rounded(uint64_t bytes)
 {
     if (bytes > UINT64_MAX - BLOCK_ROUND)
         return bytes;
@@ -132,16 +132,19 @@ static uint64_t rounded(uint64_t bytes)
 
 static struct span span_of(const acre_view_event *event, uint32_t stream, uint32_t pool)
 {
-    uint64_t taken = event->block_bytes ? event->block_bytes : rounded(event->bytes);
+    uint64_t taken = event->block_bytes ? event->block_bytes : history_rounded(event->bytes);
 
     /* The last address of all cannot be a key of the map. */
     return (struct span){.address = event->address < UINT64_MAX ? event->address : UINT64_MAX - 1,
                          .bytes = event->bytes,
                          .block_bytes = taken > event->bytes ? taken : event->bytes,
-                         .end = NEVER, .asked = NEVER, .stack = event->stack,
-                         .stream = stream, .pool = pool,
-                         .flags = (uint8_t)(event->flags & (ACRE_VIEW_EXPANDABLE |
-                                                            ACRE_VIEW_SMALL))};
+                         .end = NEVER,
+                         .asked = NEVER,
+                         .stack = event->stack,
+                         .stream = stream,
+                         .pool = pool,
+                         .flags =
+                             (uint8_t)(event->flags & (ACRE_VIEW_EXPANDABLE | ACRE_VIEW_SMALL))};
 }
 
 static acre_status begin_block(struct history *history, const struct span *span)
@@ -288,11 +291,13 @@ static acre_status end_range(struct history *history, const struct span *span)
 
 static acre_status add_mark(struct history *history, const acre_view_event *event)
 {
-    struct mark mark = {.moment = history->event_count, .action = event->action,
-                        .bytes = event->bytes, .free_bytes = event->address,
+    struct mark mark = {.moment = history->event_count,
+                        .action = event->action,
+                        .bytes = event->bytes,
+                        .free_bytes = event->address,
                         .stack = event->stack};
-    acre_status status = reserve(&history->marks, history->mark_count, &history->mark_capacity,
-                                 sizeof *history->marks);
+    acre_status status = history_reserve(&history->marks, history->mark_count,
+                                         &history->mark_capacity, sizeof *history->marks);
 
     if (status != ACRE_OK)
         return status;
@@ -321,8 +326,8 @@ acre_status history_mark(struct history *history, uint64_t time_us, const char *
     return status;
 }
 
-static acre_status apply(struct history *history, const acre_view_event *event,
-                         const struct span *span)
+static acre_status history_apply(struct history *history, const acre_view_event *event,
+                                 const struct span *span)
 {
     switch ((acre_view_action)event->action) {
     case ACRE_VIEW_ALLOC:
@@ -342,12 +347,12 @@ static acre_status apply(struct history *history, const acre_view_event *event,
                        history->event_count, event->action);
 }
 
-acre_status history_event(struct history *history, const acre_view_event *event,
-                          uint32_t stream, uint32_t pool)
+acre_status history_event(struct history *history, const acre_view_event *event, uint32_t stream,
+                          uint32_t pool)
 {
     struct span span = span_of(event, stream, pool);
-    acre_status status = reserve(&history->times, history->event_count,
-                                 &history->times_capacity, sizeof *history->times);
+    acre_status status = history_reserve(&history->times, history->event_count,
+                                         &history->times_capacity, sizeof *history->times);
 
     if (status != ACRE_OK)
         return status;
@@ -356,7 +361,7 @@ acre_status history_event(struct history *history, const acre_view_event *event,
     span.begin = history->event_count;
     if (event->action == ACRE_VIEW_SEGMENT_ALLOC || event->action == ACRE_VIEW_SEGMENT_FREE)
         span.block_bytes = span.bytes;
-    status = apply(history, event, &span);
+    status = history_apply(history, event, &span);
     if (status != ACRE_OK)
         return status;
     uint64_t before = history->event_count ? history->times[history->event_count - 1] : 0;

@@ -16,7 +16,7 @@ void intern_fini(struct intern *intern)
 }
 
 /* FNV-1a, its high bits mixed into the low ones. */
-static uint64_t hash(const unsigned char *bytes, size_t length)
+static uint64_t intern_hash(const unsigned char *bytes, size_t length)
 {
     uint64_t value = 14695981039346656037u;
 
@@ -33,9 +33,9 @@ const void *intern_get(const struct intern *intern, uint32_t number, size_t *out
 }
 
 /* The slot that holds the string, or the empty one where it belongs. */
-static size_t find(const struct intern *intern, const void *bytes, size_t length)
+static size_t intern_find(const struct intern *intern, const void *bytes, size_t length)
 {
-    size_t mask = intern->slot_count - 1, slot = (size_t)hash(bytes, length) & mask, other;
+    size_t mask = intern->slot_count - 1, slot = (size_t)intern_hash(bytes, length) & mask, other;
 
     while (intern->slots[slot]) {
         const void *held = intern_get(intern, intern->slots[slot] - 1, &other);
@@ -59,7 +59,7 @@ static acre_status grow_slots(struct intern *intern)
         return ACRE_ERR_HOST_MEMORY;
     for (uint32_t i = 0; i < intern->count; i++) {
         const void *bytes = intern_get(intern, i, &length);
-        wider.slots[find(&wider, bytes, length)] = i + 1;
+        wider.slots[intern_find(&wider, bytes, length)] = i + 1;
     }
     heap_free(intern->slots);
     *intern = wider;
@@ -67,7 +67,7 @@ static acre_status grow_slots(struct intern *intern)
 }
 
 /* Room for one more string. */
-static acre_status grow(struct intern *intern, size_t length)
+static acre_status intern_grow(struct intern *intern, size_t length)
 {
     size_t used = intern->count ? intern->offsets[intern->count] : 0;
     acre_status status = grow_slots(intern);
@@ -96,11 +96,11 @@ static acre_status grow(struct intern *intern, size_t length)
 
 acre_status intern_put(struct intern *intern, const void *bytes, size_t length, uint32_t *out)
 {
-    acre_status status = grow(intern, length);
+    acre_status status = intern_grow(intern, length);
 
     if (status != ACRE_OK)
         return status;
-    size_t slot = find(intern, bytes, length);
+    size_t slot = intern_find(intern, bytes, length);
     if (!intern->slots[slot]) {
         size_t used = intern->count ? intern->offsets[intern->count] : 0;
         if (intern->count >= UINT32_MAX - 2)

@@ -60,9 +60,12 @@ static acre_status add_segment(struct ranges *ranges, const acre_cache_layout *l
 static acre_status tell_range(acre_view *view, int32_t device, const struct range *range,
                               uint64_t low, uint64_t high, uint32_t action)
 {
-    acre_view_event event = {.action = action, .device = device, .address = low,
+    acre_view_event event = {.action = action,
+                             .device = device,
+                             .address = low,
                              .bytes = high - low,
-                             .stream = range->stream, .flags = range->flags,
+                             .stream = range->stream,
+                             .flags = range->flags,
                              .pool = {range->pool[0], range->pool[1]}};
 
     return low < high ? acre_view_event_add(view, &event) : ACRE_OK;
@@ -74,8 +77,7 @@ static bool is_kin(const struct range *a, const struct range *b)
 {
     if (a->stream != b->stream || a->flags != b->flags)
         return false;
-    return (a->flags & ACRE_VIEW_EXPANDABLE) ||
-           (a->address == b->address && a->bytes == b->bytes);
+    return (a->flags & ACRE_VIEW_EXPANDABLE) || (a->address == b->address && a->bytes == b->bytes);
 }
 
 /* Tells what the ranges of one list have and those of the other have not; both
@@ -92,8 +94,8 @@ static acre_status tell_missing(acre_view *view, int32_t device, const struct ra
         while (first < other->count &&
                other->items[first].address + other->items[first].bytes <= at)
             first++;
-        for (size_t k = first; k < other->count && other->items[k].address < end &&
-                               status == ACRE_OK; k++) {
+        for (size_t k = first;
+             k < other->count && other->items[k].address < end && status == ACRE_OK; k++) {
             const struct range *match = &other->items[k];
             if (!is_kin(range, match))
                 continue;

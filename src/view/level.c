@@ -46,8 +46,7 @@ static void find_groups(struct totals *totals, const struct spans *blocks, doubl
     }
 }
 
-acre_status totals_init(struct totals *totals, const struct history *history,
-                        uint32_t stack_count)
+acre_status totals_init(struct totals *totals, const struct history *history, uint32_t stack_count)
 {
     double *weights = heap_array((size_t)stack_count + 1, sizeof *weights);
 

@@ -24,7 +24,7 @@ acre_status pack_status(const struct pack *pack)
     return pack->is_lost ? ACRE_ERR_HOST_MEMORY : ACRE_OK;
 }
 
-static bool reserve(struct pack *pack, size_t more)
+static bool pack_reserve(struct pack *pack, size_t more)
 {
     if (pack->is_lost)
         return false;
@@ -43,7 +43,7 @@ static bool reserve(struct pack *pack, size_t more)
 
 void pack_bytes(struct pack *pack, const void *bytes, size_t count)
 {
-    if (!count || !reserve(pack, count))
+    if (!count || !pack_reserve(pack, count))
         return;
     memcpy(pack->bytes + pack->count, bytes, count);
     pack->count += count;
@@ -58,13 +58,13 @@ void pack_text(struct pack *pack, const char *format, ...)
     int length = vsnprintf(buffer, sizeof buffer, format, args);
     va_end(args);
     if (length > 0)
-        pack_bytes(pack, buffer, (size_t)length < sizeof buffer ? (size_t)length
-                                                                : sizeof buffer - 1);
+        pack_bytes(pack, buffer,
+                   (size_t)length < sizeof buffer ? (size_t)length : sizeof buffer - 1);
 }
 
 void pack_number(struct pack *pack, uint64_t value)
 {
-    if (!reserve(pack, 10))
+    if (!pack_reserve(pack, 10))
         return;
     while (value >= 0x80) {
         pack->bytes[pack->count++] = (unsigned char)(value | 0x80);
@@ -85,8 +85,12 @@ void pack_step(struct pack *pack, uint64_t value)
  * overlong forms are none. */
 static size_t utf8_length(const unsigned char *text, size_t left)
 {
-    size_t count = *text < 0x80 ? 1 : *text < 0xc2 ? 0 : *text < 0xe0 ? 2 : *text < 0xf0 ? 3
-                 : *text < 0xf5 ? 4 : 0;
+    size_t count = *text < 0x80   ? 1
+                   : *text < 0xc2 ? 0
+                   : *text < 0xe0 ? 2
+                   : *text < 0xf0 ? 3
+                   : *text < 0xf5 ? 4
+                                  : 0;
 
     if (count == 0 || count > left)
         return 0;

@@ -50,10 +50,9 @@ static bool is_replaced(const char *path)
     return stat(path, &facts) != 0 || S_ISREG(facts.st_mode);
 }
 
-static acre_status fail(const char *path, int code)
+static acre_status page_fail(const char *path, int code)
 {
-    return status_fail_native(ACRE_ERR_IO, code, "%s: cannot be written: %s", path,
-                              strerror(code));
+    return status_fail_native(ACRE_ERR_IO, code, "%s: cannot be written: %s", path, strerror(code));
 }
 
 static acre_status write_to(const acre_view *view, const char *path, const char *beside)
@@ -61,15 +60,15 @@ static acre_status write_to(const acre_view *view, const char *path, const char 
     FILE *file = fopen(beside, "w");
 
     if (!file)
-        return fail(path, errno);
+        return page_fail(path, errno);
     acre_status status = put_page(view, file);
     int code = ferror(file) ? EIO : 0;
     if (fclose(file) != 0)
         code = errno;
     if (status == ACRE_OK && code)
-        status = fail(path, code);
+        status = page_fail(path, code);
     if (status == ACRE_OK && beside != path && rename(beside, path) != 0)
-        status = fail(path, errno);
+        status = page_fail(path, errno);
     if (status != ACRE_OK && beside != path)
         remove(beside);
     return status;

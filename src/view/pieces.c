@@ -11,17 +11,16 @@
 struct maker {
     const acre_view *view;
     FILE *file;
-    struct pack pack;    /* the piece under construction      */
-    struct pack meta;    /* JSON, written last                */
-    char prefix[24];     /* of names: "d0." for device 0      */
+    struct pack pack; /* the piece under construction      */
+    struct pack meta; /* JSON, written last                */
+    char prefix[24];  /* of names: "d0." for device 0      */
 };
 
 /* ---- One piece ------------------------------------------------------------------------ */
 
 static void put_base64(FILE *file, const unsigned char *bytes, size_t count)
 {
-    static const char digits[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char line[4096];
     size_t at = 0;
 
@@ -78,18 +77,38 @@ static void pack_field(struct pack *pack, enum column column, const struct span 
     uint32_t end = span_end(span, moments);
 
     switch (column) {
-    case BEGIN: pack_step(pack, span->begin); break;
-    case LIFE: pack_number(pack, span->end >= moments ? 0 : (uint64_t)(end - span->begin) + 1);
+    case BEGIN:
+        pack_step(pack, span->begin);
         break;
-    case WAIT: pack_number(pack, span->asked < end ? end - span->asked : 0); break;
-    case ADDRESS: pack_step(pack, span->address - base); break;
-    case BYTES: pack_number(pack, span->bytes); break;
-    case EXTRA: pack_number(pack, span->block_bytes - span->bytes); break;
-    case STACK: pack_number(pack, span->stack); break;
-    case STREAM: pack_number(pack, span->stream); break;
-    case POOL: pack_number(pack, span->pool); break;
-    case FLAGS: pack_number(pack, span->flags); break;
-    case COLUMNS: break;
+    case LIFE:
+        pack_number(pack, span->end >= moments ? 0 : (uint64_t)(end - span->begin) + 1);
+        break;
+    case WAIT:
+        pack_number(pack, span->asked < end ? end - span->asked : 0);
+        break;
+    case ADDRESS:
+        pack_step(pack, span->address - base);
+        break;
+    case BYTES:
+        pack_number(pack, span->bytes);
+        break;
+    case EXTRA:
+        pack_number(pack, span->block_bytes - span->bytes);
+        break;
+    case STACK:
+        pack_number(pack, span->stack);
+        break;
+    case STREAM:
+        pack_number(pack, span->stream);
+        break;
+    case POOL:
+        pack_number(pack, span->pool);
+        break;
+    case FLAGS:
+        pack_number(pack, span->flags);
+        break;
+    case COLUMNS:
+        break;
     }
 }
 
@@ -200,9 +219,10 @@ static void tell_marks(struct pack *meta, const struct history *history)
     pack_text(meta, ",\"marks\":[");
     for (size_t i = 0; i < history->mark_count; i++) {
         const struct mark *mark = &history->marks[i];
-        pack_text(meta, "%s{\"at\":%u,\"kind\":\"%s\",\"bytes\":%llu,\"free\":%llu,\"stack\":%u,"
-                  "\"text\":", i ? "," : "", mark->moment,
-                  mark->action == ACRE_VIEW_OOM ? "oom" : "mark",
+        pack_text(meta,
+                  "%s{\"at\":%u,\"kind\":\"%s\",\"bytes\":%llu,\"free\":%llu,\"stack\":%u,"
+                  "\"text\":",
+                  i ? "," : "", mark->moment, mark->action == ACRE_VIEW_OOM ? "oom" : "mark",
                   (unsigned long long)mark->bytes, (unsigned long long)mark->free_bytes,
                   mark->stack);
         pack_json(meta, mark->text ? mark->text : "", mark->text ? strlen(mark->text) : 0);

@@ -85,7 +85,9 @@ acre_status acre_view_stack_add(acre_view *view, const acre_view_frame *frames, 
 
     if (!view || !out || (count && !frames))
         return status_fail(ACRE_ERR_INVALID, "acre_view_stack_add: %s is NULL",
-                           !view ? "view" : out ? "frames" : "out");
+                           !view ? "view"
+                           : out ? "frames"
+                                 : "out");
     if (count > FRAMES_MAX)
         count = FRAMES_MAX;
     if (count > sizeof numbers / sizeof *numbers && !(all = heap_array(count, sizeof *all)))
@@ -133,14 +135,20 @@ acre_status acre_view_event_add(acre_view *view, const acre_view_event *event)
         return status_fail(ACRE_ERR_INVALID, "acre_view_event_add: %s is NULL",
                            view ? "event" : "view");
     if (event->device < 0 || event->device > ACRE_VIEW_DEVICE_MAX)
-        return status_fail(ACRE_ERR_INVALID, "acre_view_event_add: device %d is not between 0 "
-                           "and %d", event->device, ACRE_VIEW_DEVICE_MAX);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_view_event_add: device %d is not between 0 "
+                           "and %d",
+                           event->device, ACRE_VIEW_DEVICE_MAX);
     if (event->stack >= view->stacks.count)
-        return status_fail(ACRE_ERR_INVALID, "acre_view_event_add: stack %u did not come from "
-                           "acre_view_stack_add of this view", event->stack);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_view_event_add: stack %u did not come from "
+                           "acre_view_stack_add of this view",
+                           event->stack);
     if (event->action < ACRE_VIEW_ALLOC || event->action > ACRE_VIEW_MARK)
-        return status_fail(ACRE_ERR_INVALID, "acre_view_event_add: action %u is not one of "
-                           "acre_view_action", event->action);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_view_event_add: action %u is not one of "
+                           "acre_view_action",
+                           event->action);
     acre_status status = view_place(view, event->stream, event->pool, &stream, &pool);
     if (status != ACRE_OK)
         return status;
@@ -198,8 +206,7 @@ const char *acre_view_warning(const acre_view *view)
 acre_status acre_view_write(acre_view *view, const char *path)
 {
     if (!view || !path)
-        return status_fail(ACRE_ERR_INVALID, "acre_view_write: %s is NULL",
-                           view ? "path" : "view");
+        return status_fail(ACRE_ERR_INVALID, "acre_view_write: %s is NULL", view ? "path" : "view");
     for (size_t i = 0; i < view->device_count; i++)
         history_settle(&view->devices[i]);
     return page_write(view, path);

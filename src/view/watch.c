@@ -16,7 +16,7 @@
 
 /* A block of the trace. */
 struct placed {
-    void *pointer;   /* NULL: not served */
+    void *pointer; /* NULL: not served */
     uint64_t bytes;
     uint32_t stream;
 };
@@ -28,7 +28,7 @@ struct watch {
     struct feed *feed;
     struct placed *placed; /* by slot                                     */
     uint64_t slot_count;
-    uint64_t calls;        /* to the device for memory, when last looked  */
+    uint64_t calls; /* to the device for memory, when last looked  */
 };
 
 /* ---- Segments ------------------------------------------------------------------------ */
@@ -42,7 +42,7 @@ static uint32_t stream_number(const struct watch *watch, const void *stream)
 }
 
 /* Looks for segments that came or went, after the device was asked for any. */
-static acre_status look(struct watch *watch)
+static acre_status watch_look(struct watch *watch)
 {
     acre_sim_usage usage;
     acre_cache_layout *layout = NULL;
@@ -76,8 +76,8 @@ static acre_status size_stack(struct watch *watch, uint64_t bytes, uint32_t *out
     acre_view_frame frame = {.name = name};
 
     if (watch->view->stacks.count < SIZES_MAX)
-        snprintf(name, sizeof name, "allocations of %s (%llu bytes)",
-                 text_bytes(number, bytes), (unsigned long long)bytes);
+        snprintf(name, sizeof name, "allocations of %s (%llu bytes)", text_bytes(number, bytes),
+                 (unsigned long long)bytes);
     else
         snprintf(name, sizeof name, "allocations of %s or more, up to twice that",
                  text_bytes(number, (uint64_t)1 << bit_high(bytes)));
@@ -87,11 +87,10 @@ static acre_status size_stack(struct watch *watch, uint64_t bytes, uint32_t *out
 static acre_status feed_alloc(struct watch *watch, const acre_trace_event *event)
 {
     struct placed *placed = &watch->placed[event->slot];
-    acre_view_event told = {.action = ACRE_VIEW_ALLOC, .bytes = event->bytes,
-                            .stream = event->stream};
+    acre_view_event told = {
+        .action = ACRE_VIEW_ALLOC, .bytes = event->bytes, .stream = event->stream};
     acre_status status = acre_cache_alloc(watch->target.cache, event->bytes,
-                                          watch->target.streams[event->stream],
-                                          &placed->pointer);
+                                          watch->target.streams[event->stream], &placed->pointer);
 
     placed->bytes = event->bytes;
     placed->stream = event->stream;
@@ -101,7 +100,7 @@ static acre_status feed_alloc(struct watch *watch, const acre_trace_event *event
         told.text = acre_status_name(status);
     } else if (status != ACRE_OK)
         return status;
-    status = look(watch);
+    status = watch_look(watch);
     if (status == ACRE_OK)
         status = size_stack(watch, event->bytes, &told.stack);
     if (status == ACRE_OK && placed->pointer) {
@@ -114,7 +113,8 @@ static acre_status feed_alloc(struct watch *watch, const acre_trace_event *event
 static acre_status feed_free(struct watch *watch, const acre_trace_event *event)
 {
     struct placed *placed = &watch->placed[event->slot];
-    acre_view_event told = {.action = ACRE_VIEW_FREE_COMPLETED, .bytes = placed->bytes,
+    acre_view_event told = {.action = ACRE_VIEW_FREE_COMPLETED,
+                            .bytes = placed->bytes,
                             .address = (uint64_t)(uintptr_t)placed->pointer,
                             .stream = placed->stream};
 
@@ -146,12 +146,12 @@ static acre_status feed_event(struct watch *watch, const acre_trace_event *event
         break;
     }
     status = acre_cache_empty(target->cache);
-    return status == ACRE_OK ? look(watch) : status;
+    return status == ACRE_OK ? watch_look(watch) : status;
 }
 
 /* ---- All of it ------------------------------------------------------------------------- */
 
-static acre_status prepare(struct watch *watch, const acre_trace_event *events, size_t count)
+static acre_status watch_prepare(struct watch *watch, const acre_trace_event *events, size_t count)
 {
     acre_status status = ACRE_OK;
 
@@ -170,7 +170,7 @@ static acre_status prepare(struct watch *watch, const acre_trace_event *events, 
     return status;
 }
 
-static acre_status run(struct watch *watch)
+static acre_status watch_run(struct watch *watch)
 {
     const acre_trace_event *events;
     size_t count = 0;
@@ -178,7 +178,7 @@ static acre_status run(struct watch *watch)
     for (;;) {
         acre_status status = feed_next(watch->feed, &events, &count);
         if (status == ACRE_OK && count > 0)
-            status = prepare(watch, events, count);
+            status = watch_prepare(watch, events, count);
         for (size_t i = 0; i < count && status == ACRE_OK; i++)
             status = feed_event(watch, &events[i]);
         if (status != ACRE_OK || count == 0)
@@ -194,11 +194,11 @@ acre_status watch_trace(acre_view *view, const char *path, const acre_view_confi
     acre_status status = feed_open(path, 0, 0, &watch.feed);
 
     if (status == ACRE_OK)
-        status = target_init(&watch.target, config->policy, config->conf,
-                             config->device_bytes ? config->device_bytes
-                                                  : ACRE_REPLAY_DEVICE_BYTES);
+        status =
+            target_init(&watch.target, config->policy, config->conf,
+                        config->device_bytes ? config->device_bytes : ACRE_REPLAY_DEVICE_BYTES);
     if (status == ACRE_OK) {
-        status = run(&watch);
+        status = watch_run(&watch);
         target_fini(&watch.target);
     }
     feed_close(watch.feed);

@@ -185,10 +185,10 @@ TEST(S23_different_pads_fail_even_in_equal_blocks)
     ranks_run(2, pads_differ);
 }
 
-static void cards_make(struct record *cards, int count)
+static void offers_make(struct record *offers, int count)
 {
     for (int i = 0; i < count; i++)
-        cards[i] = (struct record){.type = RECORD_CARD, .rank = (uint32_t)i,
+        offers[i] = (struct record){.type = RECORD_CARD, .rank = (uint32_t)i,
                                    .kind = KIND_DEVICE, .device_type = 20, .device_index = i,
                                    .clique = -1, .block_bytes = 8192, .buffer_bytes = 16,
                                    .pad_offset = 16, .pad_bytes = 1024};
@@ -196,33 +196,33 @@ static void cards_make(struct record *cards, int count)
 
 TEST(S24_overlapping_devices)
 {
-    struct record cards[3];
+    struct record offers[3];
 
-    cards_make(cards, 3);
-    REQUIRE_OK(record_check(cards, 3));
-    cards[2].device_index = 0;
-    EXPECT_EQ(record_check(cards, 3), ACRE_ERR_INVALID);
+    offers_make(offers, 3);
+    REQUIRE_OK(record_check(offers, 3));
+    offers[2].device_index = 0;
+    EXPECT_EQ(record_check(offers, 3), ACRE_ERR_INVALID);
     EXPECT_HAS(acre_last_error(), "ranks 0 and 2 overlap");
-    cards[1].flags = ACRE_GROUP_ALLOW_OVERLAP;
-    EXPECT_EQ(record_check(cards, 3), ACRE_ERR_INVALID);
+    offers[1].flags = ACRE_GROUP_ALLOW_OVERLAP;
+    EXPECT_EQ(record_check(offers, 3), ACRE_ERR_INVALID);
     EXPECT_HAS(acre_last_error(), "agree");
-    cards[0].flags = cards[2].flags = ACRE_GROUP_ALLOW_OVERLAP;
-    REQUIRE_OK(record_check(cards, 3));
-    cards[0].flags = cards[1].flags = cards[2].flags = 0;
-    cards[0].device_type = 1;
-    REQUIRE_OK(record_check(cards, 3));
+    offers[0].flags = offers[2].flags = ACRE_GROUP_ALLOW_OVERLAP;
+    REQUIRE_OK(record_check(offers, 3));
+    offers[0].flags = offers[1].flags = offers[2].flags = 0;
+    offers[0].device_type = 1;
+    REQUIRE_OK(record_check(offers, 3));
 }
 
 TEST(S25_cliques)
 {
-    struct record cards[3];
+    struct record offers[3];
 
-    cards_make(cards, 3);
-    cards[0].clique = 4;
-    cards[2].clique = 4;
-    REQUIRE_OK(record_check(cards, 3));
-    cards[2].clique = 5;
-    EXPECT_EQ(record_check(cards, 3), ACRE_ERR_INVALID);
+    offers_make(offers, 3);
+    offers[0].clique = 4;
+    offers[2].clique = 4;
+    REQUIRE_OK(record_check(offers, 3));
+    offers[2].clique = 5;
+    EXPECT_EQ(record_check(offers, 3), ACRE_ERR_INVALID);
     EXPECT_HAS(acre_last_error(), "rank 0 device 0 clique 4");
     EXPECT_HAS(acre_last_error(), "rank 1 device 1 clique -1");
     EXPECT_HAS(acre_last_error(), "rank 2 device 2 clique 5");

@@ -20,31 +20,32 @@ static void rest_close(struct client *client)
     client->reply.fd_count = 0;
 }
 
-static acre_status refused(uint32_t answer)
+static acre_status client_refused(uint32_t answer)
 {
     if (answer == WIRE_UNKNOWN)
-        return status_fail(ACRE_ERR_NOT_FOUND, "the exporting process does not offer this handle "
+        return status_fail(ACRE_ERR_NOT_FOUND,
+                           "the exporting process does not offer this handle "
                            "(any more): the memory was freed, or the handle is made up");
     return status_fail(ACRE_ERR_PEER, "the exporting process could not hand out the memory; its "
-                       "log may say more");
+                                      "log may say more");
 }
 
 /* Receives the next reply into the client. */
-static acre_status receive(struct client *client)
+static acre_status client_receive(struct client *client)
 {
     struct wire_reply reply;
     size_t bytes = 0, count = 0;
-    acre_status status = socket_receive(client->fd, &reply, sizeof reply, &bytes, client->fds,
-                                        &count);
+    acre_status status =
+        socket_receive(client->fd, &reply, sizeof reply, &bytes, client->fds, &count);
 
     if (status != ACRE_OK)
         return status;
     status = reply_check(&reply, bytes, count, client->fd_next);
     if (status == ACRE_OK && reply.answer != WIRE_GIVEN)
-        return refused(reply.answer);
+        return client_refused(reply.answer);
     if (status == ACRE_OK && client->fd_next && reply.fd_total != client->fd_total)
         status = status_fail(ACRE_ERR_FORMAT, "the exporting process changed its mind about how "
-                             "many descriptors there are");
+                                              "many descriptors there are");
     if (status != ACRE_OK) {
         while (count > 0)
             close(client->fds[--count]);
@@ -69,13 +70,13 @@ acre_status client_open(const uint8_t ticket[WIRE_TICKET_BYTES], struct client *
     status = fork_fd_note(client.fd);
     if (status == ACRE_OK && !socket_is_own_user(client.fd))
         status = status_fail(ACRE_ERR_INVALID, "the memory behind this handle was exported by "
-                             "another user; only processes of one user share");
+                                               "another user; only processes of one user share");
     request_write(&request, read.token);
     /* A refusal may already be there when sending fails. */
     if (status == ACRE_OK)
         socket_send(client.fd, &request, sizeof request, NULL, 0);
     if (status == ACRE_OK)
-        status = receive(&client);
+        status = client_receive(&client);
     if (status != ACRE_OK) {
         fork_fd_close(client.fd);
         return status;
@@ -92,7 +93,7 @@ acre_status client_next(struct client *client, int *out_fd)
         return status_fail(ACRE_ERR_RANGE, "the offer has %u descriptors and no more",
                            client->fd_total);
     if (client->fd_next == client->reply.fd_first + client->reply.fd_count)
-        status = receive(client);
+        status = client_receive(client);
     if (status != ACRE_OK)
         return status;
     *out_fd = client->fds[client->fd_next - client->reply.fd_first];

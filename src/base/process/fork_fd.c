@@ -31,7 +31,7 @@ static void in_child(void)
     atomic_fetch_add(&generation, 1);
 }
 
-static void watch(void)
+static void fork_fd_watch(void)
 {
     atomic_store(&is_watching, pthread_atfork(NULL, NULL, in_child) == 0);
 }
@@ -43,7 +43,7 @@ unsigned fork_fd_generation(void)
 
 acre_status fork_fd_note(int fd)
 {
-    pthread_once(&once, watch);
+    pthread_once(&once, fork_fd_watch);
     if (!atomic_load(&is_watching))
         return status_fail(ACRE_ERR_HOST_MEMORY, "no memory for a handler of fork");
     for (unsigned i = 0; i < FORK_FD_MAX; i++) {

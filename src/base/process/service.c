@@ -21,19 +21,19 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MAX 1024
-#define STEP_MS 5000   /* for a request to come, for a reply to be taken    */
-#define ACCEPT_MS 20   /* before accepting again when descriptors ran out   */
+#define STEP_MS         5000 /* for a request to come, for a reply to be taken    */
+#define ACCEPT_MS       20   /* before accepting again when descriptors ran out   */
 
 enum { AT_WAKE, AT_LISTEN, AT_CONNECTIONS }; /* places in polls */
 
 struct offer {
-    struct list link;           /* in service.offers; on its own once withdrawn  */
+    struct list link; /* in service.offers; on its own once withdrawn  */
     struct service *service;
     uint8_t token[WIRE_RANDOM_BYTES];
     struct offer_terms terms;
-    bool is_withdrawn;          /* guarded by the lock                           */
-    bool is_forgotten;          /* its owner is gone                             */
-    _Atomic uint32_t users;     /* connections; changed under the lock           */
+    bool is_withdrawn;      /* guarded by the lock                           */
+    bool is_forgotten;      /* its owner is gone                             */
+    _Atomic uint32_t users; /* connections; changed under the lock           */
 };
 
 enum state { ASKING, SENDING, USING };
@@ -41,23 +41,23 @@ enum state { ASKING, SENDING, USING };
 struct connection {
     int fd;
     enum state state;
-    int64_t deadline_ms;   /* of the present state; not for USING            */
-    struct offer *offer;   /* NULL while ASKING                              */
-    uint32_t fd_next;      /* the first descriptor not sent yet              */
+    int64_t deadline_ms; /* of the present state; not for USING            */
+    struct offer *offer; /* NULL while ASKING                              */
+    uint32_t fd_next;    /* the first descriptor not sent yet              */
 };
 
 struct service {
-    struct lock lock;      /* RANK_SERVICE: offers, users                    */
+    struct lock lock; /* RANK_SERVICE: offers, users                    */
     struct list offers;
-    unsigned generation;   /* of fork, when it was started                   */
-    uint64_t hold_count;   /* offers and other holders; under starting       */
+    unsigned generation; /* of fork, when it was started                   */
+    uint64_t hold_count; /* offers and other holders; under starting       */
     uint8_t name[WIRE_RANDOM_BYTES];
     int listener, wake;
     pthread_t thread;
     atomic_bool is_ending;
     /* The thread's alone. */
     uint32_t connection_count;
-    int64_t accept_at_ms;  /* when to accept again                           */
+    int64_t accept_at_ms; /* when to accept again                           */
     struct connection connections[CONNECTIONS_MAX];
     struct pollfd polls[AT_CONNECTIONS + CONNECTIONS_MAX];
 };
@@ -126,7 +126,7 @@ static struct offer *offer_enter(struct service *service, const uint8_t *token)
     return found;
 }
 
-static void refuse(const struct connection *connection, enum wire_answer answer)
+static void service_refuse(const struct connection *connection, enum wire_answer answer)
 {
     struct wire_reply reply;
 
@@ -135,8 +135,7 @@ static void refuse(const struct connection *connection, enum wire_answer answer)
 }
 
 /* Makes the descriptors of the next batch; the count, or -1. */
-static int batch_make(struct service *service, struct connection *connection,
-                      int fds[WIRE_BATCH])
+static int batch_make(struct service *service, struct connection *connection, int fds[WIRE_BATCH])
 {
     struct offer *offer = connection->offer;
     uint32_t left = offer->terms.fd_total - connection->fd_next;
@@ -144,8 +143,8 @@ static int batch_make(struct service *service, struct connection *connection,
 
     lock_take(&service->lock);
     while (made < count && !offer->is_withdrawn &&
-           offer->terms.fd_at(offer->terms.arg, connection->fd_next + (uint32_t)made,
-                              &fds[made]) == ACRE_OK)
+           offer->terms.fd_at(offer->terms.arg, connection->fd_next + (uint32_t)made, &fds[made]) ==
+               ACRE_OK)
         made++;
     lock_drop(&service->lock);
     if (made == count)
@@ -165,7 +164,7 @@ static bool connection_send(struct service *service, struct connection *connecti
     do {
         int count = batch_make(service, connection, fds);
         if (count < 0) {
-            refuse(connection, WIRE_FAILED);
+            service_refuse(connection, WIRE_FAILED);
             return false;
         }
         reply_write(&reply, WIRE_GIVEN);
@@ -198,7 +197,7 @@ static bool connection_receive(struct service *service, struct connection *conne
         return false;
     connection->offer = offer_enter(service, request.token);
     if (!connection->offer) {
-        refuse(connection, WIRE_UNKNOWN);
+        service_refuse(connection, WIRE_UNKNOWN);
         return false;
     }
     connection->state = SENDING;
@@ -206,8 +205,8 @@ static bool connection_receive(struct service *service, struct connection *conne
     return connection_send(service, connection);
 }
 
-static bool connection_serve(struct service *service, struct connection *connection,
-                             short events, int64_t now)
+static bool connection_serve(struct service *service, struct connection *connection, short events,
+                             int64_t now)
 {
     bool goes_on = true;
 
@@ -243,8 +242,7 @@ static void connections_accept(struct service *service, int64_t now)
 /* Fills polls; gives how long to wait, in ms, -1 for ever. */
 static int polls_fill(struct service *service, int64_t now)
 {
-    bool may_accept = service->connection_count < CONNECTIONS_MAX &&
-                      now >= service->accept_at_ms;
+    bool may_accept = service->connection_count < CONNECTIONS_MAX && now >= service->accept_at_ms;
     int64_t first = may_accept ? INT64_MAX : now + ACCEPT_MS;
 
     service->polls[AT_WAKE] = (struct pollfd){.fd = service->wake, .events = POLLIN};

@@ -35,15 +35,17 @@ static socklen_t address_make(const uint8_t name[WIRE_RANDOM_BYTES], struct sock
 }
 
 /* Why a call failed, as a status. */
-static acre_status failed(int code, const char *what)
+static acre_status socket_failed(int code, const char *what)
 {
     acre_status status = ACRE_ERR_IO;
 
     if (code == ECONNREFUSED || code == ENOENT || code == EPIPE || code == ECONNRESET)
-        return status_fail_native(ACRE_ERR_PEER, code, "the process that exported this memory "
+        return status_fail_native(ACRE_ERR_PEER, code,
+                                  "the process that exported this memory "
                                   "is gone, or has nothing exported any more");
     if (code == EAGAIN || code == ETIMEDOUT)
-        return status_fail_native(ACRE_ERR_TIMEOUT, code, "the process that exported this memory "
+        return status_fail_native(ACRE_ERR_TIMEOUT, code,
+                                  "the process that exported this memory "
                                   "does not answer");
     if (code == EMFILE || code == ENFILE || code == ENOMEM || code == ENOBUFS)
         status = ACRE_ERR_LIMIT;
@@ -56,7 +58,7 @@ static acre_status socket_open(int flags, int *out_fd)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
 
     if (fd < 0)
-        return failed(errno, "making");
+        return socket_failed(errno, "making");
     *out_fd = fd;
     return ACRE_OK;
 }
@@ -71,7 +73,7 @@ acre_status socket_listen(const uint8_t name[WIRE_RANDOM_BYTES], int *out_fd)
     if (status != ACRE_OK)
         return status;
     if (bind(fd, (struct sockaddr *)&address, bytes) != 0 || listen(fd, 128) != 0) {
-        status = failed(errno, "naming");
+        status = socket_failed(errno, "naming");
         close(fd);
         return status;
     }
@@ -96,7 +98,7 @@ acre_status socket_connect(const uint8_t name[WIRE_RANDOM_BYTES], int wait_ms, i
     while (code == EINTR);
     if (code) {
         close(fd);
-        return failed(code, "connecting");
+        return socket_failed(code, "connecting");
     }
     *out_fd = fd;
     return ACRE_OK;
@@ -107,8 +109,7 @@ bool socket_is_own_user(int fd)
     struct ucred peer;
     socklen_t bytes = sizeof peer;
 
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
-           peer.uid == geteuid();
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
 }
 
 int socket_send(int fd, const void *message, size_t bytes, const int *fds, int fd_count)
@@ -164,7 +165,9 @@ acre_status socket_receive(int fd, void *message, size_t capacity, size_t *out_b
 {
     union control control;
     struct iovec part = {message, capacity};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = &control,
                             .msg_controllen = sizeof control};
     ssize_t received;
     acre_status status;
@@ -173,7 +176,7 @@ acre_status socket_receive(int fd, void *message, size_t capacity, size_t *out_b
         received = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
     while (received < 0 && errno == EINTR);
     if (received < 0)
-        return failed(errno, "reading");
+        return socket_failed(errno, "reading");
     size_t count = fds_take(&header, fds);
     if (received > 0 && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && count <= WIRE_BATCH) {
         *out_bytes = (size_t)received;
@@ -181,13 +184,13 @@ acre_status socket_receive(int fd, void *message, size_t capacity, size_t *out_b
         return ACRE_OK;
     }
     if (received == 0)
-        status = failed(ECONNRESET, "reading");
+        status = socket_failed(ECONNRESET, "reading");
     else if (header.msg_flags & MSG_CTRUNC)
         status = status_fail(ACRE_ERR_LIMIT, "descriptors of shared memory did not arrive: "
-                             "raise ulimit -n");
+                                             "raise ulimit -n");
     else
         status = status_fail(ACRE_ERR_FORMAT, "the exporting process sent a message that is "
-                             "too long");
+                                              "too long");
     while (count > 0)
         if (--count < WIRE_BATCH)
             close(fds[count]);

@@ -35,11 +35,13 @@ acre_status ticket_read(const uint8_t bytes[WIRE_TICKET_BYTES], struct ticket *o
 {
     if (memcmp(bytes, ticket_magic, sizeof ticket_magic) != 0)
         return status_fail(ACRE_ERR_FORMAT, "these 64 bytes are no handle of shared memory of "
-                           "this library; pass on exactly what the export gave");
+                                            "this library; pass on exactly what the export gave");
     for (size_t i = 8 + 2 * WIRE_RANDOM_BYTES; i < WIRE_TICKET_BYTES; i++)
         if (bytes[i])
-            return status_fail(ACRE_ERR_FORMAT, "byte %zu of a handle of shared memory is %d "
-                               "and must be 0: it was damaged on its way", i, bytes[i]);
+            return status_fail(ACRE_ERR_FORMAT,
+                               "byte %zu of a handle of shared memory is %d "
+                               "and must be 0: it was damaged on its way",
+                               i, bytes[i]);
     memcpy(out->service, bytes + 8, WIRE_RANDOM_BYTES);
     memcpy(out->token, bytes + 8 + WIRE_RANDOM_BYTES, WIRE_RANDOM_BYTES);
     return ACRE_OK;
@@ -69,8 +71,7 @@ void reply_write(struct wire_reply *reply, enum wire_answer answer)
 }
 
 /* What a sound frame says about itself; NULL: all is well. */
-static const char *reply_fault(const struct wire_reply *reply, size_t fd_count,
-                               uint32_t fd_due)
+static const char *reply_fault(const struct wire_reply *reply, size_t fd_count, uint32_t fd_due)
 {
     if (reply->answer > WIRE_FAILED)
         return "it has an answer that does not exist";
@@ -97,8 +98,10 @@ acre_status reply_check(const struct wire_reply *reply, size_t bytes, size_t fd_
 
     if (bytes != sizeof *reply || memcmp(reply->magic, reply_magic, sizeof reply_magic) != 0 ||
         reply->version != WIRE_VERSION)
-        return status_fail(ACRE_ERR_FORMAT, "the exporting process answered with %zu bytes that "
-                           "are no reply of this version", bytes);
+        return status_fail(ACRE_ERR_FORMAT,
+                           "the exporting process answered with %zu bytes that "
+                           "are no reply of this version",
+                           bytes);
     fault = reply_fault(reply, fd_count, fd_due);
     if (fault)
         return status_fail(ACRE_ERR_FORMAT, "the exporting process sent a bad reply: %s", fault);

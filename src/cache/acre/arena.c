@@ -61,7 +61,7 @@ struct arena *arena_get(struct pool *pool, void *stream, struct arena *key)
         return NULL;
     arena->pool = pool;
     arena->key = key ? key : arena;
-    arena->commons = arenas->commons;
+    arena->shared_arena = arenas->shared_arena;
     arena->stream = stream;
     arena->event = NULL;
     arena->is_first = false;
@@ -72,17 +72,17 @@ struct arena *arena_get(struct pool *pool, void *stream, struct arena *key)
     return arena;
 }
 
-struct arena *arena_commons(struct pool *pool)
+struct arena *arena_shared(struct pool *pool)
 {
     struct arenas *arenas = pool->index;
 
-    if (!arenas->commons) {
+    if (!arenas->shared_arena) {
         /* A stream that is none: the address of the list. */
-        arenas->commons = arena_get(pool, arenas, NULL);
+        arenas->shared_arena = arena_get(pool, arenas, NULL);
         LIST_FOR_EACH(link, &arenas->list)
-            CONTAINER_OF(link, struct arena, link)->commons = arenas->commons;
+            CONTAINER_OF(link, struct arena, link)->shared_arena = arenas->shared_arena;
     }
-    return arenas->commons;
+    return arenas->shared_arena;
 }
 
 void arena_insert(struct pool *pool, struct block *block)
@@ -180,7 +180,7 @@ static inline size_t pages_in(const struct space *space, uintptr_t begin, uintpt
 
 /* How good it is to have a block that is about a number of pages at that place, in
  * tenths of a page: pages that stay free, less for each page that it shares. */
-static inline intptr_t value(const struct space *space, uintptr_t at, size_t bytes)
+static inline intptr_t arena_value(const struct space *space, uintptr_t at, size_t bytes)
 {
     size_t left = pages_in(space, space->begin, at) + pages_in(space, at + bytes, space->end);
     size_t inside = space->page - 1;
@@ -198,12 +198,12 @@ static uintptr_t place_about(const struct space *space, size_t bytes)
 
     if (!((space->begin | bytes) & inside)) /* nothing is shared, and no page lost */
         return best;
-    intptr_t most = value(space, best, bytes);
+    intptr_t most = arena_value(space, best, bytes);
 
     for (int i = 0; i < 3; i++) {
         if (places[i] < space->begin || places[i] > space->end - bytes)
             continue;
-        intptr_t found = value(space, places[i], bytes);
+        intptr_t found = arena_value(space, places[i], bytes);
         if (found > most) {
             most = found;
             best = places[i];
@@ -212,8 +212,8 @@ static uintptr_t place_about(const struct space *space, size_t bytes)
     return best;
 }
 
-struct block *arena_carve_pages(struct arena *arena, struct block_store *store,
-                                struct block *from, size_t bytes)
+struct block *arena_carve_pages(struct arena *arena, struct block_store *store, struct block *from,
+                                size_t bytes)
 {
     uintptr_t begin = (uintptr_t)from->base;
     struct space space = {begin, begin + from->bytes, arena->page_bytes,

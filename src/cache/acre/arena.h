@@ -5,7 +5,7 @@
  * one arena are joined at once; neighbours of different arenas are not, since
  * work queued on either stream may still use its part. A block may move to
  * another arena once that is settled (see arena_move). One arena more, the
- * commons, is that of no stream: what lies there nobody uses any more, and any
+ * shared arena, is that of no stream: what lies there nobody uses any more, and any
  * stream may have it. It is made when a second stream appears.
  *
  *             arena_take              (front.c)
@@ -28,7 +28,7 @@ struct arena {
     struct list link;   /* in arenas.list                                       */
     struct pool *pool;  /* whose free blocks these are                          */
     struct arena *key;  /* one arena for all of the stream: names its lanes     */
-    struct arena *commons; /* that of the pool, or NULL as long as there is none */
+    struct arena *shared_arena; /* that of the pool, or NULL as long as there is none */
     void *stream;       /* native stream that the blocks serve                  */
     void *event;        /* for asking how far the stream is; NULL until needed  */
     size_t page_bytes;  /* that of the pool                                     */
@@ -41,8 +41,8 @@ enum { ARENA_FIRST_AFTER = 16 }; /* requests in a row that make an arena the fir
 
 /* All arenas of a pool; pool->index. */
 struct arenas {
-    struct list list;      /* most recently made first; the commons among them */
-    struct arena *commons; /* NULL until asked for                             */
+    struct list list;      /* most recently made first; the shared arena among them */
+    struct arena *shared_arena; /* NULL until asked for                             */
     struct arena *last;    /* that asked last among several; NULL: none yet    */
     unsigned last_count;   /* how often in a row, up to ARENA_FIRST_AFTER      */
 };
@@ -62,8 +62,8 @@ struct arena *arena_find(const struct pool *pool, const void *stream);
  * arena of the same stream in another pool, or NULL. */
 struct arena *arena_get(struct pool *pool, void *stream, struct arena *key);
 
-/* The commons, made if need be; NULL: no host memory. */
-struct arena *arena_commons(struct pool *pool);
+/* The shared arena, made if need be; NULL: no host memory. */
+struct arena *arena_shared(struct pool *pool);
 
 /* Puts a FREE block into the bins of the arena of its stream, which exists, and
  * takes one out. */

@@ -42,9 +42,8 @@ static struct block *best_of(const struct bins *bins, size_t index, size_t bytes
 
     for (struct list *link = head->next; link != head && left; link = link->next, left--) {
         struct block *block = CONTAINER_OF(link, struct block, link);
-        if (block->bytes >= bytes &&
-            (!best || block->bytes < best->bytes ||
-             (block->bytes == best->bytes && block->base < best->base)))
+        if (block->bytes >= bytes && (!best || block->bytes < best->bytes ||
+                                      (block->bytes == best->bytes && block->base < best->base)))
             best = block;
     }
     return best;

@@ -13,59 +13,59 @@ enum {
 };
 
 /* Makes room for so many pages, all in use. */
-static bool grow(struct edges *edges, size_t count)
+static bool page_gaps_grow(struct page_gaps *page_gaps, size_t count)
 {
     size_t capacity = 2 * count;
-    void *pages = heap_realloc(edges->pages, capacity * sizeof *edges->pages);
+    void *pages = heap_realloc(page_gaps->pages, capacity * sizeof *page_gaps->pages);
 
     if (!pages)
         return false;
-    edges->pages = pages;
+    page_gaps->pages = pages;
     /* Neighbours may both be free in part in one page. */
-    void *entered = heap_realloc(edges->entered, 2 * capacity * sizeof *edges->entered);
+    void *entered = heap_realloc(page_gaps->entered, 2 * capacity * sizeof *page_gaps->entered);
     if (!entered)
         return false;
-    edges->entered = entered;
-    memset(edges->pages, 0, capacity * sizeof *edges->pages);
-    edges->entered_count = 0;
-    edges->capacity = capacity;
+    page_gaps->entered = entered;
+    memset(page_gaps->pages, 0, capacity * sizeof *page_gaps->pages);
+    page_gaps->entered_count = 0;
+    page_gaps->capacity = capacity;
     return true;
 }
 
 /* Makes all pages ones in use. */
-static bool reset(struct edges *edges, size_t count)
+static bool page_gaps_reset(struct page_gaps *page_gaps, size_t count)
 {
-    if (count > edges->capacity && !grow(edges, count))
+    if (count > page_gaps->capacity && !page_gaps_grow(page_gaps, count))
         return false;
-    for (size_t i = 0; i < edges->entered_count; i++) {
-        struct edge *edge = &edges->pages[edges->entered[i]];
+    for (size_t i = 0; i < page_gaps->entered_count; i++) {
+        struct edge *edge = &page_gaps->pages[page_gaps->entered[i]];
         edge->prefix = edge->suffix = 0;
     }
-    edges->entered_count = 0;
-    edges->count = count;
-    edges->full_count = 0;
-    edges->free_bytes = 0;
+    page_gaps->entered_count = 0;
+    page_gaps->count = count;
+    page_gaps->full_count = 0;
+    page_gaps->free_bytes = 0;
     return true;
 }
 
 /* Enters a free block of the home, given by its offsets. Pages that lost their
  * handle in a failed call are of use at home only. */
-static void enter(struct edges *edges, const struct expand *home, struct block *block,
-                  size_t begin, size_t end)
+static void page_gaps_enter(struct page_gaps *page_gaps, const struct expand *home,
+                            struct block *block, size_t begin, size_t end)
 {
-    size_t page = edges->page_bytes;
+    size_t page = page_gaps->page_bytes;
     unsigned shift = bit_high(page);
     size_t at = begin & ~(page - 1);
 
-    edges->free_bytes += end - begin;
+    page_gaps->free_bytes += end - begin;
     for (size_t i = begin >> shift; at < end; i++, at += page) {
-        struct edge *edge = &edges->pages[i];
+        struct edge *edge = &page_gaps->pages[i];
         if (!home->pages[i].has_handle)
             continue;
         if (at >= begin && end - at >= page) {
             *edge = (struct edge){page, page, block};
-            edges->full_count++;
-            edges->entered[edges->entered_count++] = i;
+            page_gaps->full_count++;
+            page_gaps->entered[page_gaps->entered_count++] = i;
             continue;
         }
         size_t from = at > begin ? at : begin;
@@ -78,62 +78,65 @@ static void enter(struct edges *edges, const struct expand *home, struct block *
         if (is_last)
             edge->suffix = to - from;
         edge->near = block;
-        edges->entered[edges->entered_count++] = i;
+        page_gaps->entered[page_gaps->entered_count++] = i;
     }
 }
 
-bool edges_scan(struct edges *edges, const struct expand *home, const struct arena *arena)
+bool page_gaps_scan(struct page_gaps *page_gaps, const struct expand *home,
+                    const struct arena *arena)
 {
-    edges->page_bytes = home->page_bytes;
-    if (!reset(edges, home->page_end))
+    page_gaps->page_bytes = home->page_bytes;
+    if (!page_gaps_reset(page_gaps, home->page_end))
         return false;
     for (struct block *block = bins_first(&arena->bins); block;
          block = bins_next(&arena->bins, block)) {
         size_t begin = (size_t)(block->base - home->base);
         if (block->segment->expand == home)
-            enter(edges, home, block, begin, begin + block->bytes);
+            page_gaps_enter(page_gaps, home, block, begin, begin + block->bytes);
     }
     return true;
 }
 
-void edges_fini(struct edges *edges)
+void page_gaps_fini(struct page_gaps *page_gaps)
 {
-    heap_free(edges->pages);
-    heap_free(edges->entered);
-    *edges = (struct edges){0};
+    heap_free(page_gaps->pages);
+    heap_free(page_gaps->entered);
+    *page_gaps = (struct page_gaps){0};
 }
 
 /* Pages that are not free but have a suffix, or a prefix; gives how many. */
-static size_t list(const struct edges *edges, bool is_suffix, size_t out[EDGES_LOOK_COUNT])
+static size_t page_gaps_list(const struct page_gaps *page_gaps, bool is_suffix,
+                             size_t out[EDGES_LOOK_COUNT])
 {
     size_t found = 0;
 
-    for (size_t i = 0; i < edges->count && found < EDGES_LOOK_COUNT; i++) {
-        const struct edge *edge = &edges->pages[i];
-        if (!edges_is_full(edges, i) && (is_suffix ? edge->suffix : edge->prefix))
+    for (size_t i = 0; i < page_gaps->count && found < EDGES_LOOK_COUNT; i++) {
+        const struct edge *edge = &page_gaps->pages[i];
+        if (!page_gaps_is_full(page_gaps, i) && (is_suffix ? edge->suffix : edge->prefix))
             out[found++] = i;
     }
     return found;
 }
 
-struct choice edges_choose(const struct edges *edges, size_t bytes, size_t plenty)
+struct choice page_gaps_choose(const struct page_gaps *page_gaps, size_t bytes, size_t plenty)
 {
-    size_t page = edges->page_bytes, suffixes[EDGES_LOOK_COUNT], prefixes[EDGES_LOOK_COUNT];
+    size_t page = page_gaps->page_bytes, suffixes[EDGES_LOOK_COUNT], prefixes[EDGES_LOOK_COUNT];
     size_t whole = (bytes + page - 1) / page, least = whole * page - bytes;
     struct choice best = {EDGES_NONE, EDGES_NONE, whole};
 
-    if (edges->full_count >= whole + plenty)
+    if (page_gaps->full_count >= whole + plenty)
         return best;
-    size_t suffix_count = list(edges, true, suffixes), prefix_count = list(edges, false, prefixes);
+    size_t suffix_count = page_gaps_list(page_gaps, true, suffixes),
+           prefix_count = page_gaps_list(page_gaps, false, prefixes);
     for (size_t i = 0; i <= suffix_count; i++)
         for (size_t k = 0; k <= prefix_count; k++) {
             size_t first = i ? suffixes[i - 1] : EDGES_NONE;
             size_t last = k ? prefixes[k - 1] : EDGES_NONE;
-            size_t sum = (i ? edges->pages[first].suffix : 0) + (k ? edges->pages[last].prefix : 0);
+            size_t sum =
+                (i ? page_gaps->pages[first].suffix : 0) + (k ? page_gaps->pages[last].prefix : 0);
             size_t need = bytes > sum ? (bytes - sum + page - 1) / page : 0;
             size_t left = sum + need * page - bytes;
-            if ((i && first == last) || need > best.whole ||
-                (need == best.whole && left >= least))
+            if ((i && first == last) || need > best.whole || (need == best.whole && left >= least))
                 continue;
             best = (struct choice){first, last, need};
             least = left;

@@ -26,10 +26,10 @@ struct edge {
     struct block *near;    /* a block of the home that was at one of them, if any   */
 };
 
-struct edges {
-    struct edge *pages;  /* count of them                                          */
+struct page_gaps {
+    struct edge *pages; /* count of them                                          */
     size_t count, capacity;
-    size_t *entered;     /* pages of which something is free, in any order         */
+    size_t *entered; /* pages of which something is free, in any order         */
     size_t entered_count;
     size_t page_bytes;   /* a power of two                                         */
     size_t full_count;   /* pages that are free                                    */
@@ -37,26 +37,27 @@ struct edges {
 };
 
 /* Looks at the free blocks of one arena that lie in home. False: no host memory. */
-bool edges_scan(struct edges *edges, const struct expand *home, const struct arena *arena);
-void edges_fini(struct edges *edges);
+bool page_gaps_scan(struct page_gaps *page_gaps, const struct expand *home,
+                    const struct arena *arena);
+void page_gaps_fini(struct page_gaps *page_gaps);
 
 /* Whether a page of the home is wholly free. */
-static inline bool edges_is_full(const struct edges *edges, size_t page)
+static inline bool page_gaps_is_full(const struct page_gaps *page_gaps, size_t page)
 {
-    return page < edges->count && edges->pages[page].prefix == edges->page_bytes;
+    return page < page_gaps->count && page_gaps->pages[page].prefix == page_gaps->page_bytes;
 }
 
 /* Pages that make up one block: the suffix of one, whole ones, the prefix of one. */
 struct choice {
-    size_t first;   /* page whose suffix is used, or EDGES_NONE  */
-    size_t last;    /* page whose prefix is used, or EDGES_NONE  */
-    size_t whole;   /* how many whole pages lie between          */
+    size_t first; /* page whose suffix is used, or EDGES_NONE  */
+    size_t last;  /* page whose prefix is used, or EDGES_NONE  */
+    size_t whole; /* how many whole pages lie between          */
 };
 #define EDGES_NONE SIZE_MAX
 
 /* The choice for a block of bytes with the fewest whole pages, and of these the
  * one that leaves the least of its edges; with plenty, whole pages only. whole
  * may be more than there are: then so many are missing. */
-struct choice edges_choose(const struct edges *edges, size_t bytes, size_t plenty);
+struct choice page_gaps_choose(const struct page_gaps *page_gaps, size_t bytes, size_t plenty);
 
 #endif

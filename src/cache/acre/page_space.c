@@ -8,12 +8,12 @@
 #include "cache/acre/arena.h"
 #include "cache/observe/record.h"
 
-uint64_t home_bytes(const struct stitch *stitch)
+uint64_t page_space_bytes(const struct stitch *stitch)
 {
     return stitch->home ? stitch->home->expand->mapped_bytes : 0;
 }
 
-acre_status home_make(acre_cache *cache, struct stitch *stitch, void *stream)
+acre_status page_space_make(acre_cache *cache, struct stitch *stitch, void *stream)
 {
     struct segment *segment;
     struct expand *expand;
@@ -43,7 +43,7 @@ acre_status home_make(acre_cache *cache, struct stitch *stitch, void *stream)
     return ACRE_OK;
 }
 
-acre_status home_drop(acre_cache *cache, struct stitch *stitch)
+acre_status page_space_drop(acre_cache *cache, struct stitch *stitch)
 {
     struct segment *segment = stitch->home;
     struct block *block = segment->first;
@@ -113,18 +113,17 @@ static size_t free_before(const struct point *point, const struct arena *arena)
     return point->base == point->block->base && arena_has(prev, arena) ? prev->bytes : 0;
 }
 
-struct point home_point(const struct stitch *stitch, const struct arena *arena, size_t bytes,
-                        bool is_chunk)
+struct point page_space_point(const struct stitch *stitch, const struct arena *arena, size_t bytes,
+                              bool is_chunk)
 {
     struct point best = {0};
     bool best_fits = false;
 
     LIST_FOR_EACH(link, &stitch->unmapped) {
-        struct point point =
-            point_in(stitch, CONTAINER_OF(link, struct block, link), is_chunk);
+        struct point point = point_in(stitch, CONTAINER_OF(link, struct block, link), is_chunk);
         bool fits = point.bytes && free_before(&point, arena) + point.bytes >= bytes;
-        bool is_better = fits ? !best_fits || point.base < best.base
-                              : !best_fits && point.bytes > best.bytes;
+        bool is_better =
+            fits ? !best_fits || point.base < best.base : !best_fits && point.bytes > best.bytes;
         if (is_better) {
             best = point;
             best_fits = fits;
@@ -133,7 +132,7 @@ struct point home_point(const struct stitch *stitch, const struct arena *arena, 
     return best;
 }
 
-size_t home_growth(const struct point *point, const struct arena *arena, size_t bytes)
+size_t page_space_growth(const struct point *point, const struct arena *arena, size_t bytes)
 {
     size_t before = point->bytes ? free_before(point, arena) : 0;
 
@@ -174,8 +173,8 @@ static acre_status grow_at(acre_cache *cache, struct stitch *stitch, struct aren
     return ACRE_OK;
 }
 
-acre_status home_shrink(acre_cache *cache, struct stitch *stitch, struct block *block,
-                        size_t offset, size_t bytes)
+acre_status page_space_shrink(acre_cache *cache, struct stitch *stitch, struct block *block,
+                              size_t offset, size_t bytes)
 {
     struct segment *home = stitch->home;
     size_t gone;
@@ -201,7 +200,7 @@ acre_status home_shrink(acre_cache *cache, struct stitch *stitch, struct block *
     return status;
 }
 
-void home_undo(acre_cache *cache, struct stitch *stitch, const struct growth *growth)
+void page_space_undo(acre_cache *cache, struct stitch *stitch, const struct growth *growth)
 {
     struct status_saved before;
 
@@ -212,20 +211,20 @@ void home_undo(acre_cache *cache, struct stitch *stitch, const struct growth *gr
         while (block->base + block->bytes <= base)
             block = block->next;
         if (block->state == BLOCK_FREE)
-            home_shrink(cache, stitch, block, growth->offsets[i], growth->bytes[i]);
+            page_space_shrink(cache, stitch, block, growth->offsets[i], growth->bytes[i]);
     }
     status_restore(&before);
 }
 
-acre_status home_grow(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                      size_t bytes, size_t wanted, bool is_chunk, struct growth *growth)
+acre_status page_space_grow(acre_cache *cache, struct stitch *stitch, struct arena *arena,
+                            size_t bytes, size_t wanted, bool is_chunk, struct growth *growth)
 {
     acre_status status = ACRE_OK;
 
     growth->count = 0;
     for (size_t left = bytes; left && status == ACRE_OK;) {
         struct point point =
-            home_point(stitch, arena, left == bytes ? wanted : left, is_chunk);
+            page_space_point(stitch, arena, left == bytes ? wanted : left, is_chunk);
         size_t part = point.bytes < left ? point.bytes : left, i = growth->count;
         if (!part || i == GROWTH_PARTS) {
             status = ACRE_ERR_DEVICE_MEMORY; /* no addresses: more than the device has */
@@ -238,6 +237,6 @@ acre_status home_grow(acre_cache *cache, struct stitch *stitch, struct arena *ar
         left -= part;
     }
     if (status != ACRE_OK)
-        home_undo(cache, stitch, growth);
+        page_space_undo(cache, stitch, growth);
     return status;
 }

@@ -24,12 +24,12 @@ struct growth {
 };
 
 /* Bytes of all pages. */
-uint64_t home_bytes(const struct stitch *stitch);
+uint64_t page_space_bytes(const struct stitch *stitch);
 
 /* Reserves the addresses, if they are not: one UNMAPPED block. */
-acre_status home_make(acre_cache *cache, struct stitch *stitch, void *stream);
+acre_status page_space_make(acre_cache *cache, struct stitch *stitch, void *stream);
 /* Returns the addresses of a home without pages and ranges; else does nothing. */
-acre_status home_drop(acre_cache *cache, struct stitch *stitch);
+acre_status page_space_drop(acre_cache *cache, struct stitch *stitch);
 
 /* Where the home can grow. */
 struct point {
@@ -40,22 +40,22 @@ struct point {
 /* The lowest point with room for bytes, what is free in arena before it included, else
  * the one with the most. The first addresses are kept for chunks, so that these do
  * not lie among large blocks. */
-struct point home_point(const struct stitch *stitch, const struct arena *arena, size_t bytes,
+struct point page_space_point(const struct stitch *stitch, const struct arena *arena, size_t bytes,
                         bool is_chunk);
 /* Bytes of new pages with which growing there serves a block of bytes; SIZE_MAX
  * when there is no room. */
-size_t home_growth(const struct point *point, const struct arena *arena, size_t bytes);
+size_t page_space_growth(const struct point *point, const struct arena *arena, size_t bytes);
 
 /* Obtains bytes of new pages for arena where a block of wanted bytes can grow; in
  * several places if there is none. On failure nothing has changed. */
-acre_status home_grow(acre_cache *cache, struct stitch *stitch, struct arena *arena,
+acre_status page_space_grow(acre_cache *cache, struct stitch *stitch, struct arena *arena,
                       size_t bytes, size_t wanted, bool is_chunk, struct growth *growth);
 /* Takes pages that were just obtained, and are free still, out again. */
-void home_undo(acre_cache *cache, struct stitch *stitch, const struct growth *growth);
+void page_space_undo(acre_cache *cache, struct stitch *stitch, const struct growth *growth);
 
 /* Takes the whole pages [offset, offset + bytes), which lie in a FREE block, out. On
  * failure those before the one that failed are out. */
-acre_status home_shrink(acre_cache *cache, struct stitch *stitch, struct block *block,
+acre_status page_space_shrink(acre_cache *cache, struct stitch *stitch, struct block *block,
                         size_t offset, size_t bytes);
 
 #endif

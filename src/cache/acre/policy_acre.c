@@ -8,7 +8,7 @@
  *   1. the thread's lane                          (front.c, without the lock)
  *   2. free blocks of the stream's arena
  *   3. the same after all lanes have given back what they keep
- *   4. what nobody uses any more, whichever stream it served: the commons
+ *   4. what nobody uses any more, whichever stream it served: the shared arena
  *   5. free blocks of busy streams, behind a wait for them (option
  *      cross_stream_reuse), all joined
  *   6. the device, and what comes before it on the engine's ladder (acquire.c)
@@ -22,14 +22,14 @@
 #include "cache/acre/stitch.h"
 
 enum {
-    ACRE_GROWTH_SHARE = 16, /* a segment is at least this part of what its pool holds */
+    ACRE_GROWTH_SHARE = 16,  /* a segment is at least this part of what its pool holds */
     ACRE_SLACK_SHARE = 1024, /* of all that is held: more than needed for small blocks */
 };
 
 /* ---- Memory of other streams -------------------------------------------------- */
 
 /* Marks where the stream of an arena is now; false when that is not possible. */
-static bool mark(acre_cache *cache, struct arena *arena)
+static bool policy_acre_mark(acre_cache *cache, struct arena *arena)
 {
     struct acre_device *device = cache->device;
     const acre_backend_ops *ops = device->ops;
@@ -39,8 +39,7 @@ static bool mark(acre_cache *cache, struct arena *arena)
         arena->event = NULL;
         return false;
     }
-    return ops->event_record(device->self, device->index, arena->event, arena->stream) ==
-           ACRE_OK;
+    return ops->event_record(device->self, device->index, arena->event, arena->stream) == ACRE_OK;
 }
 
 bool acre_arena_is_idle(acre_cache *cache, struct arena *arena)
@@ -51,8 +50,8 @@ bool acre_arena_is_idle(acre_cache *cache, struct arena *arena)
         return true;
     if (UNLIKELY(capture_runs_on_locked(cache, arena->stream)))
         return false;
-    return mark(cache, arena) && device->ops->event_query(device->self, device->index,
-                                                          arena->event) == ACRE_OK;
+    return policy_acre_mark(cache, arena) &&
+           device->ops->event_query(device->self, device->index, arena->event) == ACRE_OK;
 }
 
 static void move_all(acre_cache *cache, struct arena *from, struct arena *to)
@@ -63,20 +62,20 @@ static void move_all(acre_cache *cache, struct arena *from, struct arena *to)
         arena_move(&cache->blocks, block, to);
 }
 
-/* Moves the free memory of all idle streams to the commons, where it joins. */
-static void clean(acre_cache *cache, struct arena *commons)
+/* Moves the free memory of all idle streams to the shared arena, where it joins. */
+static void policy_acre_clean(acre_cache *cache, struct arena *shared_arena)
 {
-    struct arenas *arenas = commons->pool->index;
+    struct arenas *arenas = shared_arena->pool->index;
 
     LIST_FOR_EACH(link, &arenas->list) {
         struct arena *arena = CONTAINER_OF(link, struct arena, link);
-        if (arena != commons && arena->bins.count && acre_arena_is_idle(cache, arena))
-            move_all(cache, arena, commons);
+        if (arena != shared_arena && arena->bins.count && acre_arena_is_idle(cache, arena))
+            move_all(cache, arena, shared_arena);
     }
 }
 
 /* Moves all free memory to one arena: that of busy streams behind a wait. */
-static void gather(acre_cache *cache, struct arena *commons, struct arena *to)
+static void policy_acre_gather(acre_cache *cache, struct arena *shared_arena, struct arena *to)
 {
     struct acre_device *device = cache->device;
     struct arenas *arenas = to->pool->index;
@@ -86,7 +85,7 @@ static void gather(acre_cache *cache, struct arena *commons, struct arena *to)
         if (arena == to || !arena->bins.count)
             continue;
         /* Its stream was marked by clean. */
-        if (arena == commons ||
+        if (arena == shared_arena ||
             (cache->conf.reuses_across_streams && arena->event &&
              !capture_runs_on_locked(cache, arena->stream) &&
              device->ops->stream_wait_event(device->self, device->index, to->stream,
@@ -95,11 +94,11 @@ static void gather(acre_cache *cache, struct arena *commons, struct arena *to)
     }
 }
 
-/* A block from the commons for the stream of to. */
-static struct block *take_common(acre_cache *cache, struct arena *commons, struct arena *to,
+/* A block from the shared arena for the stream of to. */
+static struct block *take_common(acre_cache *cache, struct arena *shared_arena, struct arena *to,
                                  size_t bytes)
 {
-    struct block *block = arena_take(commons, &cache->blocks, &cache->map, bytes);
+    struct block *block = arena_take(shared_arena, &cache->blocks, &cache->map, bytes);
 
     if (block) {
         block->arena = to;
@@ -110,10 +109,10 @@ static struct block *take_common(acre_cache *cache, struct arena *commons, struc
 
 /* ---- Allocating ------------------------------------------------------------------ */
 
-/* Lets an arena that asks again and again, while no other does, have the commons and
+/* Lets an arena that asks again and again, while no other does, have the shared arena and
  * look in its own memory first: asking all streams each time costs more than the
  * better fit is worth. */
-static void prefer(acre_cache *cache, struct arena *commons, struct arena *arena)
+static void policy_acre_prefer(acre_cache *cache, struct arena *shared_arena, struct arena *arena)
 {
     struct arenas *arenas = arena->pool->index;
 
@@ -126,46 +125,46 @@ static void prefer(acre_cache *cache, struct arena *commons, struct arena *arena
     if (arenas->last_count < ARENA_FIRST_AFTER) {
         arenas->last_count++;
     } else {
-        move_all(cache, commons, arena);
+        move_all(cache, shared_arena, arena);
         arena->is_first = true;
     }
 }
 
-/* With several streams: from the commons first, so that memory of one stream is
+/* With several streams: from the shared arena first, so that memory of one stream is
  * not cut up while better fitting memory is nobody's; then what threads keep and
  * what idle streams have goes there; last, all that is free joins in arena. */
-static struct block *take_among(acre_cache *cache, struct arena *commons, struct arena *arena,
+static struct block *take_among(acre_cache *cache, struct arena *shared_arena, struct arena *arena,
                                 size_t bytes)
 {
     struct block *block;
 
-    prefer(cache, commons, arena);
+    policy_acre_prefer(cache, shared_arena, arena);
     if (arena->pool->stitch && !arena->pool->is_small) {
         /* The best fit of all that is free wastes least. */
         front_drain_own_locked(cache);
         if (!arena->is_first)
-            clean(cache, commons);
+            policy_acre_clean(cache, shared_arena);
     }
     if (arena->is_first) {
         block = arena_take(arena, &cache->blocks, &cache->map, bytes);
         if (block)
             return block;
-        clean(cache, commons);
+        policy_acre_clean(cache, shared_arena);
     }
-    block = take_common(cache, commons, arena, bytes);
+    block = take_common(cache, shared_arena, arena, bytes);
     for (int step = 0; step < 2 && !block; step++) {
         bool large_only = step == 0;
         if (!large_only && !arena->pool->is_small)
             break;
         front_drain_locked(cache, large_only);
-        clean(cache, commons);
-        block = take_common(cache, commons, arena, bytes);
+        policy_acre_clean(cache, shared_arena);
+        block = take_common(cache, shared_arena, arena, bytes);
     }
     if (!block) /* its own, before waiting for others */
         block = arena_take(arena, &cache->blocks, &cache->map, bytes);
     if (block)
         return block;
-    gather(cache, commons, arena);
+    policy_acre_gather(cache, shared_arena, arena);
     return arena_take(arena, &cache->blocks, &cache->map, bytes);
 }
 
@@ -197,20 +196,20 @@ static struct block *take_alone(acre_cache *cache, struct arena *arena, size_t b
 
 struct block *acre_take_free_locked(acre_cache *cache, struct arena *arena, size_t bytes)
 {
-    struct arena *commons = arena->commons;
+    struct arena *shared_arena = arena->shared_arena;
 
     /* No event is recorded or looked at in a capture. */
     if (UNLIKELY(cache->capture_count) &&
         (capture_is_own_locked(cache) || capture_runs_on_locked(cache, arena->stream)))
         return take_alone(cache, arena, bytes);
 
-    if (LIKELY(!commons)) {
+    if (LIKELY(!shared_arena)) {
         struct block *block = take_alone(cache, arena, bytes);
         if (block || arena_count(arena->pool) == arena->bins.count)
             return block;
-        commons = arena_commons(arena->pool);
+        shared_arena = arena_shared(arena->pool);
     }
-    return commons ? take_among(cache, commons, arena, bytes) : NULL;
+    return shared_arena ? take_among(cache, shared_arena, arena, bytes) : NULL;
 }
 
 struct block *acre_take_locked(acre_cache *cache, struct arena *arena, size_t bytes)
@@ -294,8 +293,7 @@ static struct block *acre_borrow(acre_cache *cache, const struct request *reques
     const struct private_pool *owner = request->pool->owner;
     const struct pool *small = owner ? &owner->small : &cache->small;
     const struct pool *large = owner ? &owner->large : &cache->large;
-    struct arena *arena =
-        arena_find(request->pool->is_small ? large : small, request->stream);
+    struct arena *arena = arena_find(request->pool->is_small ? large : small, request->stream);
 
     return arena ? bins_take(&arena->bins, request->rounded) : NULL;
 }
@@ -366,7 +364,7 @@ static void settle_split(acre_cache *cache)
         count[class]--;
         bytes[class] -= (int64_t)block->bytes;
     }
-    for (int class = 0; class < CREDIT_CLASSES; class++) {
+    for (int class = 0; class < CREDIT_CLASSES; class ++) {
         acre_stat_array *counts = &stats->inactive_split, *sums = &stats->inactive_split_bytes;
         bool is_small = class == CREDIT_SMALL;
         stats_move(counts, is_small,

@@ -21,9 +21,8 @@ static acre_status map_slot_page(struct range *range, size_t slot, size_t page)
     const struct acre_device *device = home->device;
 
     CHECK(home->pages[page].has_handle && home->pages[page].is_mapped);
-    acre_status status =
-        device->ops->map(device->self, device->index, slot_base(range, slot), home->page_bytes, 0,
-                         home->pages[page].handle);
+    acre_status status = device->ops->map(device->self, device->index, slot_base(range, slot),
+                                          home->page_bytes, 0, home->pages[page].handle);
     if (status == ACRE_OK)
         range->pages[slot] = page;
     return status;
@@ -33,9 +32,8 @@ static acre_status map_slot_page(struct range *range, size_t slot, size_t page)
 static acre_status unmap_slots(struct range *range, size_t first, size_t end)
 {
     const struct acre_device *device = range->home->device;
-    acre_status status =
-        device->ops->unmap(device->self, device->index, slot_base(range, first),
-                           (end - first) * range->home->page_bytes);
+    acre_status status = device->ops->unmap(device->self, device->index, slot_base(range, first),
+                                            (end - first) * range->home->page_bytes);
 
     for (size_t i = first; i < end && status == ACRE_OK; i++)
         range->pages[i] = RANGE_NO_PAGE;
@@ -109,7 +107,7 @@ free_range:
     return status;
 }
 
-static void forget(struct range *range)
+static void range_forget(struct range *range)
 {
     list_remove(&range->link);
     heap_free(range->pages);
@@ -133,7 +131,7 @@ acre_status range_destroy(struct range *range)
         status = device->ops->unreserve(device->self, device->index, range->base,
                                         range->capacity * range->home->page_bytes);
     if (status == ACRE_OK)
-        forget(range);
+        range_forget(range);
     return status;
 }
 
@@ -144,7 +142,7 @@ void range_abandon(struct range *range)
         return;
     log_line(ACRE_LOG_ERROR, "addresses of a stitched range could not be returned: %s",
              acre_last_error());
-    forget(range);
+    range_forget(range);
 }
 
 /* ---- Pages ---------------------------------------------------------------------------- */
@@ -152,8 +150,7 @@ void range_abandon(struct range *range)
 /* Whether slot has another page than wanted, which has to go first. */
 static bool is_replaced(const struct range *range, size_t slot, size_t page)
 {
-    return slot < range->count && range->pages[slot] != RANGE_NO_PAGE &&
-           range->pages[slot] != page;
+    return slot < range->count && range->pages[slot] != RANGE_NO_PAGE && range->pages[slot] != page;
 }
 
 static bool is_changed(const struct range *range, size_t slot, size_t page)
@@ -190,7 +187,7 @@ static acre_status clear_replaced(struct range *range, const size_t *pages, size
 }
 
 /* Maps pages into slots that have none; *from gets the first slot changed. */
-static acre_status fill(struct range *range, const size_t *pages, size_t count)
+static acre_status range_fill(struct range *range, const size_t *pages, size_t count)
 {
     acre_status status = ACRE_OK;
 
@@ -243,7 +240,7 @@ acre_status range_set(struct range *range, const size_t *pages, size_t count)
     if (status == ACRE_OK) {
         for (; range->count < count; range->count++)
             range->pages[range->count] = RANGE_NO_PAGE;
-        status = fill(range, pages, count);
+        status = range_fill(range, pages, count);
     }
     if (status != ACRE_OK)
         undo_set(range, before, old_count, count < range->count ? count : range->count);
@@ -377,12 +374,12 @@ void range_dissolve(struct block_store *store, struct block *block)
     block_destroy(store, block);
 }
 
-#define FACT(holds)                                                            \
-    do {                                                                       \
-        if (!(holds)) {                                                        \
-            *fact = "range: " #holds;                                          \
-            return false;                                                      \
-        }                                                                      \
+#define FACT(holds)                                                                                \
+    do {                                                                                           \
+        if (!(holds)) {                                                                            \
+            *fact = "range: " #holds;                                                              \
+            return false;                                                                          \
+        }                                                                                          \
     } while (0)
 
 bool range_check(const struct range *range, const char **fact)
@@ -399,8 +396,7 @@ bool range_check(const struct range *range, const char **fact)
         FACT(piece->state == BLOCK_LENT && piece->segment->expand == range->home);
         for (size_t done = 0; done < piece->bytes;) {
             size_t at = (size_t)(piece->base - range->home->base) + done;
-            size_t part = page - offset < piece->bytes - done ? page - offset
-                                                              : piece->bytes - done;
+            size_t part = page - offset < piece->bytes - done ? page - offset : piece->bytes - done;
             FACT(slot < range->count && range->pages[slot] == at / page);
             FACT(at % page == offset);
             done += part;

@@ -24,8 +24,10 @@ acre_status stitch_create(acre_cache *cache, struct pool *small, struct pool *la
     if (!cache->conf.is_stitched)
         return ACRE_OK;
     if (!device_has(device, ACRE_CAP_VIRTUAL)) {
-        log_line(ACRE_LOG_INFO, "device %s:%d has no virtual memory: memory comes in plain "
-                 "segments", device->info.name, device->index);
+        log_line(ACRE_LOG_INFO,
+                 "device %s:%d has no virtual memory: memory comes in plain "
+                 "segments",
+                 device->info.name, device->index);
         return ACRE_OK;
     }
     stitch = heap_zalloc(sizeof *stitch);
@@ -50,7 +52,7 @@ void stitch_destroy(struct stitch *stitch)
             list_remove(&range->segment.link);
         range_abandon(range);
     }
-    edges_fini(&stitch->edges);
+    page_gaps_fini(&stitch->page_gaps);
     stitch->small->stitch = stitch->large->stitch = NULL;
     heap_free(stitch);
 }
@@ -87,8 +89,8 @@ static struct arena *arena_beside(struct stitch *stitch, const struct arena *sma
 {
     const struct arenas *arenas = stitch->small->index;
 
-    return small == arenas->commons ? arena_commons(stitch->large)
-                                    : arena_get(stitch->large, small->stream, NULL);
+    return small == arenas->shared_arena ? arena_shared(stitch->large)
+                                         : arena_get(stitch->large, small->stream, NULL);
 }
 
 /* Returns chunks that are free as a whole to the home; whether there were any. */
@@ -149,7 +151,7 @@ struct block *stitch_reuse(acre_cache *cache, struct arena *arena, size_t bytes)
 
     if (arena->pool != stitch->large || !stitch->home || bytes < arena->page_bytes)
         return NULL;
-    if (home_bytes(stitch) + bytes <= peak + tired_slack(stitch, peak, arena->page_bytes))
+    if (page_space_bytes(stitch) + bytes <= peak + tired_slack(stitch, peak, arena->page_bytes))
         return NULL;
     struct block *block = stitch_range_reuse(cache, stitch, arena, bytes);
     if (block && stitch->made_count > STITCH_TIRED_AFTER)
@@ -161,7 +163,7 @@ struct block *stitch_reuse(acre_cache *cache, struct arena *arena, size_t bytes)
 static uint64_t slack_end(const acre_cache *cache, const struct stitch *stitch, size_t bytes)
 {
     uint64_t page = cache->device->info.page_bytes;
-    uint64_t needed = home_bytes(stitch) - stitch->edges.free_bytes + bytes;
+    uint64_t needed = page_space_bytes(stitch) - stitch->page_gaps.free_bytes + bytes;
     uint64_t most = peak_bytes(cache);
 
     most = needed > most ? needed : most;
@@ -175,21 +177,20 @@ static uint64_t slack_end(const acre_cache *cache, const struct stitch *stitch, 
 }
 
 /* New pages, when the limits allow. */
-static acre_status grow_within(acre_cache *cache, struct request *request,
-                               struct arena *arena, size_t bytes, size_t wanted,
-                               struct growth *growth)
+static acre_status grow_within(acre_cache *cache, struct request *request, struct arena *arena,
+                               size_t bytes, size_t wanted, struct growth *growth)
 {
     request->segment_bytes = bytes;
     acre_status status = acquire_allows_locked(cache, request);
 
     if (status != ACRE_OK)
         return status;
-    return home_grow(cache, arena->pool->stitch, arena, bytes, wanted, false, growth);
+    return page_space_grow(cache, arena->pool->stitch, arena, bytes, wanted, false, growth);
 }
 
 /* Grows until a free block of the home serves. */
-static acre_status grow_and_take(acre_cache *cache, struct request *request,
-                                 struct arena *arena, size_t bytes, struct block **out)
+static acre_status grow_and_take(acre_cache *cache, struct request *request, struct arena *arena,
+                                 size_t bytes, struct block **out)
 {
     struct growth growth;
     acre_status status = grow_within(cache, request, arena, bytes, request->rounded, &growth);
@@ -199,42 +200,42 @@ static acre_status grow_and_take(acre_cache *cache, struct request *request,
     *out = arena_take(arena, &cache->blocks, &cache->map, request->rounded);
     if (*out)
         return ACRE_OK;
-    home_undo(cache, arena->pool->stitch, &growth);
+    page_space_undo(cache, arena->pool->stitch, &growth);
     return ACRE_ERR_DEVICE_MEMORY;
 }
 
 /* Stitches free pages, after obtaining those that are missing if that is fewer than
  * growing in one place takes. */
-static acre_status stitch_pages(acre_cache *cache, struct request *request,
-                                struct arena *arena, size_t alone, struct block **out)
+static acre_status stitch_pages(acre_cache *cache, struct request *request, struct arena *arena,
+                                size_t alone, struct block **out)
 {
     struct stitch *stitch = arena->pool->stitch;
     size_t page = arena->page_bytes, bytes = request->rounded;
-    struct choice choice = edges_choose(&stitch->edges, bytes, STITCH_PLENTY);
+    struct choice choice = page_gaps_choose(&stitch->page_gaps, bytes, STITCH_PLENTY);
     struct growth growth = {0};
     acre_status status = ACRE_OK;
 
-    if (choice.whole > stitch->edges.full_count) {
-        size_t missing = (choice.whole - stitch->edges.full_count) * page;
+    if (choice.whole > stitch->page_gaps.full_count) {
+        size_t missing = (choice.whole - stitch->page_gaps.full_count) * page;
         if (missing >= alone)
             return grow_and_take(cache, request, arena, alone, out);
         status = grow_within(cache, request, arena, missing, missing, &growth);
         if (status != ACRE_OK)
             return status;
-        if (!edges_scan(&stitch->edges, stitch->home->expand, arena))
+        if (!page_gaps_scan(&stitch->page_gaps, stitch->home->expand, arena))
             status = ACRE_ERR_HOST_MEMORY;
-        choice = edges_choose(&stitch->edges, bytes, STITCH_PLENTY);
+        choice = page_gaps_choose(&stitch->page_gaps, bytes, STITCH_PLENTY);
     }
     if (status == ACRE_OK)
         status = stitch_range_make(cache, stitch, arena, bytes, &choice, out);
     if (status != ACRE_OK)
-        home_undo(cache, stitch, &growth);
+        page_space_undo(cache, stitch, &growth);
     return status;
 }
 
 /* A block of the large pool, LIVE, in the order at the top of stitch.h. */
-static acre_status obtain_at_home(acre_cache *cache, struct request *request,
-                                  struct arena *arena, struct block **out)
+static acre_status obtain_at_home(acre_cache *cache, struct request *request, struct arena *arena,
+                                  struct block **out)
 {
     struct stitch *stitch = request->pool->stitch;
     size_t bytes = request->rounded;
@@ -245,14 +246,14 @@ static acre_status obtain_at_home(acre_cache *cache, struct request *request,
         if (*out)
             return ACRE_OK;
     }
-    if (!edges_scan(&stitch->edges, stitch->home->expand, arena))
+    if (!page_gaps_scan(&stitch->page_gaps, stitch->home->expand, arena))
         return ACRE_ERR_HOST_MEMORY;
-    struct point point = home_point(stitch, arena, bytes, false);
-    size_t growth = home_growth(&point, arena, bytes);
+    struct point point = page_space_point(stitch, arena, bytes, false);
+    size_t growth = page_space_growth(&point, arena, bytes);
     if (bytes < arena->page_bytes)
         return growth == SIZE_MAX ? ACRE_ERR_DEVICE_MEMORY
                                   : grow_and_take(cache, request, arena, growth, out);
-    if (size_fits(home_bytes(stitch), growth, slack_end(cache, stitch, bytes))) {
+    if (size_fits(page_space_bytes(stitch), growth, slack_end(cache, stitch, bytes))) {
         status = grow_and_take(cache, request, arena, growth, out);
         if (status == ACRE_OK || status == ACRE_ERR_HOST_MEMORY)
             return status;
@@ -267,33 +268,32 @@ static acre_status obtain_large(acre_cache *cache, struct request *request, stru
 
     if (!arena || !block_store_reserve(&cache->blocks, 2))
         return ACRE_ERR_HOST_MEMORY;
-    acre_status status = home_make(cache, stitch, request->stream);
+    acre_status status = page_space_make(cache, stitch, request->stream);
     if (status != ACRE_OK)
         return status;
     status = obtain_at_home(cache, request, arena, out);
     if (status != ACRE_OK) {
         struct status_saved before;
         status_save(&before);
-        home_drop(cache, stitch); /* if nothing is there */
+        page_space_drop(cache, stitch); /* if nothing is there */
         status_restore(&before);
     }
     return status;
 }
 
 /* A page at the addresses for chunks, when the limits allow; LIVE, or NULL. */
-static struct block *chunk_page(acre_cache *cache, struct request *request,
-                                struct arena *arena)
+static struct block *chunk_page(acre_cache *cache, struct request *request, struct arena *arena)
 {
     struct stitch *stitch = arena->pool->stitch;
     struct growth growth;
 
     request->segment_bytes = request->rounded = arena->page_bytes;
-    if (home_make(cache, stitch, request->stream) != ACRE_OK ||
+    if (page_space_make(cache, stitch, request->stream) != ACRE_OK ||
         acquire_allows_locked(cache, request) != ACRE_OK)
         return NULL;
-    bool has_room = home_point(stitch, arena, arena->page_bytes, true).bytes != 0;
-    if (home_grow(cache, stitch, arena, arena->page_bytes, arena->page_bytes, has_room,
-                  &growth) != ACRE_OK)
+    bool has_room = page_space_point(stitch, arena, arena->page_bytes, true).bytes != 0;
+    if (page_space_grow(cache, stitch, arena, arena->page_bytes, arena->page_bytes, has_room,
+                        &growth) != ACRE_OK)
         return NULL;
     return arena_take(arena, &cache->blocks, &cache->map, arena->page_bytes);
 }
@@ -339,8 +339,7 @@ acre_status stitch_obtain(acre_cache *cache, struct request *request, struct blo
     return ACRE_OK;
 }
 
-struct block *stitch_retry_locked(acre_cache *cache, struct request *request,
-                                  struct block **out)
+struct block *stitch_retry_locked(acre_cache *cache, struct request *request, struct block **out)
 {
     struct arena *arena = arena_get(request->pool, request->stream, NULL);
 
@@ -371,16 +370,15 @@ static acre_status shrink_block(acre_cache *cache, struct stitch *stitch, struct
     size_t to = begin;
     while (to < end && !stitch_range_uses(stitch, to / page))
         to += page;
-    return begin < to ? home_shrink(cache, stitch, block, begin, to - begin) : ACRE_OK;
+    return begin < to ? page_space_shrink(cache, stitch, block, begin, to - begin) : ACRE_OK;
 }
 
 /* Makes all that is free in a pool that of one arena. No work is queued. */
-static void unite(acre_cache *cache, const struct pool *pool)
+static void stitch_unite(acre_cache *cache, const struct pool *pool)
 {
     const struct arenas *arenas = pool->index;
-    struct arena *to = list_empty(&arenas->list)
-                           ? NULL
-                           : CONTAINER_OF(arenas->list.next, struct arena, link);
+    struct arena *to =
+        list_empty(&arenas->list) ? NULL : CONTAINER_OF(arenas->list.next, struct arena, link);
     struct block *block;
 
     LIST_FOR_EACH(link, &arenas->list) {
@@ -398,17 +396,17 @@ acre_status stitch_shrink_locked(acre_cache *cache, struct stitch *stitch, bool 
     if (status != ACRE_OK)
         return status;
     *is_quiet = true;
-    unite(cache, stitch->small);
+    stitch_unite(cache, stitch->small);
     chunks_return(cache, stitch);
-    unite(cache, stitch->large);
+    stitch_unite(cache, stitch->large);
     acre_status first = stitch_range_drop_idle(stitch);
     for (struct block *block = stitch->home->first, *next; block; block = next) {
-        uint64_t before = home_bytes(stitch);
+        uint64_t before = page_space_bytes(stitch);
         next = block->next;
         if (block->state != BLOCK_FREE)
             continue;
         status = shrink_block(cache, stitch, block);
-        if (home_bytes(stitch) != before)
+        if (page_space_bytes(stitch) != before)
             next = stitch->home->first; /* blocks were cut and joined */
         if (first == ACRE_OK)
             first = status;
@@ -416,18 +414,18 @@ acre_status stitch_shrink_locked(acre_cache *cache, struct stitch *stitch, bool 
             break;
     }
     if (first == ACRE_OK)
-        first = home_drop(cache, stitch);
+        first = page_space_drop(cache, stitch);
     return first;
 }
 
 /* ---- Facts ----------------------------------------------------------------------------- */
 
-#define FACT(holds)                                                            \
-    do {                                                                       \
-        if (!(holds)) {                                                        \
-            *fact = "stitch: " #holds;                                         \
-            return false;                                                      \
-        }                                                                      \
+#define FACT(holds)                                                                                \
+    do {                                                                                           \
+        if (!(holds)) {                                                                            \
+            *fact = "stitch: " #holds;                                                             \
+            return false;                                                                          \
+        }                                                                                          \
     } while (0)
 
 bool stitch_check(const struct stitch *stitch, const acre_cache *cache, const char **fact)

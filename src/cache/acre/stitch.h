@@ -67,7 +67,7 @@ struct stitch {
     size_t slot_count;      /* mapped in ranges                                   */
     size_t span_slots;      /* for which they have addresses                      */
     uint64_t made_count;    /* how often pages were stitched                      */
-    struct edges edges;     /* as last looked at                                  */
+    struct page_gaps page_gaps;     /* as last looked at                                  */
 };
 
 /* Makes a pair of pools take its memory by stitching, if the device can and the

@@ -30,8 +30,9 @@ static struct block *free_around(const struct stitch *stitch, struct block *near
 /* Lends the pages behind bytes at slot and offset of an idle range to a LIVE block
  * there. They are free in arena, and stitch->edges says so. On failure, for want
  * of host memory, NULL, and nothing has changed. */
-static struct block *lend(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                          struct range *range, size_t slot, size_t offset, size_t bytes)
+static struct block *stitch_range_lend(acre_cache *cache, struct stitch *stitch,
+                                       struct arena *arena, struct range *range, size_t slot,
+                                       size_t offset, size_t bytes)
 {
     size_t page = page_of(stitch), left = bytes, at = offset;
     struct block *block;
@@ -41,7 +42,7 @@ static struct block *lend(acre_cache *cache, struct stitch *stitch, struct arena
         return NULL;
     for (size_t i = slot; left;) {
         size_t begin = range->pages[i] * page + at, length = 0;
-        struct edge *edge = &stitch->edges.pages[range->pages[i]];
+        struct edge *edge = &stitch->page_gaps.pages[range->pages[i]];
         do { /* neighbours at home are lent together */
             size_t part = page - at < left ? page - at : left;
             length += part;
@@ -50,9 +51,8 @@ static struct block *lend(acre_cache *cache, struct stitch *stitch, struct arena
             i++;
         } while (left && range->pages[i] == range->pages[i - 1] + 1);
         struct block *from = free_around(stitch, edge->near, begin);
-        struct block *piece =
-            arena_carve(arena, &cache->blocks, from,
-                        begin - (size_t)(from->base - stitch->home->base), length);
+        struct block *piece = arena_carve(
+            arena, &cache->blocks, from, begin - (size_t)(from->base - stitch->home->base), length);
         piece->state = BLOCK_LENT;
         edge->near = piece;
         range->pieces[range->piece_count++] = piece;
@@ -78,15 +78,16 @@ static struct block *lend(acre_cache *cache, struct stitch *stitch, struct arena
 static size_t free_from(const struct stitch *stitch, const struct range *range, size_t slot,
                         size_t offset)
 {
-    const struct edges *edges = &stitch->edges;
+    const struct page_gaps *page_gaps = &stitch->page_gaps;
     size_t index = range->pages[slot];
 
-    if (index == RANGE_NO_PAGE || index >= edges->count)
+    if (index == RANGE_NO_PAGE || index >= page_gaps->count)
         return 0;
     if (offset == 0)
-        return edges->pages[index].prefix;
-    return edges->pages[index].suffix >= edges->page_bytes - offset ? edges->page_bytes - offset
-                                                                    : 0;
+        return page_gaps->pages[index].prefix;
+    return page_gaps->pages[index].suffix >= page_gaps->page_bytes - offset
+               ? page_gaps->page_bytes - offset
+               : 0;
 }
 
 /* Whether all bytes of a block at slot and offset are free. */
@@ -108,15 +109,14 @@ static bool has_room(const struct stitch *stitch, const struct range *range, siz
 struct window {
     size_t slot, offset; /* where it begins */
     size_t bytes;
-    size_t end;          /* first slot behind the free ones */
+    size_t end; /* first slot behind the free ones */
 };
 
 /* The stretch that begins in a slot whose page has a suffix. */
-static struct window window_at(const struct stitch *stitch, const struct range *range,
-                               size_t slot)
+static struct window window_at(const struct stitch *stitch, const struct range *range, size_t slot)
 {
-    const struct edges *edges = &stitch->edges;
-    size_t page = edges->page_bytes, suffix = edges->pages[range->pages[slot]].suffix;
+    const struct page_gaps *page_gaps = &stitch->page_gaps;
+    size_t page = page_gaps->page_bytes, suffix = page_gaps->pages[range->pages[slot]].suffix;
     struct window window = {slot, page - suffix, suffix, slot + 1};
 
     while (window.end < range->count && free_from(stitch, range, window.end, 0) == page) {
@@ -129,30 +129,29 @@ static struct window window_at(const struct stitch *stitch, const struct range *
 }
 
 /* Free pages of the home that a block at that place of a window breaks. */
-static size_t broken(const struct stitch *stitch, const struct range *range, size_t slot,
-                     size_t offset, size_t bytes)
+static size_t stitch_range_broken(const struct stitch *stitch, const struct range *range,
+                                  size_t slot, size_t offset, size_t bytes)
 {
     size_t page = page_of(stitch), count = 0;
 
     for (size_t end = offset + bytes, at = 0; at < end; at += page, slot++)
-        count += edges_is_full(&stitch->edges, range->pages[slot]);
+        count += page_gaps_is_full(&stitch->page_gaps, range->pages[slot]);
     return count;
 }
 
 /* Puts a block at that end of a window which breaks fewer free pages. */
 static struct block *lend_window(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                                 struct range *range, const struct window *window,
-                                 size_t bytes)
+                                 struct range *range, const struct window *window, size_t bytes)
 {
     size_t page = page_of(stitch), last = window->offset + window->bytes - bytes;
     size_t slot = window->slot + last / page, offset = last % page;
 
-    if (broken(stitch, range, window->slot, window->offset, bytes) <=
-        broken(stitch, range, slot, offset, bytes)) {
+    if (stitch_range_broken(stitch, range, window->slot, window->offset, bytes) <=
+        stitch_range_broken(stitch, range, slot, offset, bytes)) {
         slot = window->slot;
         offset = window->offset;
     }
-    return lend(cache, stitch, arena, range, slot, offset, bytes);
+    return stitch_range_lend(cache, stitch, arena, range, slot, offset, bytes);
 }
 
 /* The same range for the same size, at the same place. */
@@ -163,8 +162,8 @@ static struct block *reuse_same(acre_cache *cache, struct stitch *stitch, struct
         struct range *range = CONTAINER_OF(link, struct range, link);
         if (!range->block && range->made_bytes == bytes &&
             has_room(stitch, range, range->made_slot, range->made_offset, bytes))
-            return lend(cache, stitch, arena, range, range->made_slot, range->made_offset,
-                        bytes);
+            return stitch_range_lend(cache, stitch, arena, range, range->made_slot,
+                                     range->made_offset, bytes);
     }
     return NULL;
 }
@@ -173,10 +172,10 @@ struct block *stitch_range_reuse(acre_cache *cache, struct stitch *stitch, struc
                                  size_t bytes)
 {
     if (list_empty(&stitch->ranges) ||
-        !edges_scan(&stitch->edges, stitch->home->expand, arena))
+        !page_gaps_scan(&stitch->page_gaps, stitch->home->expand, arena))
         return NULL;
     /* A window is whole pages and two edges. */
-    if ((stitch->edges.full_count + 2) * page_of(stitch) <= bytes)
+    if ((stitch->page_gaps.full_count + 2) * page_of(stitch) <= bytes)
         return NULL;
     struct block *block = reuse_same(cache, stitch, arena, bytes);
     if (block)
@@ -190,7 +189,7 @@ struct block *stitch_range_reuse(acre_cache *cache, struct stitch *stitch, struc
             continue;
         for (size_t slot = 0; slot < range->count;) {
             size_t index = range->pages[slot];
-            if (index >= stitch->edges.count || !stitch->edges.pages[index].suffix) {
+            if (index >= stitch->page_gaps.count || !stitch->page_gaps.pages[index].suffix) {
                 slot++;
                 continue;
             }
@@ -213,9 +212,9 @@ static bool is_quiet(acre_cache *cache, const struct range *range)
 
 /* What pages are to be part of a range. */
 struct draft {
-    size_t *pages;     /* count of them                                  */
+    size_t *pages; /* count of them                                  */
     size_t count;
-    uint32_t *marks;   /* one per page of the home: turn, if it is taken */
+    uint32_t *marks; /* one per page of the home: turn, if it is taken */
     uint32_t turn;
 };
 
@@ -226,10 +225,10 @@ static bool is_marked(const struct draft *draft, size_t page)
 
 /* Fills the draft with the choice: what the range has already where it can, then free
  * pages that it has not. False: not enough of them. */
-static bool plan(const struct stitch *stitch, const struct range *range,
-                 const struct choice *choice, struct draft *draft)
+static bool stitch_range_plan(const struct stitch *stitch, const struct range *range,
+                              const struct choice *choice, struct draft *draft)
 {
-    const struct edges *edges = &stitch->edges;
+    const struct page_gaps *page_gaps = &stitch->page_gaps;
     bool has_first = choice->first != EDGES_NONE, has_last = choice->last != EDGES_NONE;
     size_t next = 0, count = draft->count, *pages = draft->pages;
 
@@ -248,7 +247,8 @@ static bool plan(const struct stitch *stitch, const struct range *range,
             pages[i] = choice->first;
         else if (i == count - 1 && has_last)
             pages[i] = choice->last;
-        else if (has != RANGE_NO_PAGE && edges_is_full(edges, has) && !is_marked(draft, has))
+        else if (has != RANGE_NO_PAGE && page_gaps_is_full(page_gaps, has) &&
+                 !is_marked(draft, has))
             pages[i] = has;
         if (pages[i] != RANGE_NO_PAGE)
             draft->marks[pages[i]] = draft->turn;
@@ -256,9 +256,10 @@ static bool plan(const struct stitch *stitch, const struct range *range,
     for (size_t i = 0; i < count; i++) {
         if (pages[i] != RANGE_NO_PAGE)
             continue;
-        while (next < edges->count && (is_marked(draft, next) || !edges_is_full(edges, next)))
+        while (next < page_gaps->count &&
+               (is_marked(draft, next) || !page_gaps_is_full(page_gaps, next)))
             next++;
-        if (next == edges->count)
+        if (next == page_gaps->count)
             return false;
         pages[i] = next++;
     }
@@ -278,7 +279,7 @@ static size_t cost_least(const struct stitch *stitch, const struct range *range,
         else if (i == count - 1 && choice->last != EDGES_NONE)
             cost += has != choice->last;
         else
-            cost += !edges_is_full(&stitch->edges, has);
+            cost += !page_gaps_is_full(&stitch->page_gaps, has);
     }
     return cost;
 }
@@ -298,7 +299,7 @@ static struct range *find_cheapest(acre_cache *cache, struct stitch *stitch,
         size_t margin = (size_t)STITCH_PATCH_COST << 3 * range->set_count;
         if (range->block || range->capacity < count || margin >= least ||
             cost_least(stitch, range, choice, count, least - margin) + margin >= least ||
-            !plan(stitch, range, choice, draft))
+            !stitch_range_plan(stitch, range, choice, draft))
             continue;
         size_t cost = range_cost(range, draft->pages, count) + margin;
         if (cost >= least || !is_quiet(cache, range))
@@ -315,7 +316,7 @@ static void count_slots(struct stitch *stitch, const struct range *range, bool i
     stitch->span_slots += is_more ? range->capacity : -range->capacity;
 }
 
-static acre_status drop(struct stitch *stitch, struct range *range)
+static acre_status stitch_range_drop(struct stitch *stitch, struct range *range)
 {
     count_slots(stitch, range, false);
     acre_status status = range_destroy(range);
@@ -336,13 +337,13 @@ static void make_room(acre_cache *cache, struct stitch *stitch, size_t count, si
         if (stitch->slot_count + count <= slots && stitch->span_slots + capacity <= span)
             return;
         if (!range->block && is_quiet(cache, range))
-            drop(stitch, range);
+            stitch_range_drop(stitch, range);
     }
 }
 
 /* A new range without pages, with addresses to grow into. */
-static acre_status add(acre_cache *cache, struct stitch *stitch, size_t count,
-                       struct range **out)
+static acre_status stitch_range_add(acre_cache *cache, struct stitch *stitch, size_t count,
+                                    struct range **out)
 {
     size_t capacity = 2 * count + 2;
 
@@ -362,29 +363,31 @@ static size_t offset_of(const struct stitch *stitch, const struct choice *choice
 
     if (choice->first == EDGES_NONE)
         return 0;
-    size_t suffix = stitch->edges.pages[choice->first].suffix;
+    size_t suffix = stitch->page_gaps.pages[choice->first].suffix;
     if (choice->last == EDGES_NONE)
         return page - rest; /* what is left over lies before the block */
     return page - (suffix < rest ? suffix : rest);
 }
 
-static acre_status make(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                        size_t bytes, const struct choice *choice, struct draft *draft,
-                        struct block **out)
+static acre_status stitch_range_do_make(acre_cache *cache, struct stitch *stitch,
+                                        struct arena *arena, size_t bytes,
+                                        const struct choice *choice, struct draft *draft,
+                                        struct block **out)
 {
     struct range *range = find_cheapest(cache, stitch, choice, draft);
     bool is_new = !range;
-    acre_status status = is_new ? add(cache, stitch, draft->count, &range) : ACRE_OK;
+    acre_status status = is_new ? stitch_range_add(cache, stitch, draft->count, &range) : ACRE_OK;
 
     if (status != ACRE_OK)
         return status;
-    bool is_planned = plan(stitch, range, choice, draft);
+    bool is_planned = stitch_range_plan(stitch, range, choice, draft);
     CHECK(is_planned);
     count_slots(stitch, range, false);
     status = range_set(range, draft->pages, draft->count);
     count_slots(stitch, range, true);
     if (status == ACRE_OK) {
-        *out = lend(cache, stitch, arena, range, 0, offset_of(stitch, choice, bytes), bytes);
+        *out = stitch_range_lend(cache, stitch, arena, range, 0, offset_of(stitch, choice, bytes),
+                                 bytes);
         if (*out) {
             range->set_count += !is_new && range->set_count < STITCH_PATCH_MAX;
             if (stitch->made_count++ == STITCH_TIRED_AFTER)
@@ -399,7 +402,7 @@ static acre_status make(acre_cache *cache, struct stitch *stitch, struct arena *
     if (is_new) {
         struct status_saved before;
         status_save(&before);
-        drop(stitch, range);
+        stitch_range_drop(stitch, range);
         status_restore(&before);
     }
     return status;
@@ -409,12 +412,13 @@ acre_status stitch_range_make(acre_cache *cache, struct stitch *stitch, struct a
                               size_t bytes, const struct choice *choice, struct block **out)
 {
     size_t count = choice->whole + (choice->first != EDGES_NONE) + (choice->last != EDGES_NONE);
-    struct draft draft = {.pages = heap_array(count, sizeof *draft.pages), .count = count,
-                          .marks = heap_array(stitch->edges.count, sizeof *draft.marks)};
+    struct draft draft = {.pages = heap_array(count, sizeof *draft.pages),
+                          .count = count,
+                          .marks = heap_array(stitch->page_gaps.count, sizeof *draft.marks)};
     acre_status status = ACRE_ERR_HOST_MEMORY;
 
     if (draft.pages && draft.marks)
-        status = make(cache, stitch, arena, bytes, choice, &draft, out);
+        status = stitch_range_do_make(cache, stitch, arena, bytes, choice, &draft, out);
     heap_free(draft.pages);
     heap_free(draft.marks);
     return status;
@@ -439,7 +443,7 @@ acre_status stitch_range_drop_idle(struct stitch *stitch)
 
     LIST_FOR_EACH_SAFE(link, after, &stitch->ranges) {
         struct range *range = CONTAINER_OF(link, struct range, link);
-        acre_status status = range->block ? ACRE_OK : drop(stitch, range);
+        acre_status status = range->block ? ACRE_OK : stitch_range_drop(stitch, range);
         if (first == ACRE_OK)
             first = status;
     }

@@ -60,8 +60,7 @@ acre_status history_config_read(const char *call, const acre_history_config *con
     if (config) {
         if (config->struct_size < offsetof(acre_history_config, source))
             return status_fail(ACRE_ERR_INVALID, "%s: struct_size is not set", call);
-        memcpy(out, config,
-               config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
+        memcpy(out, config, config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
     }
     if ((unsigned)out->level > ACRE_CONTEXT_ALL)
         return status_fail(ACRE_ERR_INVALID, "%s: %d is not a level", call, (int)out->level);
@@ -69,7 +68,8 @@ acre_status history_config_read(const char *call, const acre_history_config *con
         return status_fail(ACRE_ERR_INVALID,
                            "%s: \"%s\" in skip_actions is not an action; known are alloc, "
                            "free_requested, free_completed, segment_alloc, segment_free, "
-                           "segment_map, segment_unmap, snapshot, oom", call, unknown);
+                           "segment_map, segment_unmap, snapshot, oom",
+                           call, unknown);
     if (!out->source)
         out->source = acre_context_native();
     if (!out->source->gather || !out->source->resolve)
@@ -118,8 +118,7 @@ static acre_status rings_init(struct history *history)
     return status;
 }
 
-acre_status history_start(struct history *history, const acre_history_config *config,
-                          uint32_t skip)
+acre_status history_start(struct history *history, const acre_history_config *config, uint32_t skip)
 {
     uint64_t before = history->max_entries;
     acre_status status = rings_init(history);
@@ -167,7 +166,7 @@ void history_clear(struct history *history)
 /* ---- Writing ----------------------------------------------------------------- */
 
 /* Doubles a full ring as long as its bound allows; otherwise the oldest leaves. */
-static void grow(struct ring *ring, uint64_t most, size_t first)
+static void history_grow(struct ring *ring, uint64_t most, size_t first)
 {
     struct status_saved before;
     size_t wanted = ring->capacity < first ? first : ring->capacity * 2;
@@ -183,7 +182,7 @@ void history_append(struct history *history, const struct history_event *event)
 {
     if (!history->is_on || history->skip >> event->action & 1)
         return;
-    grow(&history->ring, capacity_max(history), HISTORY_FIRST);
+    history_grow(&history->ring, capacity_max(history), HISTORY_FIRST);
     ring_append(&history->ring, event);
 }
 
@@ -192,10 +191,12 @@ static void note_expand(const struct note_page *page, const struct note *note,
                         void (*fn)(void *arg, const struct history_event *event), void *arg)
 {
     bool is_free = note->bytes >> 63;
-    struct history_event event = {
-        .ticks = note->ticks, .address = note->address,
-        .bytes = is_free ? ~note->bytes : note->bytes,
-        .stream = page->stream, .pool = {page->pool[0], page->pool[1]}, .label = page->label};
+    struct history_event event = {.ticks = note->ticks,
+                                  .address = note->address,
+                                  .bytes = is_free ? ~note->bytes : note->bytes,
+                                  .stream = page->stream,
+                                  .pool = {page->pool[0], page->pool[1]},
+                                  .label = page->label};
 
     if (!is_free) {
         event.action = ACRE_ACTION_ALLOC;
@@ -298,9 +299,9 @@ acre_status history_annotate(struct history *history, const char *const *pairs, 
         copy[i] = memcpy(text, pairs[i], length);
         text += length;
     }
-    acre_annotation annotation = {.time_us = ticks_now(), .pair_count = count,
-                                  .pairs = (const char *const *)copy};
-    grow(&history->annotations, history->max_entries, HISTORY_ANNOTATIONS);
+    acre_annotation annotation = {
+        .time_us = ticks_now(), .pair_count = count, .pairs = (const char *const *)copy};
+    history_grow(&history->annotations, history->max_entries, HISTORY_ANNOTATIONS);
     ring_append(&history->annotations, &annotation);
     return ACRE_OK;
 }
@@ -310,24 +311,24 @@ acre_status history_annotate(struct history *history, const char *const *pairs, 
 /* Events gathered for sorting; index, the order of gathering, decides between
  * equal ticks. */
 struct gathering {
-    struct gathered {
+    struct pending_stack {
         struct history_event event;
         uint64_t index;
-    } *items;
+    } * items;
     uint64_t count;
 };
 
-static void gather(void *arg, const struct history_event *event)
+static void history_gather(void *arg, const struct history_event *event)
 {
     struct gathering *to = arg;
 
-    to->items[to->count] = (struct gathered){*event, to->count};
+    to->items[to->count] = (struct pending_stack){*event, to->count};
     to->count++;
 }
 
 static int by_time(const void *a, const void *b)
 {
-    const struct gathered *first = a, *second = b;
+    const struct pending_stack *first = a, *second = b;
 
     if (first->event.ticks != second->event.ticks)
         return first->event.ticks < second->event.ticks ? -1 : 1;
@@ -345,12 +346,12 @@ static bool gather_all(const struct history *history, struct gathering *to)
     if (!to->items)
         return false;
     for (size_t i = 0; i < history->ring.count; i++)
-        gather(to, ring_at(&history->ring, i));
+        history_gather(to, ring_at(&history->ring, i));
     if (has_pages)
         LIST_FOR_EACH(link, &history->pages) {
             const struct note_page *page = CONTAINER_OF(link, struct note_page, link);
             for (size_t i = 0; i < page->count; i++)
-                note_expand(page, &page->notes[i], gather, to);
+                note_expand(page, &page->notes[i], history_gather, to);
         }
     for (uint64_t i = 1; i < to->count; i++)
         if (to->items[i].event.ticks < to->items[i - 1].event.ticks) {
@@ -371,13 +372,16 @@ static bool copy_entries(const struct history *history, const struct ticks_mark 
     out->entries = heap_array((size_t)(all.count - skip) + 1, sizeof *out->entries);
     for (uint64_t i = skip; i < all.count && out->entries; i++) {
         const struct history_event *event = &all.items[i].event;
-        out->entries[out->entry_count++] = (acre_history_entry){
-            .action = (acre_action)event->action, .stack = event->stack,
-            .address = event->address, .bytes = event->bytes, .stream = event->stream,
-            .pool = {event->pool[0], event->pool[1]},
-            .time_us = ticks_date_us(&history->mark, now, event->ticks),
-            .compile_context = label_compile(event->label.compile),
-            .user_metadata = label_metadata(event->label.metadata)};
+        out->entries[out->entry_count++] =
+            (acre_history_entry){.action = (acre_action)event->action,
+                                 .stack = event->stack,
+                                 .address = event->address,
+                                 .bytes = event->bytes,
+                                 .stream = event->stream,
+                                 .pool = {event->pool[0], event->pool[1]},
+                                 .time_us = ticks_date_us(&history->mark, now, event->ticks),
+                                 .compile_context = label_compile(event->label.compile),
+                                 .user_metadata = label_metadata(event->label.metadata)};
     }
     heap_free(all.items);
     return out->entries;
@@ -435,9 +439,10 @@ static bool copy_annotations(const struct history *history, const struct ticks_m
     char *text = (char *)(pointers + strings);
     for (size_t i = 0; i < count; i++) {
         const acre_annotation *from = ring_at(&history->annotations, i);
-        out->annotations[i] = (acre_annotation){
-            .time_us = ticks_date_us(&history->mark, now, from->time_us),
-            .pair_count = from->pair_count, .pairs = (const char *const *)pointers};
+        out->annotations[i] =
+            (acre_annotation){.time_us = ticks_date_us(&history->mark, now, from->time_us),
+                              .pair_count = from->pair_count,
+                              .pairs = (const char *const *)pointers};
         for (uint64_t k = 0; k < from->pair_count * 2; k++) {
             size_t length = strlen(from->pairs[k]) + 1;
             *pointers++ = memcpy(text, from->pairs[k], length);

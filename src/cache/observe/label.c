@@ -19,9 +19,9 @@ struct label_text {
 };
 
 static struct lock table_lock = LOCK_INITIALIZER(RANK_LEAF, "labels");
-static struct label_text *slots[LABEL_SLOTS];  /* guarded by table_lock */
-static struct label_text **texts;              /* by number - 1; same   */
-static uint32_t text_count, text_capacity;     /* same                  */
+static struct label_text *slots[LABEL_SLOTS]; /* guarded by table_lock */
+static struct label_text **texts;             /* by number - 1; same   */
+static uint32_t text_count, text_capacity;    /* same                  */
 
 static _Thread_local struct label current;
 static _Thread_local uint32_t regions[LABEL_DEPTH_MAX]; /* outermost first */
@@ -45,7 +45,8 @@ static acre_status grow_locked(void)
     if (text_count >= LABEL_TEXT_MAX)
         return status_fail(ACRE_ERR_LIMIT,
                            "history labels: %u different texts were set already; repeat texts "
-                           "instead of making each one new", text_count);
+                           "instead of making each one new",
+                           text_count);
     struct label_text **more = heap_realloc(texts, capacity * sizeof *more);
     if (!more)
         return ACRE_ERR_HOST_MEMORY;
@@ -78,7 +79,7 @@ static acre_status intern_locked(const char *text, uint32_t *out)
     return ACRE_OK;
 }
 
-static acre_status intern(const char *text, uint32_t *out)
+static acre_status label_intern(const char *text, uint32_t *out)
 {
     lock_take(&table_lock);
     acre_status status = intern_locked(text, out);
@@ -107,7 +108,7 @@ struct label label_current(void)
 acre_status label_metadata_set(const char *text)
 {
     uint32_t number = 0;
-    acre_status status = text && *text ? intern(text, &number) : ACRE_OK;
+    acre_status status = text && *text ? label_intern(text, &number) : ACRE_OK;
 
     if (status == ACRE_OK)
         current.metadata = number;
@@ -140,8 +141,9 @@ acre_status label_compile_push(const char *text)
     if (depth == LABEL_DEPTH_MAX)
         return status_fail(ACRE_ERR_LIMIT,
                            "acre_history_compile_push: %d regions are open on this thread; each "
-                           "push needs its pop", LABEL_DEPTH_MAX);
-    acre_status status = intern(text, &number);
+                           "push needs its pop",
+                           LABEL_DEPTH_MAX);
+    acre_status status = label_intern(text, &number);
     if (status != ACRE_OK)
         return status;
     regions[depth++] = number;

@@ -64,14 +64,19 @@ static void copy_segment(acre_cache_layout *layout, const struct segment *segmen
             continue;
         if (begins_run(block)) {
             info = &layout->segments[layout->segment_count++];
-            *info = (acre_segment_info){
-                .base = block->base, .stream = segment->stream, .order = segment->order,
-                .pool = {segment->pool->id[0], segment->pool->id[1]},
-                .first_block = layout->block_count, .is_small = segment->pool->is_small,
-                .is_expandable = segment->expand != NULL, .stack = segment->stack};
+            *info = (acre_segment_info){.base = block->base,
+                                        .stream = segment->stream,
+                                        .order = segment->order,
+                                        .pool = {segment->pool->id[0], segment->pool->id[1]},
+                                        .first_block = layout->block_count,
+                                        .is_small = segment->pool->is_small,
+                                        .is_expandable = segment->expand != NULL,
+                                        .stack = segment->stack};
         }
         layout->blocks[layout->block_count++] = (acre_block_info){
-            .base = block->base, .bytes = block->bytes, .requested_bytes = block->requested,
+            .base = block->base,
+            .bytes = block->bytes,
+            .requested_bytes = block->requested,
             .state = layout_state_of(block),
             .stack = layout_state_of(block) == ACRE_BLOCK_FREE ? 0 : block->stack};
         info->block_count++;
@@ -132,15 +137,16 @@ static acre_stream_segment_size size_of_segment(const struct segment *segment)
 {
     const struct expand *expand = segment->expand;
 
-    return (acre_stream_segment_size){
-        .stream = segment->stream, .pool = {segment->pool->id[0], segment->pool->id[1]},
-        .bytes = expand->mapped_bytes, .span_bytes = expand->bytes,
-        .page_bytes = expand->page_bytes, .is_small = segment->pool->is_small,
-        .handle_type = expand->type};
+    return (acre_stream_segment_size){.stream = segment->stream,
+                                      .pool = {segment->pool->id[0], segment->pool->id[1]},
+                                      .bytes = expand->mapped_bytes,
+                                      .span_bytes = expand->bytes,
+                                      .page_bytes = expand->page_bytes,
+                                      .is_small = segment->pool->is_small,
+                                      .handle_type = expand->type};
 }
 
-acre_status acre_cache_stream_segment_sizes(acre_cache *cache,
-                                            acre_stream_segment_size *sizes,
+acre_status acre_cache_stream_segment_sizes(acre_cache *cache, acre_stream_segment_size *sizes,
                                             uint64_t capacity, uint64_t *out_count)
 {
     uint64_t count = 0;
@@ -168,15 +174,14 @@ static void dump_stats(const acre_cache_stats *stats, FILE *file)
 {
     fprintf(file, "%-24s %16s %16s %16s %16s\n", "statistic", "current", "peak", "allocated",
             "freed");
-#define DUMP_STAT(name, stat)                                                  \
-    fprintf(file, "%-24s %16lld %16lld %16lld %16lld\n", name,                 \
-            (long long)(stat).current, (long long)(stat).peak,                 \
-            (long long)(stat).allocated, (long long)(stat).freed);
-#define DUMP_ARRAY(name, text)                                                 \
-    DUMP_STAT(#name, stats->name.all)                                          \
-    DUMP_STAT("  small", stats->name.small_pool)                               \
+#define DUMP_STAT(name, stat)                                                                      \
+    fprintf(file, "%-24s %16lld %16lld %16lld %16lld\n", name, (long long)(stat).current,          \
+            (long long)(stat).peak, (long long)(stat).allocated, (long long)(stat).freed);
+#define DUMP_ARRAY(name, text)                                                                     \
+    DUMP_STAT(#name, stats->name.all)                                                              \
+    DUMP_STAT("  small", stats->name.small_pool)                                                   \
     DUMP_STAT("  large", stats->name.large_pool)
-#define DUMP_SINGLE(name, text) DUMP_STAT(#name, stats->name)
+#define DUMP_SINGLE(name, text)  DUMP_STAT(#name, stats->name)
 #define DUMP_COUNTER(name, text) fprintf(file, "%-24s %16lld\n", #name, (long long)stats->name);
     ACRE_CACHE_STAT_ARRAYS(DUMP_ARRAY)
     ACRE_CACHE_STATS(DUMP_SINGLE)
@@ -247,8 +252,7 @@ static void sum_block(struct sums *sums, int class, const struct block *block)
         acre_block_state state = layout_state_of(block);
         bool is_live = state == ACRE_BLOCK_LIVE;
         bool is_active = is_live || state == ACRE_BLOCK_WAITING;
-        bool is_split = state == ACRE_BLOCK_FREE && block_is_split(block) &&
-                        !block->is_expandable;
+        bool is_split = state == ACRE_BLOCK_FREE && block_is_split(block) && !block->is_expandable;
         sums->live[i] += is_live;
         sums->live_bytes[i] += is_live ? bytes : 0;
         sums->active[i] += is_active;
@@ -268,12 +272,12 @@ static bool array_is(const acre_stat_array *array, const int64_t sums[3])
            array->large_pool.current == sums[2] && array->all.peak >= sums[0];
 }
 
-#define FACT(holds)                                                            \
-    do {                                                                       \
-        if (!(holds)) {                                                        \
-            *fact = "cache: " #holds;                                          \
-            return false;                                                      \
-        }                                                                      \
+#define FACT(holds)                                                                                \
+    do {                                                                                           \
+        if (!(holds)) {                                                                            \
+            *fact = "cache: " #holds;                                                              \
+            return false;                                                                          \
+        }                                                                                          \
     } while (0)
 
 static bool check_sums(const acre_cache *cache, const struct sums *sums, const char **fact)

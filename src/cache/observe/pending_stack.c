@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/observe/pending_stack.h"
 
-_Thread_local struct gathered gathered;
+_Thread_local struct pending_stack pending_stack;
 
-void gathered_take(const void *owner, const acre_context_source *source)
+void pending_stack_take(const void *owner, const acre_context_source *source)
 {
-    gathered.owner = NULL;
-    gathered.count = source->gather(source->arg, gathered.frames, ACRE_STACK_MAX);
-    if (gathered.count > ACRE_STACK_MAX)
-        gathered.count = ACRE_STACK_MAX;
-    gathered.owner = owner;
+    pending_stack.owner = NULL;
+    pending_stack.count = source->gather(source->arg, pending_stack.frames, ACRE_STACK_MAX);
+    if (pending_stack.count > ACRE_STACK_MAX)
+        pending_stack.count = ACRE_STACK_MAX;
+    pending_stack.owner = owner;
 }

@@ -9,15 +9,15 @@
 
 #include <acre/history.h>
 
-struct gathered {
+struct pending_stack {
     const void *owner; /* whose it is; NULL: nothing there */
     size_t count;
     uint64_t frames[ACRE_STACK_MAX];
 };
 
-extern _Thread_local struct gathered gathered;
+extern _Thread_local struct pending_stack pending_stack;
 
 /* Gathers for an owner, without any lock held. */
-void gathered_take(const void *owner, const acre_context_source *source);
+void pending_stack_take(const void *owner, const acre_context_source *source);
 
 #endif

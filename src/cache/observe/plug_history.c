@@ -73,19 +73,22 @@ static uint32_t stack_locked(struct history *history, const struct plug_frames *
     return stack;
 }
 
-static void append(struct history *history, acre_action action, const struct plug_record *record,
-                   uint32_t stack)
+static void plug_history_append(struct history *history, acre_action action,
+                                const struct plug_record *record, uint32_t stack)
 {
-    const struct history_event event = {
-        .ticks = ticks_now(), .address = record->base, .bytes = record->bytes,
-        .stream = record->stream, .action = (uint32_t)action, .label = label_current(),
-        .stack = level_is(history, ACRE_CONTEXT_ALLOC) ? stack : 0};
+    const struct history_event event = {.ticks = ticks_now(),
+                                        .address = record->base,
+                                        .bytes = record->bytes,
+                                        .stream = record->stream,
+                                        .action = (uint32_t)action,
+                                        .label = label_current(),
+                                        .stack = level_is(history, ACRE_CONTEXT_ALLOC) ? stack : 0};
 
     history_append(history, &event);
 }
 
-static void watch_tell(struct plug_watch *watch, enum plug_event event,
-                       struct plug_record *record, const struct plug_frames *frames)
+static void watch_tell(struct plug_watch *watch, enum plug_event event, struct plug_record *record,
+                       const struct plug_frames *frames)
 {
     struct history *history = &history_of(watch)->histories[record->device];
 
@@ -93,22 +96,22 @@ static void watch_tell(struct plug_watch *watch, enum plug_event event,
         return;
     if (event == PLUG_ALLOCATED) {
         record->stack = stack_locked(history, frames, ACRE_CONTEXT_STATE);
-        append(history, ACRE_ACTION_SEGMENT_ALLOC, record, record->stack);
-        append(history, ACRE_ACTION_ALLOC, record, record->stack);
+        plug_history_append(history, ACRE_ACTION_SEGMENT_ALLOC, record, record->stack);
+        plug_history_append(history, ACRE_ACTION_ALLOC, record, record->stack);
         return;
     }
     uint32_t own = stack_locked(history, frames, ACRE_CONTEXT_ALL);
     uint32_t stack = own ? own : record->stack;
     if (event == PLUG_FREE_REQUESTED) {
-        append(history, ACRE_ACTION_FREE_REQUESTED, record, stack);
+        plug_history_append(history, ACRE_ACTION_FREE_REQUESTED, record, stack);
         return;
     }
-    append(history, ACRE_ACTION_FREE_COMPLETED, record, stack);
-    append(history, ACRE_ACTION_SEGMENT_FREE, record, stack);
+    plug_history_append(history, ACRE_ACTION_FREE_COMPLETED, record, stack);
+    plug_history_append(history, ACRE_ACTION_SEGMENT_FREE, record, stack);
 }
 
-static void observers_tell(const struct observers *list, int device, uint64_t bytes,
-                           uint64_t limit, uint64_t free)
+static void observers_tell(const struct observers *list, int device, uint64_t bytes, uint64_t limit,
+                           uint64_t free)
 {
     for (size_t i = 0; list && i < list->count; i++)
         ((acre_cache_oom_fn)list->items[i].fn)(list->items[i].arg, device, bytes, limit, free);
@@ -129,7 +132,8 @@ static void watch_fail(struct plug_watch *watch, const struct plug_record *asked
     event.base = free;
     lock_take(&plug->lock);
     struct history *history = &self->histories[asked->device];
-    append(history, ACRE_ACTION_OOM, &event, stack_locked(history, frames, ACRE_CONTEXT_ALLOC));
+    plug_history_append(history, ACRE_ACTION_OOM, &event,
+                        stack_locked(history, frames, ACRE_CONTEXT_ALLOC));
     uint64_t limit = plug->table.accounts[asked->device].limit;
     struct observers *list = observers_hold(self->oom_observers);
     lock_drop(&plug->lock);
@@ -231,8 +235,7 @@ static acre_history *copy_locked(struct plug *plug, int device)
     return history_copy(watch ? &history_of(watch)->histories[device] : &empty);
 }
 
-acre_status acre_pluggable_history_create(acre_allocator *allocator, int device,
-                                          acre_history **out)
+acre_status acre_pluggable_history_create(acre_allocator *allocator, int device, acre_history **out)
 {
     acre_status status;
     struct plug *plug = plug_with_device(allocator, device, &status);
@@ -267,13 +270,20 @@ static acre_cache_layout *layout_locked(struct plug *plug, int device)
         if (record->device != device || !record->bytes)
             continue;
         uint64_t at = layout->block_count++;
-        layout->segments[layout->segment_count++] = (acre_segment_info){
-            .base = (void *)record->base, .bytes = record->bytes, .stream = record->stream,
-            .order = at, .first_block = at, .block_count = 1, .stack = record->stack};
-        layout->blocks[at] = (acre_block_info){
-            .base = (void *)record->base, .bytes = record->bytes,
-            .requested_bytes = record->bytes, .stack = record->stack,
-            .state = record->is_leaving ? ACRE_BLOCK_WAITING : ACRE_BLOCK_LIVE};
+        layout->segments[layout->segment_count++] =
+            (acre_segment_info){.base = (void *)record->base,
+                                .bytes = record->bytes,
+                                .stream = record->stream,
+                                .order = at,
+                                .first_block = at,
+                                .block_count = 1,
+                                .stack = record->stack};
+        layout->blocks[at] =
+            (acre_block_info){.base = (void *)record->base,
+                              .bytes = record->bytes,
+                              .requested_bytes = record->bytes,
+                              .stack = record->stack,
+                              .state = record->is_leaving ? ACRE_BLOCK_WAITING : ACRE_BLOCK_LIVE};
     }
     return layout;
 }
@@ -306,8 +316,8 @@ acre_status acre_pluggable_oom_observer_add(acre_allocator *allocator, acre_cach
         return status_fail(ACRE_ERR_INVALID, "acre_pluggable_oom_observer_add: fn is NULL");
     lock_take(&plug->lock);
     struct plug_history *self = history_get_locked(plug);
-    acre_status status = self ? observers_add(&self->oom_observers, (void (*)(void))fn, arg)
-                              : ACRE_ERR_HOST_MEMORY;
+    acre_status status =
+        self ? observers_add(&self->oom_observers, (void (*)(void))fn, arg) : ACRE_ERR_HOST_MEMORY;
     lock_drop(&plug->lock);
     return status;
 }

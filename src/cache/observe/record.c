@@ -23,23 +23,24 @@ void record_gather_slow(acre_cache *cache)
     quick_lock_drop(&cache->lock);
     if (!is_on)
         return;
-    gathered_take(cache, &source);
+    pending_stack_take(cache, &source);
 }
 
 uint32_t record_stack_locked(acre_cache *cache)
 {
     struct status_saved before;
 
-    if (gathered.owner != cache || !level_is(cache, ACRE_CONTEXT_STATE))
+    if (pending_stack.owner != cache || !level_is(cache, ACRE_CONTEXT_STATE))
         return 0;
     status_save(&before);
-    uint32_t stack = stacks_intern(&cache->history.stacks, gathered.frames, gathered.count);
+    uint32_t stack =
+        stacks_intern(&cache->history.stacks, pending_stack.frames, pending_stack.count);
     status_restore(&before);
     return stack;
 }
 
 /* Keeps an event and tells the trackers. */
-static void record(acre_cache *cache, struct history_event *event)
+static void record_record(acre_cache *cache, struct history_event *event)
 {
     event->ticks = ticks_now();
     event->label = label_current();
@@ -47,12 +48,14 @@ static void record(acre_cache *cache, struct history_event *event)
     if (!cache->trackers)
         return;
     struct ticks_mark now = ticks_mark();
-    acre_history_entry entry = {
-        .action = (acre_action)event->action, .address = event->address,
-        .bytes = event->bytes, .stream = event->stream,
-        .pool = {event->pool[0], event->pool[1]}, .time_us = now.real_ns / 1000,
-        .compile_context = label_compile(event->label.compile),
-        .user_metadata = label_metadata(event->label.metadata)};
+    acre_history_entry entry = {.action = (acre_action)event->action,
+                                .address = event->address,
+                                .bytes = event->bytes,
+                                .stream = event->stream,
+                                .pool = {event->pool[0], event->pool[1]},
+                                .time_us = now.real_ns / 1000,
+                                .compile_context = label_compile(event->label.compile),
+                                .user_metadata = label_metadata(event->label.metadata)};
     for (size_t i = 0; i < cache->trackers->count; i++) {
         const struct observer *tracker = &cache->trackers->items[i];
         ((acre_tracker_fn)tracker->fn)(tracker->arg, &entry);
@@ -62,70 +65,70 @@ static void record(acre_cache *cache, struct history_event *event)
 static struct history_event event_of(acre_action action, const void *address, uint64_t bytes,
                                      void *stream, const struct pool *pool)
 {
-    return (struct history_event){.action = (uint32_t)action, .address = (uintptr_t)address,
-                                  .bytes = bytes, .stream = stream,
+    return (struct history_event){.action = (uint32_t)action,
+                                  .address = (uintptr_t)address,
+                                  .bytes = bytes,
+                                  .stream = stream,
                                   .pool = {pool->id[0], pool->id[1]}};
 }
 
 void record_alloc_slow(acre_cache *cache, struct block *block)
 {
-    struct history_event event = event_of(ACRE_ACTION_ALLOC, block->base, block->requested,
-                                          block->stream, block->pool);
+    struct history_event event =
+        event_of(ACRE_ACTION_ALLOC, block->base, block->requested, block->stream, block->pool);
 
     block->stack = record_stack_locked(cache);
-    gathered.owner = NULL;
+    pending_stack.owner = NULL;
     if (level_is(cache, ACRE_CONTEXT_ALLOC))
         event.stack = block->stack;
-    record(cache, &event);
+    record_record(cache, &event);
 }
 
 void record_free_slow(acre_cache *cache, struct block *block, acre_action action)
 {
-    struct history_event event = event_of(action, block->base, block->requested, block->stream,
-                                          block->pool);
+    struct history_event event =
+        event_of(action, block->base, block->requested, block->stream, block->pool);
 
     if (level_is(cache, ACRE_CONTEXT_ALL))
         event.stack = record_stack_locked(cache);
     if (level_is(cache, ACRE_CONTEXT_ALLOC) && !event.stack)
         event.stack = block->stack;
-    record(cache, &event);
+    record_record(cache, &event);
     if (action == ACRE_ACTION_FREE_COMPLETED)
         block->stack = 0;
 }
 
-void record_segment_slow(acre_cache *cache, acre_action action, const void *base,
-                         uint64_t bytes, void *stream, const struct pool *pool,
-                         uint32_t stack)
+void record_segment_slow(acre_cache *cache, acre_action action, const void *base, uint64_t bytes,
+                         void *stream, const struct pool *pool, uint32_t stack)
 {
     struct history_event event = event_of(action, base, bytes, stream, pool);
     bool is_end = action == ACRE_ACTION_SEGMENT_FREE || action == ACRE_ACTION_SEGMENT_UNMAP;
 
     if (level_is(cache, ACRE_CONTEXT_ALLOC))
         event.stack = stack;
-    if (is_end && level_is(cache, ACRE_CONTEXT_ALL) && gathered.owner == cache)
+    if (is_end && level_is(cache, ACRE_CONTEXT_ALL) && pending_stack.owner == cache)
         event.stack = record_stack_locked(cache);
-    record(cache, &event);
+    record_record(cache, &event);
 }
 
 void record_oom_slow(acre_cache *cache, const struct request *request)
 {
-    struct history_event event =
-        event_of(ACRE_ACTION_OOM, (void *)(uintptr_t)request->device_free, request->rounded,
-                 request->stream, request->pool);
+    struct history_event event = event_of(ACRE_ACTION_OOM, (void *)(uintptr_t)request->device_free,
+                                          request->rounded, request->stream, request->pool);
 
     if (level_is(cache, ACRE_CONTEXT_ALLOC))
         event.stack = record_stack_locked(cache);
-    gathered.owner = NULL;
-    record(cache, &event);
+    pending_stack.owner = NULL;
+    record_record(cache, &event);
 }
 
 void record_snapshot_locked(acre_cache *cache, uint64_t active_bytes, const uint64_t pool[2])
 {
-    struct history_event event = {.action = ACRE_ACTION_SNAPSHOT, .bytes = active_bytes,
-                                  .pool = {pool[0], pool[1]}};
+    struct history_event event = {
+        .action = ACRE_ACTION_SNAPSHOT, .bytes = active_bytes, .pool = {pool[0], pool[1]}};
 
     if (cache->history.is_armed)
-        record(cache, &event);
+        record_record(cache, &event);
 }
 
 /* ---- Switching --------------------------------------------------------------- */
@@ -240,8 +243,7 @@ size_t acre_cache_stack_of(acre_cache *cache, const void *pointer, uint64_t *fra
     return count;
 }
 
-acre_status acre_cache_annotate(acre_cache *cache, const char *const *pairs,
-                                uint64_t pair_count)
+acre_status acre_cache_annotate(acre_cache *cache, const char *const *pairs, uint64_t pair_count)
 {
     bool is_whole = cache && (pairs || !pair_count) && pair_count < 1 << 20;
 

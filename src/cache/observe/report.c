@@ -103,22 +103,23 @@ static void add_remedy(const struct request *request, struct text *text)
     else if (is_limited && request->segment_bytes <= request->device_free)
         text_add(text, " The device has room: raise the memory limit.");
     else if (request->option)
-        text_add(text, " Less must be live at a time; if reserved but unallocated memory is "
-                       "large, try %s.", request->option);
+        text_add(text,
+                 " Less must be live at a time; if reserved but unallocated memory is "
+                 "large, try %s.",
+                 request->option);
     else
         text_add(text, " Less must be live at a time.");
 }
 
-static void write_report(const acre_cache *cache, const struct request *request,
-                         struct text *text)
+static void write_report(const acre_cache *cache, const struct request *request, struct text *text)
 {
     const struct acre_device *device = cache->device;
     bool is_cuda = device->type == ACRE_DEVICE_CUDA;
     uint64_t used = request->device_total - request->device_free;
     uint64_t outside = used > request->held_bytes ? used - request->held_bytes : 0;
 
-    text_add(text, "%s out of memory. Tried to allocate %s. ",
-             is_cuda ? "CUDA" : device->info.name, IN_WORDS(request->segment_bytes));
+    text_add(text, "%s out of memory. Tried to allocate %s. ", is_cuda ? "CUDA" : device->info.name,
+             IN_WORDS(request->segment_bytes));
     text_add(text, "GPU %d has a total capacity of %s of which %s is free. ", device->index,
              IN_WORDS(request->device_total), IN_WORDS(request->device_free));
     if (outside)
@@ -128,11 +129,9 @@ static void write_report(const acre_cache *cache, const struct request *request,
     text_add(text, "%s allocated by Acre",
              IN_WORDS(request->bytes_allocated + request->free_private));
     if (request->free_private)
-        text_add(text, ", with %s of it free in private pools",
-                 IN_WORDS(request->free_private));
+        text_add(text, ", with %s of it free in private pools", IN_WORDS(request->free_private));
     text_add(text, ", and %s reserved by Acre but unallocated",
-             IN_WORDS(request->bytes_reserved - request->bytes_allocated -
-                       request->free_private));
+             IN_WORDS(request->bytes_reserved - request->bytes_allocated - request->free_private));
     text_add(text, " (largest free block %s", IN_WORDS(request->largest_free));
     text_add(text, ", waiting for streams %s).", IN_WORDS(request->bytes_waiting));
     text_add(text, " The request was for %s", IN_WORDS(request->bytes));
@@ -188,9 +187,9 @@ static acre_status fail_rejected(acre_cache *cache, const struct request *reques
         log_line(ACRE_LOG_WARN, "a request of %zu bytes was refused ahead with %llu bytes held",
                  request->bytes, (unsigned long long)request->held_bytes);
     for (size_t i = 0; list && i < list->count; i++)
-        ((acre_cache_rejection_fn)list->items[i].fn)(
-            list->items[i].arg, cache->device->index, request->segment_bytes,
-            request->held_bytes, request->device_total);
+        ((acre_cache_rejection_fn)list->items[i].fn)(list->items[i].arg, cache->device->index,
+                                                     request->segment_bytes, request->held_bytes,
+                                                     request->device_total);
     observers_drop(list);
     return status_fail(ACRE_ERR_REJECTED,
                        "Allocation of %zu bytes on device %d was preemptively rejected: %llu "
@@ -201,8 +200,7 @@ static acre_status fail_rejected(acre_cache *cache, const struct request *reques
                        request->fraction * (double)cache->device->info.total_bytes);
 }
 
-acre_status request_failed(acre_cache *cache, const struct request *request,
-                           acre_status status)
+acre_status request_failed(acre_cache *cache, const struct request *request, acre_status status)
 {
     if (status == ACRE_ERR_DEVICE_MEMORY)
         return fail_oom(cache, request);

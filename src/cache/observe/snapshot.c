@@ -148,8 +148,8 @@ static acre_status add_segment(struct snapshot *to, uint32_t device,
 }
 
 static acre_status add_segments(struct snapshot *to, uint32_t device,
-                                const acre_cache_layout *layout,
-                                const acre_snapshot_choice *choice, const uint32_t *stacks)
+                                const acre_cache_layout *layout, const acre_snapshot_choice *choice,
+                                const uint32_t *stacks)
 {
     acre_status status = ACRE_OK;
 
@@ -170,12 +170,12 @@ static acre_status add_entry(struct snapshot *to, const acre_history_entry *from
 {
     uint32_t compile, metadata, pool;
     struct snap_entry *entry;
-    acre_status status = snapshot_add_string(to, from->compile_context,
-                                             strlen(from->compile_context), &compile);
+    acre_status status =
+        snapshot_add_string(to, from->compile_context, strlen(from->compile_context), &compile);
 
     if (status == ACRE_OK)
-        status = snapshot_add_string(to, from->user_metadata, strlen(from->user_metadata),
-                                     &metadata);
+        status =
+            snapshot_add_string(to, from->user_metadata, strlen(from->user_metadata), &metadata);
     if (status == ACRE_OK)
         status = snapshot_add_pool(to, from->pool[0], from->pool[1], &pool);
     if (status == ACRE_OK)
@@ -198,8 +198,8 @@ static acre_status add_entry(struct snapshot *to, const acre_history_entry *from
     return ACRE_OK;
 }
 
-static acre_status add_text(struct snapshot *to, const char *key, const char *text,
-                            uint32_t *first, uint32_t *last)
+static acre_status add_text(struct snapshot *to, const char *key, const char *text, uint32_t *first,
+                            uint32_t *last)
 {
     struct snap_value value = {.kind = SNAP_STRING, .key = SNAP_NONE, .next = SNAP_NONE};
     acre_status status = snapshot_add_string(to, key, strlen(key), &value.key);
@@ -209,8 +209,7 @@ static acre_status add_text(struct snapshot *to, const char *key, const char *te
     return status == ACRE_OK ? snapshot_add_value(to, first, last, value) : status;
 }
 
-static acre_status add_annotation(struct snapshot *to, uint32_t device,
-                                  const acre_annotation *from)
+static acre_status add_annotation(struct snapshot *to, uint32_t device, const acre_annotation *from)
 {
     struct snap_annotation *annotation;
     uint32_t first = SNAP_NONE, last = SNAP_NONE;
@@ -276,21 +275,20 @@ static acre_status add_settings(struct snapshot *to, const struct moment *moment
          cache_conf_signed(conf->pinned_max_round_threshold_bytes)},
         {"max_cached_size", SNAP_INTEGER, cache_conf_signed(conf->pinned_max_cached_bytes)},
     };
-    struct snap_value threshold = {.kind = SNAP_REAL, .key = SNAP_NONE, .next = SNAP_NONE,
-                                   .as.real = conf->gc_threshold};
+    struct snap_value threshold = {
+        .kind = SNAP_REAL, .key = SNAP_NONE, .next = SNAP_NONE, .as.real = conf->gc_threshold};
     static const char threshold_key[] = "garbage_collection_threshold";
     uint32_t last = SNAP_NONE;
-    acre_status status = add_text(to, "PYTORCH_CUDA_ALLOC_CONF", moment->conf_text,
-                                  &to->settings, &last);
+    acre_status status =
+        add_text(to, "PYTORCH_CUDA_ALLOC_CONF", moment->conf_text, &to->settings, &last);
 
     if (status == ACRE_OK)
-        status = snapshot_add_string(to, threshold_key, sizeof threshold_key - 1,
-                                     &threshold.key);
+        status = snapshot_add_string(to, threshold_key, sizeof threshold_key - 1, &threshold.key);
     if (status == ACRE_OK)
         status = snapshot_add_value(to, &to->settings, &last, threshold);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && status == ACRE_OK; i++)
-        status = add_number(to, numbers[i].key, numbers[i].kind, numbers[i].number,
-                            &to->settings, &last);
+        status = add_number(to, numbers[i].key, numbers[i].kind, numbers[i].number, &to->settings,
+                            &last);
     if (status == ACRE_OK)
         status = add_divisions(to, conf, &to->settings, &last);
     to->has_settings = true;
@@ -334,8 +332,7 @@ static acre_status add_moment(struct snapshot *to, uint32_t device, const struct
 
 /* Adds a moment, and the settings unless there are some. */
 static acre_status add_whole_moment(struct snapshot *to, uint32_t device,
-                                    const struct moment *moment,
-                                    const acre_snapshot_choice *choice)
+                                    const struct moment *moment, const acre_snapshot_choice *choice)
 {
     acre_status status = add_moment(to, device, moment, choice);
 
@@ -375,8 +372,8 @@ static acre_cache *next_cache(acre_cache *const *caches, size_t count, int after
     return next;
 }
 
-static acre_status fill(struct snapshot *to, acre_cache *const *caches, size_t count,
-                        const acre_snapshot_choice *choice)
+static acre_status snapshot_fill(struct snapshot *to, acre_cache *const *caches, size_t count,
+                                 const acre_snapshot_choice *choice)
 {
     acre_status status = ACRE_OK;
     acre_cache *cache;
@@ -416,15 +413,14 @@ acre_status acre_cache_snapshot(acre_cache *const *caches, size_t count,
     const acre_snapshot_choice all = {.struct_size = sizeof all};
     struct snapshot *snapshot;
 
-    if (!caches_are_sound(caches, count) || !out ||
-        (choice && choice->struct_size < sizeof all))
+    if (!caches_are_sound(caches, count) || !out || (choice && choice->struct_size < sizeof all))
         return status_fail(ACRE_ERR_INVALID,
                            "acre_cache_snapshot: caches of different devices, a place for the "
                            "result and, in a choice, struct_size are needed");
     acre_status status = snapshot_create(&snapshot);
     if (status != ACRE_OK)
         return status;
-    status = fill(snapshot, caches, count, choice ? choice : &all);
+    status = snapshot_fill(snapshot, caches, count, choice ? choice : &all);
     if (status != ACRE_OK)
         snapshot_destroy(snapshot);
     else

@@ -63,7 +63,7 @@ static size_t slot_of(const struct stacks *stacks, uint64_t hash, const uint64_t
 
 /* The array with room for so many elements, moved if need be; NULL: no memory, and
  * it stays as it was. */
-static void *grow(void *array, size_t *capacity, size_t needed, size_t bytes)
+static void *stacks_grow(void *array, size_t *capacity, size_t needed, size_t bytes)
 {
     size_t wanted = *capacity ? *capacity : STACKS_FIRST;
 
@@ -79,12 +79,13 @@ static void *grow(void *array, size_t *capacity, size_t needed, size_t bytes)
 
 static bool grow_arrays(struct stacks *stacks, size_t items, size_t words)
 {
-    struct stacks_item *more = grow(stacks->items, &stacks->item_capacity, items, sizeof *more);
+    struct stacks_item *more =
+        stacks_grow(stacks->items, &stacks->item_capacity, items, sizeof *more);
 
     if (!more)
         return false;
     stacks->items = more;
-    uint64_t *longer = grow(stacks->words, &stacks->word_capacity, words, sizeof *longer);
+    uint64_t *longer = stacks_grow(stacks->words, &stacks->word_capacity, words, sizeof *longer);
     if (!longer)
         return false;
     stacks->words = longer;

@@ -5,8 +5,7 @@
 
 void stats_init(acre_cache_stats *stats, int64_t max_split_size)
 {
-    *stats = (acre_cache_stats){.struct_size = sizeof *stats,
-                                .max_split_size = max_split_size};
+    *stats = (acre_cache_stats){.struct_size = sizeof *stats, .max_split_size = max_split_size};
 }
 
 static void reset_peak(acre_stat *stat)
@@ -35,9 +34,9 @@ void stats_array_reset_accumulated(acre_stat_array *array)
 
 static void for_each(acre_cache_stats *stats, void (*fn)(acre_stat *))
 {
-#define FOR_ARRAY(name, text)                                                  \
-    fn(&stats->name.all);                                                      \
-    fn(&stats->name.small_pool);                                               \
+#define FOR_ARRAY(name, text)                                                                      \
+    fn(&stats->name.all);                                                                          \
+    fn(&stats->name.small_pool);                                                                   \
     fn(&stats->name.large_pool);
 #define FOR_STAT(name, text) fn(&stats->name);
     ACRE_CACHE_STAT_ARRAYS(FOR_ARRAY)

@@ -19,7 +19,7 @@
 /* ---- What streams do ------------------------------------------------------------- */
 
 /* What a stream takes part in; nothing, on devices without captures. */
-static acre_status look(const acre_cache *cache, void *stream, acre_capture_info *out)
+static acre_status capture_look(const acre_cache *cache, void *stream, acre_capture_info *out)
 {
     const struct acre_device *device = cache->device;
 
@@ -29,11 +29,10 @@ static acre_status look(const acre_cache *cache, void *stream, acre_capture_info
     return device->ops->capture_info(device->self, device->index, stream, out);
 }
 
-acre_status capture_has_locked(acre_cache *cache, uint64_t capture_id, void *stream,
-                               bool *out_has)
+acre_status capture_has_locked(acre_cache *cache, uint64_t capture_id, void *stream, bool *out_has)
 {
     acre_capture_info info;
-    acre_status status = look(cache, stream, &info);
+    acre_status status = capture_look(cache, stream, &info);
 
     *out_has = info.status == ACRE_CAPTURE_ACTIVE && info.id == capture_id;
     return status;
@@ -45,7 +44,7 @@ bool capture_runs_on_locked(const acre_cache *cache, void *stream)
 
     if (!cache->capture_count)
         return false;
-    return look(cache, stream, &info) != ACRE_OK || info.status != ACRE_CAPTURE_NONE;
+    return capture_look(cache, stream, &info) != ACRE_OK || info.status != ACRE_CAPTURE_NONE;
 }
 
 /* The mark of a capture that the calling thread began, or NULL. */
@@ -71,7 +70,7 @@ acre_status capture_context_locked(const acre_cache *cache, void *stream, bool *
     *out = false;
     if (!cache->capture_count)
         return ACRE_OK;
-    acre_status status = look(cache, stream, &info);
+    acre_status status = capture_look(cache, stream, &info);
     *out = info.status != ACRE_CAPTURE_NONE || own_mark(cache);
     return status;
 }
@@ -83,7 +82,7 @@ acre_status capture_of_use_locked(const acre_cache *cache, void *stream, uint64_
     *out_id = 0;
     if (!cache->capture_count)
         return ACRE_OK;
-    acre_status status = look(cache, stream, &info);
+    acre_status status = capture_look(cache, stream, &info);
     if (info.status == ACRE_CAPTURE_ACTIVE)
         *out_id = info.id;
     return status;
@@ -94,13 +93,15 @@ acre_status capture_of_use_locked(const acre_cache *cache, void *stream, uint64_
 acre_status mark_begin_locked(acre_cache *cache, void *stream, uint64_t *out_id)
 {
     acre_capture_info info;
-    acre_status status = look(cache, stream, &info);
+    acre_status status = capture_look(cache, stream, &info);
 
     if (status != ACRE_OK)
         return status;
     if (info.status != ACRE_CAPTURE_ACTIVE)
-        return status_fail(ACRE_ERR_STATE, "stream %p does not capture: begin its capture before "
-                           "the cache is told", stream);
+        return status_fail(ACRE_ERR_STATE,
+                           "stream %p does not capture: begin its capture before "
+                           "the cache is told",
+                           stream);
     struct mark *mark = heap_alloc(sizeof *mark);
     if (!mark)
         return ACRE_ERR_HOST_MEMORY;
@@ -117,14 +118,16 @@ acre_status mark_end_locked(acre_cache *cache, void *stream)
         struct mark *mark = CONTAINER_OF(link, struct mark, link);
         if (mark->stream != stream)
             continue;
-        views_drop(&cache->parks, mark->capture_id);
+        views_drop(&cache->capture_waits, mark->capture_id);
         list_remove(&mark->link);
         heap_free(mark);
         cache->capture_count--;
         return ACRE_OK;
     }
-    return status_fail(ACRE_ERR_STATE, "the cache was not told that stream %p captures: "
-                       "acre_capture_mark_begin() comes first", stream);
+    return status_fail(ACRE_ERR_STATE,
+                       "the cache was not told that stream %p captures: "
+                       "acre_capture_mark_begin() comes first",
+                       stream);
 }
 
 acre_status acre_capture_mark_begin(acre_cache *cache, void *stream)
@@ -155,26 +158,26 @@ void capture_fini(acre_cache *cache)
         list_remove(link);
         heap_free(CONTAINER_OF(link, struct mark, link));
     }
-    parks_fini(&cache->parks, &cache->deferred);
+    capture_waits_fini(&cache->capture_waits, &cache->deferred);
 }
 
 /* ---- Freeing in a capture ------------------------------------------------------------ */
 
 /* What is known about a block that is being freed. */
 struct free_plan {
-    uint64_t capture_id;  /* to wait for                                    */
-    void *stream;         /* that takes part in it                          */
-    bool is_captured;     /* there is such a capture                        */
-    bool is_marked;       /* every stream of the block is in it, by markers */
+    uint64_t capture_id; /* to wait for                                    */
+    void *stream;        /* that takes part in it                          */
+    bool is_captured;    /* there is such a capture                        */
+    bool is_marked;      /* every stream of the block is in it, by markers */
     uint32_t marker_count;
-    uint64_t *markers;    /* 16 for each stream                             */
+    uint64_t *markers; /* 16 for each stream                             */
 };
 
 /* Looks at one stream of a block. */
 static acre_status plan_stream(const acre_cache *cache, struct free_plan *plan, void *stream)
 {
     acre_capture_info info;
-    acre_status status = look(cache, stream, &info);
+    acre_status status = capture_look(cache, stream, &info);
 
     if (status != ACRE_OK)
         return status;
@@ -199,10 +202,10 @@ acre_status capture_free_locked(acre_cache *cache, struct block *block)
 
     for (const struct use *use = block->uses; use; use = use->next)
         stream_count++;
-    struct park *park = park_create(16 * stream_count);
-    if (!park)
+    struct capture_wait *capture_wait = capture_wait_create(16 * stream_count);
+    if (!capture_wait)
         return ACRE_ERR_HOST_MEMORY;
-    plan.markers = park->markers;
+    plan.markers = capture_wait->markers;
     acre_status status = plan_stream(cache, &plan, block->stream);
     for (const struct use *use = block->uses; use && status == ACRE_OK; use = use->next) {
         /* Work from before the capture is no part of its graph, a hold neither. */
@@ -211,97 +214,98 @@ acre_status capture_free_locked(acre_cache *cache, struct block *block)
             status = plan_stream(cache, &plan, use->stream);
     }
     if (status == ACRE_OK && !plan.is_captured && !mark) {
-        heap_free(park);
+        heap_free(capture_wait);
         return deferred_add(&cache->deferred, block);
     }
     if (status != ACRE_OK) {
-        heap_free(park);
+        heap_free(capture_wait);
         return status;
     }
-    park->capture_id = plan.is_captured ? plan.capture_id : mark->capture_id;
-    park->stream = plan.is_captured ? plan.stream : mark->stream;
-    park->marker_count = plan.is_marked ? plan.marker_count : 0;
-    park_begin(&cache->parks, &cache->deferred, park, block);
+    capture_wait->capture_id = plan.is_captured ? plan.capture_id : mark->capture_id;
+    capture_wait->stream = plan.is_captured ? plan.stream : mark->stream;
+    capture_wait->marker_count = plan.is_marked ? plan.marker_count : 0;
+    capture_wait_begin(&cache->capture_waits, &cache->deferred, capture_wait, block);
     return ACRE_OK;
 }
 
 /* ---- Setting free -------------------------------------------------------------------- */
 
 /* Whether the capture that a block waits for has ended. */
-static acre_status is_over(const acre_cache *cache, const struct park *park, bool *out)
+static acre_status is_over(const acre_cache *cache, const struct capture_wait *capture_wait,
+                           bool *out)
 {
     acre_capture_info info;
 
     *out = false;
     LIST_FOR_EACH(link, &cache->marks)
-        if (CONTAINER_OF(link, struct mark, link)->capture_id == park->capture_id)
+        if (CONTAINER_OF(link, struct mark, link)->capture_id == capture_wait->capture_id)
             return ACRE_OK;
-    acre_status status = look(cache, park->stream, &info);
+    acre_status status = capture_look(cache, capture_wait->stream, &info);
     if (status == ACRE_ERR_INVALID) /* the stream is no more */
         info.status = ACRE_CAPTURE_NONE;
     else if (status != ACRE_OK)
         return status;
     *out = info.status == ACRE_CAPTURE_NONE ||
-           (info.status == ACRE_CAPTURE_ACTIVE && info.id != park->capture_id);
+           (info.status == ACRE_CAPTURE_ACTIVE && info.id != capture_wait->capture_id);
     return ACRE_OK;
 }
 
 /* Nobody uses a block that was held any more. */
-static void set_free(acre_cache *cache, struct park *park)
+static void set_free(acre_cache *cache, struct capture_wait *capture_wait)
 {
-    struct block *block = park_lift(park);
+    struct block *block = capture_wait_lift(capture_wait);
 
     deferred_forget_uses(&cache->deferred, block);
-    park_destroy(&cache->deferred, park);
+    capture_wait_destroy(&cache->deferred, capture_wait);
     block->state = BLOCK_WAITING; /* as its statistics say */
     engine_done_locked(cache, block);
 }
 
 /* Whether a stream that used a block before its capture takes part in another one
  * by now, which the block then waits for. */
-static acre_status is_taken_over(acre_cache *cache, struct park *park, bool *out)
+static acre_status is_taken_over(acre_cache *cache, struct capture_wait *capture_wait, bool *out)
 {
     acre_capture_info info;
 
     *out = false;
-    for (const struct use *use = park->uses; use; use = use->next) {
+    for (const struct use *use = capture_wait->uses; use; use = use->next) {
         if (use->capture_id || use->hold)
             continue;
-        acre_status status = look(cache, use->stream, &info);
+        acre_status status = capture_look(cache, use->stream, &info);
         if (status != ACRE_OK)
             return status;
         if (info.status == ACRE_CAPTURE_NONE)
             continue;
         *out = true;
-        park->capture_id = info.id;
-        park->stream = use->stream;
-        park->marker_count = 0;
+        capture_wait->capture_id = info.id;
+        capture_wait->stream = use->stream;
+        capture_wait->marker_count = 0;
     }
     return ACRE_OK;
 }
 
 /* Its capture has ended: sets a block free, or lets it wait for the streams that
  * used it outside. */
-static acre_status settle(acre_cache *cache, struct park *park)
+static acre_status capture_settle(acre_cache *cache, struct capture_wait *capture_wait)
 {
     bool is_elsewhere, is_used = false;
-    acre_status status = is_taken_over(cache, park, &is_elsewhere);
+    acre_status status = is_taken_over(cache, capture_wait, &is_elsewhere);
 
     if (status != ACRE_OK || is_elsewhere)
         return status;
-    for (const struct use *use = park->uses; use; use = use->next)
+    for (const struct use *use = capture_wait->uses; use; use = use->next)
         is_used |= !use->capture_id;
     if (!is_used) {
-        set_free(cache, park);
+        set_free(cache, capture_wait);
         return ACRE_OK;
     }
-    struct block *block = park_lift(park);
+    struct block *block = capture_wait_lift(capture_wait);
     deferred_forget_captured(&cache->deferred, block);
     status = deferred_add(&cache->deferred, block);
     if (status == ACRE_OK)
-        park_destroy(&cache->deferred, park);
+        capture_wait_destroy(&cache->deferred, capture_wait);
     else
-        park_lower(park);
+        capture_wait_lower(capture_wait);
     return status;
 }
 
@@ -309,14 +313,14 @@ acre_status capture_flush_locked(acre_cache *cache, const struct private_pool *p
 {
     acre_status first = ACRE_OK;
 
-    LIST_FOR_EACH_SAFE(link, after, &cache->parks.list) {
-        struct park *park = CONTAINER_OF(link, struct park, link);
+    LIST_FOR_EACH_SAFE(link, after, &cache->capture_waits.list) {
+        struct capture_wait *capture_wait = CONTAINER_OF(link, struct capture_wait, link);
         bool over = false;
-        if (pool && park->block->pool->owner != pool)
+        if (pool && capture_wait->block->pool->owner != pool)
             continue;
-        acre_status status = is_over(cache, park, &over);
+        acre_status status = is_over(cache, capture_wait, &over);
         if (status == ACRE_OK && over)
-            status = settle(cache, park);
+            status = capture_settle(cache, capture_wait);
         if (first == ACRE_OK)
             first = status;
     }
@@ -325,28 +329,28 @@ acre_status capture_flush_locked(acre_cache *cache, const struct private_pool *p
 
 /* In a capture, for a request on stream: sets blocks free that nothing captured
  * there from now on can meet in use. */
-static acre_status reuse(acre_cache *cache, void *stream)
+static acre_status capture_reuse(acre_cache *cache, void *stream)
 {
     acre_capture_info info;
     struct view *view = NULL;
-    acre_status status = look(cache, stream, &info);
+    acre_status status = capture_look(cache, stream, &info);
 
     if (status != ACRE_OK || info.status != ACRE_CAPTURE_ACTIVE || !info.terminal_count)
         return status;
-    LIST_FOR_EACH_SAFE(link, after, &cache->parks.list) {
-        struct park *park = CONTAINER_OF(link, struct park, link);
-        if (park->capture_id != info.id || park->block->stream != stream ||
-            !park->marker_count)
+    LIST_FOR_EACH_SAFE(link, after, &cache->capture_waits.list) {
+        struct capture_wait *capture_wait = CONTAINER_OF(link, struct capture_wait, link);
+        if (capture_wait->capture_id != info.id || capture_wait->block->stream != stream ||
+            !capture_wait->marker_count)
             continue;
         if (!view) {
-            view = view_get(&cache->parks, info.id, stream);
+            view = view_get(&cache->capture_waits, info.id, stream);
             status = view ? view_extend(view, cache->device, &info) : ACRE_ERR_HOST_MEMORY;
             if (status != ACRE_OK)
                 return status;
         }
-        if (!view_covers(view, park))
+        if (!view_covers(view, capture_wait))
             continue;
-        set_free(cache, park);
+        set_free(cache, capture_wait);
     }
     return ACRE_OK;
 }
@@ -359,7 +363,7 @@ acre_status capture_collect_locked(acre_cache *cache, void *stream)
     if (status != ACRE_OK)
         return status;
     if (is_inside)
-        return cache->conf.reuses_in_capture ? reuse(cache, stream) : ACRE_OK;
+        return cache->conf.reuses_in_capture ? capture_reuse(cache, stream) : ACRE_OK;
     status = capture_flush_locked(cache, NULL);
     if (status != ACRE_OK)
         return status;

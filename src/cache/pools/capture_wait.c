@@ -5,61 +5,62 @@
 #include "base/check.h"
 #include "base/heap.h"
 
-void parks_init(struct parks *parks)
+void capture_waits_init(struct capture_waits *capture_waits)
 {
-    list_init(&parks->list);
-    list_init(&parks->views);
+    list_init(&capture_waits->list);
+    list_init(&capture_waits->views);
 }
 
 /* ---- Holds -------------------------------------------------------------------------- */
 
-struct park *park_create(uint32_t marker_capacity)
+struct capture_wait *capture_wait_create(uint32_t marker_capacity)
 {
-    struct park *park = heap_zalloc(sizeof *park + marker_capacity * sizeof park->markers[0]);
+    struct capture_wait *capture_wait =
+        heap_zalloc(sizeof *capture_wait + marker_capacity * sizeof capture_wait->markers[0]);
 
-    if (park)
-        list_init(&park->link);
-    return park;
+    if (capture_wait)
+        list_init(&capture_wait->link);
+    return capture_wait;
 }
 
-void park_begin(struct parks *parks, struct deferred *deferred, struct park *park,
-                struct block *block)
+void capture_wait_begin(struct capture_waits *capture_waits, struct deferred *deferred,
+                        struct capture_wait *capture_wait, struct block *block)
 {
     CHECK(block->state == BLOCK_LIVE && block->uses);
-    park->block = block;
-    park_lower(park);
+    capture_wait->block = block;
+    capture_wait_lower(capture_wait);
     deferred->pending_count++;
-    deferred->parked_count++;
-    list_push_back(&parks->list, &park->link);
+    deferred->capture_waiting_count++;
+    list_push_back(&capture_waits->list, &capture_wait->link);
 }
 
-void park_lower(struct park *park)
+void capture_wait_lower(struct capture_wait *capture_wait)
 {
-    struct block *block = park->block;
+    struct block *block = capture_wait->block;
 
-    park->uses = block->uses;
+    capture_wait->uses = block->uses;
     block->uses = NULL;
     block->event_count = 1;
     block->state = BLOCK_WAITING;
 }
 
-struct block *park_lift(struct park *park)
+struct block *capture_wait_lift(struct capture_wait *capture_wait)
 {
-    struct block *block = park->block;
+    struct block *block = capture_wait->block;
 
     CHECK(block->state == BLOCK_WAITING && block->event_count == 1 && !block->uses);
-    block->uses = park->uses;
+    block->uses = capture_wait->uses;
     block->event_count = 0;
     block->state = BLOCK_LIVE;
     return block;
 }
 
-void park_destroy(struct deferred *deferred, struct park *park)
+void capture_wait_destroy(struct deferred *deferred, struct capture_wait *capture_wait)
 {
     deferred->pending_count--;
-    deferred->parked_count--;
-    list_remove(&park->link);
-    heap_free(park);
+    deferred->capture_waiting_count--;
+    list_remove(&capture_wait->link);
+    heap_free(capture_wait);
 }
 
 /* ---- Views -------------------------------------------------------------------------- */
@@ -69,11 +70,11 @@ static const void *key_of(uint64_t node)
     return (const void *)(uintptr_t)(node + 1); /* never NULL */
 }
 
-struct view *view_get(struct parks *parks, uint64_t capture_id, void *stream)
+struct view *view_get(struct capture_waits *capture_waits, uint64_t capture_id, void *stream)
 {
     struct view *view;
 
-    LIST_FOR_EACH(link, &parks->views) {
+    LIST_FOR_EACH(link, &capture_waits->views) {
         view = CONTAINER_OF(link, struct view, link);
         if (view->capture_id == capture_id && view->stream == stream)
             return view;
@@ -84,7 +85,7 @@ struct view *view_get(struct parks *parks, uint64_t capture_id, void *stream)
     view->capture_id = capture_id;
     view->stream = stream;
     ptrmap_init(&view->nodes);
-    list_push_back(&parks->views, &view->link);
+    list_push_back(&capture_waits->views, &view->link);
     return view;
 }
 
@@ -128,9 +129,9 @@ static acre_status push_dependencies(struct stack *stack, struct acre_device *de
             return ACRE_ERR_HOST_MEMORY;
         size_t left = stack->capacity - stack->count;
         room = left > UINT32_MAX ? UINT32_MAX : (uint32_t)left;
-        acre_status status = device->ops->capture_dependencies(
-            device->self, device->index, capture_id, node, stack->nodes + stack->count, room,
-            &count);
+        acre_status status =
+            device->ops->capture_dependencies(device->self, device->index, capture_id, node,
+                                              stack->nodes + stack->count, room, &count);
         if (status != ACRE_OK)
             return status;
     } while (count > room);
@@ -140,8 +141,8 @@ static acre_status push_dependencies(struct stack *stack, struct acre_device *de
 
 /* Visits a node. It is in view only once all it depends on is, or is on the stack;
  * when that fails, the whole view is given up (view_extend). */
-static acre_status visit(struct view *view, struct stack *stack, struct acre_device *device,
-                         uint64_t node)
+static acre_status capture_wait_visit(struct view *view, struct stack *stack,
+                                      struct acre_device *device, uint64_t node)
 {
     if (ptrmap_has(&view->nodes, key_of(node)))
         return ACRE_OK;
@@ -159,9 +160,9 @@ acre_status view_extend(struct view *view, struct acre_device *device,
     uint32_t count = info->terminal_count < 16 ? info->terminal_count : 16;
 
     for (uint32_t i = 0; i < count && status == ACRE_OK; i++)
-        status = visit(view, &stack, device, info->terminals[i]);
+        status = capture_wait_visit(view, &stack, device, info->terminals[i]);
     while (stack.count && status == ACRE_OK)
-        status = visit(view, &stack, device, stack.nodes[--stack.count]);
+        status = capture_wait_visit(view, &stack, device, stack.nodes[--stack.count]);
     heap_free(stack.nodes);
     if (status != ACRE_OK) {
         /* Nodes in view whose ancestors are not would hide these from later calls. */
@@ -171,28 +172,28 @@ acre_status view_extend(struct view *view, struct acre_device *device,
     return status;
 }
 
-bool view_covers(const struct view *view, const struct park *park)
+bool view_covers(const struct view *view, const struct capture_wait *capture_wait)
 {
-    for (uint32_t i = 0; i < park->marker_count; i++)
-        if (!ptrmap_has(&view->nodes, key_of(park->markers[i])))
+    for (uint32_t i = 0; i < capture_wait->marker_count; i++)
+        if (!ptrmap_has(&view->nodes, key_of(capture_wait->markers[i])))
             return false;
-    return park->marker_count > 0;
+    return capture_wait->marker_count > 0;
 }
 
-void views_drop(struct parks *parks, uint64_t capture_id)
+void views_drop(struct capture_waits *capture_waits, uint64_t capture_id)
 {
-    LIST_FOR_EACH_SAFE(link, after, &parks->views)
+    LIST_FOR_EACH_SAFE(link, after, &capture_waits->views)
         if (CONTAINER_OF(link, struct view, link)->capture_id == capture_id)
             view_destroy(CONTAINER_OF(link, struct view, link));
 }
 
-void parks_fini(struct parks *parks, struct deferred *deferred)
+void capture_waits_fini(struct capture_waits *capture_waits, struct deferred *deferred)
 {
-    LIST_FOR_EACH_SAFE(link, after, &parks->list) {
-        struct park *park = CONTAINER_OF(link, struct park, link);
-        deferred_forget_uses(deferred, park_lift(park));
-        park_destroy(deferred, park);
+    LIST_FOR_EACH_SAFE(link, after, &capture_waits->list) {
+        struct capture_wait *capture_wait = CONTAINER_OF(link, struct capture_wait, link);
+        deferred_forget_uses(deferred, capture_wait_lift(capture_wait));
+        capture_wait_destroy(deferred, capture_wait);
     }
-    LIST_FOR_EACH_SAFE(link, after, &parks->views)
+    LIST_FOR_EACH_SAFE(link, after, &capture_waits->views)
         view_destroy(CONTAINER_OF(link, struct view, link));
 }

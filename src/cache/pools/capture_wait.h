@@ -22,9 +22,9 @@
 
 #include <acre/backend.h>
 
-/* One block that is parked. */
-struct park {
-    struct list link;      /* in parks.list                                        */
+/* One block that is held until the capture ends. */
+struct capture_wait {
+    struct list link; /* in capture waits.list                                        */
     struct block *block;
     struct use *uses;      /* those it had when it was freed                       */
     uint64_t capture_id;   /* that has to end                                      */
@@ -35,41 +35,41 @@ struct park {
 
 /* What one stream of one capture depends on. */
 struct view {
-    struct list link;      /* in parks.views                                       */
+    struct list link; /* in capture waits.views                                       */
     uint64_t capture_id;
     void *stream;
-    struct ptrmap nodes;   /* ids as keys                                          */
+    struct ptrmap nodes; /* ids as keys                                          */
 };
 
-struct parks {
-    struct list list;      /* of struct park, oldest first                         */
+struct capture_waits {
+    struct list list; /* of struct capture wait, oldest first                         */
     struct list views;
 };
 
-void parks_init(struct parks *parks);
-/* Frees parks and views; blocks are forgotten, uses go back to deferred. */
-void parks_fini(struct parks *parks, struct deferred *deferred);
+void capture_waits_init(struct capture_waits *capture_waits);
+/* Frees capture waits and views; blocks are forgotten, uses go back to deferred. */
+void capture_waits_fini(struct capture_waits *capture_waits, struct deferred *deferred);
 
-/* A park with room for so many markers; NULL: no host memory. */
-struct park *park_create(uint32_t marker_capacity);
+/* A capture wait with room for so many markers; NULL: no host memory. */
+struct capture_wait *capture_wait_create(uint32_t marker_capacity);
 /* Lets a LIVE block with uses wait. */
-void park_begin(struct parks *parks, struct deferred *deferred, struct park *park,
-                struct block *block);
+void capture_wait_begin(struct capture_waits *capture_waits, struct deferred *deferred,
+                        struct capture_wait *capture_wait, struct block *block);
 /* Makes the block LIVE with its uses for a moment, and undoes that. */
-struct block *park_lift(struct park *park);
-void park_lower(struct park *park);
-/* Ends a park whose block was lifted. */
-void park_destroy(struct deferred *deferred, struct park *park);
+struct block *capture_wait_lift(struct capture_wait *capture_wait);
+void capture_wait_lower(struct capture_wait *capture_wait);
+/* Ends a capture wait whose block was lifted. */
+void capture_wait_destroy(struct deferred *deferred, struct capture_wait *capture_wait);
 
 /* The view of a stream; made if need be. NULL: no host memory. */
-struct view *view_get(struct parks *parks, uint64_t capture_id, void *stream);
+struct view *view_get(struct capture_waits *capture_waits, uint64_t capture_id, void *stream);
 /* Adds the terminals of info and all that they depend on.
  * Errors: ACRE_ERR_HOST_MEMORY, what the device says; then less is in view. */
 acre_status view_extend(struct view *view, struct acre_device *device,
                         const acre_capture_info *info);
-/* Whether all markers of a park are in view; false without markers. */
-bool view_covers(const struct view *view, const struct park *park);
+/* Whether all markers of a capture wait are in view; false without markers. */
+bool view_covers(const struct view *view, const struct capture_wait *capture_wait);
 /* Forgets the views of a capture. */
-void views_drop(struct parks *parks, uint64_t capture_id);
+void views_drop(struct capture_waits *capture_waits, uint64_t capture_id);
 
 #endif

@@ -46,7 +46,7 @@ struct acre_pool_state {
     uint64_t segment_count;
     struct saved_block *blocks;
     uint64_t block_count;
-    uint64_t live_count;     /* LIVE ones among them              */
+    uint64_t live_count; /* LIVE ones among them              */
 };
 
 static acre_status fail_id(acre_pool_id id)
@@ -56,10 +56,10 @@ static acre_status fail_id(acre_pool_id id)
 }
 
 /* Walks the segments of a private pool. */
-#define FOR_EACH_SEGMENT(segment, cache, owner_)                               \
-    LIST_FOR_EACH(link_, &(cache)->segments)                                   \
-        for (struct segment *segment = CONTAINER_OF(link_, struct segment, link); segment; \
-             segment = NULL)                                                   \
+#define FOR_EACH_SEGMENT(segment, cache, owner_)                                                   \
+    LIST_FOR_EACH(link_, &(cache)->segments)                                                       \
+        for (struct segment *segment = CONTAINER_OF(link_, struct segment, link); segment;         \
+             segment = NULL)                                                                       \
             if (segment->pool->owner == (owner_))
 
 /* Frees what waits for nobody any more, and stops lanes with nothing in them. */
@@ -88,7 +88,8 @@ static acre_status check_waiting_locked(const acre_cache *cache, const struct pr
     FOR_EACH_SEGMENT(segment, cache, pool)
         for (const struct block *block = segment->first; block; block = block->next) {
             if (block->state == BLOCK_WAITING)
-                return status_fail(ACRE_ERR_NOT_READY, "the block of %zu bytes at %p was freed, "
+                return status_fail(ACRE_ERR_NOT_READY,
+                                   "the block of %zu bytes at %p was freed, "
                                    "but streams still use it; synchronize them first",
                                    block->bytes, (void *)block->base);
             *out_live += block->state == BLOCK_LIVE;
@@ -115,10 +116,11 @@ static void copy_locked(const acre_cache *cache, const struct private_pool *pool
     struct saved_block *at = state->blocks;
 
     FOR_EACH_SEGMENT(segment, cache, pool) {
-        *saved = (struct saved_segment){
-            .base = segment->base, .bytes = segment->bytes,
-            .is_small = segment->pool->is_small, .is_expandable = segment->expand != NULL,
-            .first = (uint64_t)(at - state->blocks)};
+        *saved = (struct saved_segment){.base = segment->base,
+                                        .bytes = segment->bytes,
+                                        .is_small = segment->pool->is_small,
+                                        .is_expandable = segment->expand != NULL,
+                                        .first = (uint64_t)(at - state->blocks)};
         for (const struct block *block = segment->first; block; block = block->next)
             *at++ = (struct saved_block){block->base, block->bytes, block->stream,
                                          (enum block_state)block->state};
@@ -183,8 +185,7 @@ void acre_pool_state_destroy(acre_pool_state *state)
 /* ---- Looking ------------------------------------------------------------------------ */
 
 /* A segment of the pool with that base and size, or NULL. */
-static struct segment *find_segment_locked(const acre_cache *cache,
-                                           const struct private_pool *pool,
+static struct segment *find_segment_locked(const acre_cache *cache, const struct private_pool *pool,
                                            const struct saved_segment *saved)
 {
     FOR_EACH_SEGMENT(segment, cache, pool)
@@ -228,7 +229,8 @@ static acre_status check_segment_locked(const acre_cache *cache, const struct pr
     }
     if (is_there)
         return ACRE_OK;
-    return status_fail(ACRE_ERR_NOT_FOUND, "the segment at %p, or memory in it, could not be "
+    return status_fail(ACRE_ERR_NOT_FOUND,
+                       "the segment at %p, or memory in it, could not be "
                        "found in the pool any more; restore before the pool is emptied",
                        (void *)saved->base);
 }
@@ -241,9 +243,10 @@ static acre_status check_uses_locked(acre_cache *cache, const struct private_poo
             if (block->uses)
                 deferred_settle_holds(&cache->deferred, block);
             if (block->uses)
-                return status_fail(ACRE_ERR_STATE, "the live block of %zu bytes at %p is used on "
-                                   "other streams or shared; free it first", block->bytes,
-                                   (void *)block->base);
+                return status_fail(ACRE_ERR_STATE,
+                                   "the live block of %zu bytes at %p is used on "
+                                   "other streams or shared; free it first",
+                                   block->bytes, (void *)block->base);
         }
     return ACRE_OK;
 }
@@ -294,8 +297,7 @@ static void join_streams_locked(acre_cache *cache, struct segment *segment, cons
 }
 
 /* Hands out the first bytes of a free block. */
-static struct block *cut_locked(acre_cache *cache, struct block *from, size_t bytes,
-                                void *stream)
+static struct block *cut_locked(acre_cache *cache, struct block *from, size_t bytes, void *stream)
 {
     struct block *block = engine_cut_locked(cache, from, bytes);
 
@@ -363,8 +365,7 @@ static void divide_locked(acre_cache *cache, const struct private_pool *pool,
 /* ---- Restoring ---------------------------------------------------------------------------- */
 
 /* The pool of a state, when it may be divided again. */
-static acre_status find_pool_locked(acre_cache *cache, acre_pool_id id,
-                                    struct private_pool **out)
+static acre_status find_pool_locked(acre_cache *cache, acre_pool_id id, struct private_pool **out)
 {
     struct private_pool *pool = private_pool_find(&cache->private_pools, id);
 
@@ -373,9 +374,10 @@ static acre_status find_pool_locked(acre_cache *cache, acre_pool_id id,
     if (pool->sleep)
         return sleep_refuse(pool, "acre_pool_restore");
     if (!pool->use_count)
-        return status_fail(ACRE_ERR_STATE, "acre_pool_restore: pool (%llu, %llu) is freeable; "
-                           "restore while it is used", (unsigned long long)id.graph,
-                           (unsigned long long)id.user);
+        return status_fail(ACRE_ERR_STATE,
+                           "acre_pool_restore: pool (%llu, %llu) is freeable; "
+                           "restore while it is used",
+                           (unsigned long long)id.graph, (unsigned long long)id.user);
     if (cache->capture_count && (cache->front || pool->has_scope))
         return status_fail(ACRE_ERR_STATE, "acre_pool_restore: a capture runs; end it first");
     *out = pool;
@@ -437,7 +439,7 @@ acre_status acre_pool_restore(acre_cache *cache, const acre_pool_state *state,
 
     if (!cache || !state || state->cache != cache)
         return status_fail(ACRE_ERR_INVALID, "acre_pool_restore: a state that acre_pool_save "
-                           "made of this cache is needed");
+                                             "made of this cache is needed");
     quick_lock_take(&cache->lock);
     acre_status status = restore_locked(cache, state, &delta);
     cache_check_locked(cache);

@@ -91,7 +91,7 @@ acre_status acre_pool_stats_get(acre_cache *cache, acre_pool_id id, acre_pool_st
 
     if (!cache || !stats || stats->struct_size < 2 * sizeof(uint32_t))
         return status_fail(ACRE_ERR_INVALID, "acre_pool_stats_get: cache and stats are needed, "
-                           "and stats says its struct_size");
+                                             "and stats says its struct_size");
     quick_lock_take(&cache->lock);
     const struct private_pool *pool = private_pool_find(&cache->private_pools, id);
     const struct pool_account *account = pool_account_find(&cache->accounts, id);
@@ -113,8 +113,7 @@ acre_status acre_pool_stats_get(acre_cache *cache, acre_pool_id id, acre_pool_st
     return ACRE_OK;
 }
 
-acre_status acre_pool_ids(acre_cache *cache, acre_pool_id *ids, size_t capacity,
-                          size_t *out_count)
+acre_status acre_pool_ids(acre_cache *cache, acre_pool_id *ids, size_t capacity, size_t *out_count)
 {
     size_t count = 0;
 

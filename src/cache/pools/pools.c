@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* For messages. */
-#define ID_FORMAT "(%llu, %llu)"
+#define ID_FORMAT   "(%llu, %llu)"
 #define ID_ARGS(id) (unsigned long long)(id).graph, (unsigned long long)(id).user
 
 /* ---- Ids -------------------------------------------------------------------------- */
@@ -28,15 +28,15 @@ acre_pool_id acre_pool_id_next_graph(void)
 {
     static _Atomic uint64_t last;
 
-    return (acre_pool_id){.graph =
-                              atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1};
+    return (acre_pool_id){.graph = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1};
 }
 
 static acre_status refuse_id(acre_pool_id id)
 {
     return status_fail(ACRE_ERR_NOT_FOUND,
                        "Could not find pool of id " ID_FORMAT ": create it, or begin a scope of "
-                       "it, first", ID_ARGS(id));
+                       "it, first",
+                       ID_ARGS(id));
 }
 
 /* ---- Life ------------------------------------------------------------------------- */
@@ -74,8 +74,8 @@ void pools_fini(acre_cache *cache)
     pool_accounts_fini(&cache->accounts);
 }
 
-static acre_status create_locked(acre_cache *cache, acre_pool_id id,
-                                 const acre_pool_config *config, struct private_pool **out)
+static acre_status create_locked(acre_cache *cache, acre_pool_id id, const acre_pool_config *config,
+                                 struct private_pool **out)
 {
     struct private_pool *pool = private_pool_create(&cache->accounts, id);
     acre_status status = ACRE_ERR_HOST_MEMORY;
@@ -93,8 +93,10 @@ static acre_status create_locked(acre_cache *cache, acre_pool_id id,
         status = stitch_create(cache, &pool->small, &pool->large);
     if (status != ACRE_OK)
         goto fini_large;
-    pool->source = (struct pool_source){.allocator = config->allocator, .alloc = config->alloc,
-                                        .free = config->free, .arg = config->arg};
+    pool->source = (struct pool_source){.allocator = config->allocator,
+                                        .alloc = config->alloc,
+                                        .free = config->free,
+                                        .arg = config->arg};
     pool->helps_on_oom = config->flags & ACRE_POOL_USE_ON_OOM;
     pool->gives_back = config->flags & ACRE_POOL_GIVES_BACK;
     pool->small.is_unsplit = pool->large.is_unsplit = config->flags & ACRE_POOL_NO_SPLIT;
@@ -120,11 +122,15 @@ acre_status pools_use_locked(acre_cache *cache, acre_pool_id id, const acre_pool
     if (!pool)
         return create_locked(cache, id, config ? config : &defaults, out);
     if (config)
-        return status_fail(ACRE_ERR_INVALID, "pool " ID_FORMAT " exists: what it is cannot be "
-                           "said again; leave config NULL", ID_ARGS(id));
+        return status_fail(ACRE_ERR_INVALID,
+                           "pool " ID_FORMAT " exists: what it is cannot be "
+                           "said again; leave config NULL",
+                           ID_ARGS(id));
     if (!pool->use_count)
-        return status_fail(ACRE_ERR_STATE, "pool " ID_FORMAT " was released by all and is about "
-                           "to end; empty the cache, or take a new id", ID_ARGS(id));
+        return status_fail(ACRE_ERR_STATE,
+                           "pool " ID_FORMAT " was released by all and is about "
+                           "to end; empty the cache, or take a new id",
+                           ID_ARGS(id));
     pool->use_count++;
     *out = pool;
     return ACRE_OK;
@@ -146,27 +152,30 @@ static acre_status copy_config(acre_pool_config *out, const acre_pool_config *co
         return status_fail(ACRE_ERR_INVALID, "acre_pool_create: config says its struct_size");
     memcpy(out, config, config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
     if (!out->alloc != !out->free || (out->alloc && out->allocator))
-        return status_fail(ACRE_ERR_INVALID, "acre_pool_create: memory comes from an allocator, "
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_pool_create: memory comes from an allocator, "
                            "or from alloc and goes to free, both of which are needed");
     if (out->allocator && !acre_allocator_raw_deleter(out->allocator))
-        return status_fail(ACRE_ERR_INVALID, "acre_pool_create: allocator %s has no raw "
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_pool_create: allocator %s has no raw "
                            "deleter, so bare pointers cannot be had from it",
                            acre_allocator_name(out->allocator));
-    if (out->flags &
-        ~(uint32_t)(ACRE_POOL_NO_SPLIT | ACRE_POOL_USE_ON_OOM | ACRE_POOL_STITCHED |
-                    ACRE_POOL_GIVES_BACK))
+    if (out->flags & ~(uint32_t)(ACRE_POOL_NO_SPLIT | ACRE_POOL_USE_ON_OOM | ACRE_POOL_STITCHED |
+                                 ACRE_POOL_GIVES_BACK))
         return status_fail(ACRE_ERR_INVALID, "acre_pool_create: flags 0x%x are not known",
                            out->flags);
     return ACRE_OK;
 }
 
-static acre_status check(acre_cache *cache, acre_pool_id id, const char *call)
+static acre_status pools_check(acre_cache *cache, acre_pool_id id, const char *call)
 {
     if (!cache)
         return status_fail(ACRE_ERR_INVALID, "%s: a cache is needed", call);
     if (!id.graph == !id.user)
-        return status_fail(ACRE_ERR_INVALID, "%s: " ID_FORMAT " is not the id of a private pool; "
-                           "acre_pool_id_next() gives one", call, ID_ARGS(id));
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: " ID_FORMAT " is not the id of a private pool; "
+                           "acre_pool_id_next() gives one",
+                           call, ID_ARGS(id));
     return ACRE_OK;
 }
 
@@ -174,7 +183,7 @@ acre_status acre_pool_create(acre_cache *cache, acre_pool_id id, const acre_pool
 {
     acre_pool_config copy;
     struct private_pool *pool;
-    acre_status status = check(cache, id, "acre_pool_create");
+    acre_status status = pools_check(cache, id, "acre_pool_create");
 
     if (status == ACRE_OK && config)
         status = copy_config(&copy, config);
@@ -188,7 +197,7 @@ acre_status acre_pool_create(acre_cache *cache, acre_pool_id id, const acre_pool
 
 acre_status acre_pool_release(acre_cache *cache, acre_pool_id id)
 {
-    acre_status status = check(cache, id, "acre_pool_release");
+    acre_status status = pools_check(cache, id, "acre_pool_release");
 
     if (status != ACRE_OK)
         return status;
@@ -197,10 +206,11 @@ acre_status acre_pool_release(acre_cache *cache, acre_pool_id id)
     if (!pool)
         status = refuse_id(id);
     else if (pool->use_count <= pool->kept_count)
-        status = status_fail(ACRE_ERR_STATE, "pool " ID_FORMAT " was released already; the %llu "
+        status = status_fail(ACRE_ERR_STATE,
+                             "pool " ID_FORMAT " was released already; the %llu "
                              "uses left are those of a scope, which ends, and of recordings, "
-                             "which are destroyed", ID_ARGS(id),
-                             (unsigned long long)pool->use_count);
+                             "which are destroyed",
+                             ID_ARGS(id), (unsigned long long)pool->use_count);
     else
         pool->use_count--;
     quick_lock_drop(&cache->lock);
@@ -221,8 +231,9 @@ acre_status scope_open_locked(acre_cache *cache, struct private_pool *pool,
                               const acre_pool_filter *filter)
 {
     if (pool->has_scope)
-        return status_fail(ACRE_ERR_STATE, "already recording to mempool_id " ID_FORMAT
-                           ": end that scope first", ID_ARGS(pool->id));
+        return status_fail(ACRE_ERR_STATE,
+                           "already recording to mempool_id " ID_FORMAT ": end that scope first",
+                           ID_ARGS(pool->id));
     struct scope *scope = scope_create(pool, filter);
     if (!scope)
         return ACRE_ERR_HOST_MEMORY;
@@ -239,7 +250,7 @@ void scope_close_locked(acre_cache *cache, struct private_pool *pool)
 
     /* What cannot be settled now is tried again by the next allocation. */
     status_save(&before);
-    if (cache->deferred.parked_count && capture_flush_locked(cache, pool) != ACRE_OK)
+    if (cache->deferred.capture_waiting_count && capture_flush_locked(cache, pool) != ACRE_OK)
         status_restore(&before);
     pool->has_scope = false;
     pool->kept_count--;
@@ -252,7 +263,7 @@ acre_status acre_pool_begin(acre_cache *cache, acre_pool_id id, const acre_pool_
 {
     static const acre_pool_filter this_thread = {.kind = ACRE_POOL_THIS_THREAD};
     struct private_pool *pool;
-    acre_status status = check(cache, id, "acre_pool_begin");
+    acre_status status = pools_check(cache, id, "acre_pool_begin");
 
     if (status != ACRE_OK)
         return status;
@@ -260,8 +271,10 @@ acre_status acre_pool_begin(acre_cache *cache, acre_pool_id id, const acre_pool_
         filter = &this_thread;
     if ((unsigned)filter->kind > ACRE_POOL_CAPTURE ||
         (filter->kind == ACRE_POOL_CALLBACK && !filter->fn))
-        return status_fail(ACRE_ERR_INVALID, "acre_pool_begin: filter %d does not exist, or needs "
-                           "a function", (int)filter->kind);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_pool_begin: filter %d does not exist, or needs "
+                           "a function",
+                           (int)filter->kind);
     quick_lock_take(&cache->lock);
     status = pools_use_locked(cache, id, NULL, &pool);
     if (status == ACRE_OK) {
@@ -275,7 +288,7 @@ acre_status acre_pool_begin(acre_cache *cache, acre_pool_id id, const acre_pool_
 
 acre_status acre_pool_end(acre_cache *cache, acre_pool_id id)
 {
-    acre_status status = check(cache, id, "acre_pool_end");
+    acre_status status = pools_check(cache, id, "acre_pool_end");
 
     if (status != ACRE_OK)
         return status;
@@ -284,8 +297,10 @@ acre_status acre_pool_end(acre_cache *cache, acre_pool_id id)
     if (pool && pool->has_scope)
         scope_close_locked(cache, pool);
     else
-        status = status_fail(ACRE_ERR_STATE, "not currently recording to mempool_id " ID_FORMAT
-                             ": begin comes before end", ID_ARGS(id));
+        status = status_fail(ACRE_ERR_STATE,
+                             "not currently recording to mempool_id " ID_FORMAT
+                             ": begin comes before end",
+                             ID_ARGS(id));
     quick_lock_drop(&cache->lock);
     return status;
 }
@@ -336,7 +351,8 @@ acre_status pools_route_locked(acre_cache *cache, struct request *request)
         return sleep_refuse(scope->pool, "acre_cache_alloc");
     if (UNLIKELY(cache->capture_count) && capture_runs_on_locked(cache, request->stream)) {
         if (request->pool->stitch)
-            return status_fail(ACRE_ERR_STATE, "nothing can be captured into pool (%llu, %llu): it "
+            return status_fail(ACRE_ERR_STATE,
+                               "nothing can be captured into pool (%llu, %llu): it "
                                "was made with ACRE_POOL_STITCHED",
                                (unsigned long long)scope->pool->id.graph,
                                (unsigned long long)scope->pool->id.user);
@@ -397,7 +413,7 @@ uint64_t pools_free_count_locked(const acre_cache *cache, bool is_small)
 
 acre_status acre_pool_use_count(acre_cache *cache, acre_pool_id id, uint64_t *out_count)
 {
-    acre_status status = check(cache, id, "acre_pool_use_count");
+    acre_status status = pools_check(cache, id, "acre_pool_use_count");
 
     if (status != ACRE_OK)
         return status;
@@ -415,7 +431,7 @@ acre_status acre_pool_use_count(acre_cache *cache, acre_pool_id id, uint64_t *ou
 
 acre_status acre_pool_use_on_oom_set(acre_cache *cache, acre_pool_id id, bool enabled)
 {
-    acre_status status = check(cache, id, "acre_pool_use_on_oom_set");
+    acre_status status = pools_check(cache, id, "acre_pool_use_on_oom_set");
 
     if (status != ACRE_OK)
         return status;
@@ -431,7 +447,7 @@ acre_status acre_pool_use_on_oom_set(acre_cache *cache, acre_pool_id id, bool en
 
 acre_status acre_pool_no_split_set(acre_cache *cache, acre_pool_id id, bool enabled)
 {
-    acre_status status = check(cache, id, "acre_pool_no_split_set");
+    acre_status status = pools_check(cache, id, "acre_pool_no_split_set");
 
     if (status != ACRE_OK)
         return status;
@@ -447,7 +463,7 @@ acre_status acre_pool_no_split_set(acre_cache *cache, acre_pool_id id, bool enab
 
 acre_status acre_pool_empty(acre_cache *cache, acre_pool_id id)
 {
-    acre_status status = check(cache, id, "acre_pool_empty");
+    acre_status status = pools_check(cache, id, "acre_pool_empty");
 
     if (status != ACRE_OK)
         return status;

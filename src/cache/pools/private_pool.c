@@ -88,8 +88,8 @@ void private_pool_destroy(struct private_pool *pool)
 bool private_pool_is_over(const struct private_pool *pool)
 {
     return !pool->use_count && !pool->has_scope && !pool->busy_count &&
-           !pool->small.segment_count && !pool->large.segment_count &&
-           !pool->small.held_bytes && !pool->large.held_bytes;
+           !pool->small.segment_count && !pool->large.segment_count && !pool->small.held_bytes &&
+           !pool->large.held_bytes;
 }
 
 struct private_pool *private_pool_find(const struct list *pools, acre_pool_id id)
@@ -139,8 +139,8 @@ static bool guard_begin(acre_guard *guard, acre_device *device, void *stream)
     if (acre_stream_external(device->type, device->index, stream, &value) == ACRE_OK &&
         acre_guard_stream(guard, value) == ACRE_OK)
         return true;
-    return acre_guard_device(guard, (acre_device_id){.type = device->type,
-                                                     .index = device->index}) == ACRE_OK;
+    return acre_guard_device(
+               guard, (acre_device_id){.type = device->type, .index = device->index}) == ACRE_OK;
 }
 
 acre_status pool_source_alloc(const struct pool_source *source, struct acre_device *device,

@@ -28,7 +28,7 @@ struct acre_recording {
 };
 
 /* Ends a capture and gives its graph up. */
-static void discard(acre_cache *cache, void *stream)
+static void recording_discard(acre_cache *cache, void *stream)
 {
     struct acre_device *device = cache->device;
     void *graph;
@@ -58,7 +58,7 @@ static acre_status start_locked(acre_cache *cache, void *stream, struct private_
 end_mark:
     mark_end_locked(cache, stream);
 discard:
-    discard(cache, stream);
+    recording_discard(cache, stream);
     return status;
 }
 
@@ -71,8 +71,10 @@ static acre_status begin_locked(acre_recording *recording)
     if (status != ACRE_OK)
         return status;
     if (pool->has_scope)
-        status = status_fail(ACRE_ERR_STATE, "already recording to mempool_id (%llu, %llu): end "
-                             "that scope first", (unsigned long long)recording->id.graph,
+        status = status_fail(ACRE_ERR_STATE,
+                             "already recording to mempool_id (%llu, %llu): end "
+                             "that scope first",
+                             (unsigned long long)recording->id.graph,
                              (unsigned long long)recording->id.user);
     else
         status = start_locked(cache, recording->stream, pool);
@@ -92,10 +94,12 @@ acre_status acre_recording_begin(acre_cache *cache, void *stream, const acre_poo
 {
     if (!cache || !out || (pool && !pool->graph == !pool->user))
         return status_fail(ACRE_ERR_INVALID, "acre_recording_begin: cache and out are needed, and "
-                           "pool, when given, is the id of a private pool");
+                                             "pool, when given, is the id of a private pool");
     if (!device_has(cache->device, ACRE_CAP_CAPTURE))
-        return status_fail(ACRE_ERR_UNSUPPORTED, "acre_recording_begin: device %d (%s) has no "
-                           "captures", cache->device->index, cache->device->info.name);
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "acre_recording_begin: device %d (%s) has no "
+                           "captures",
+                           cache->device->index, cache->device->info.name);
     acre_recording *recording = heap_zalloc(sizeof *recording);
     if (!recording)
         return ACRE_ERR_HOST_MEMORY;
@@ -142,8 +146,8 @@ acre_status acre_recording_end(acre_recording *recording)
     acre_cache *cache = recording->cache;
     struct acre_device *device = cache->device;
     quick_lock_take(&cache->lock);
-    acre_status status = device->ops->capture_end(device->self, device->index,
-                                                  recording->stream, &recording->graph);
+    acre_status status =
+        device->ops->capture_end(device->self, device->index, recording->stream, &recording->graph);
     stop_locked(recording);
     recording->state = status == ACRE_OK ? READY : BROKEN;
     if (status != ACRE_OK)
@@ -171,7 +175,7 @@ acre_status acre_recording_launch(acre_recording *recording, void *stream)
 {
     if (!recording || recording->state != READY)
         return status_fail(ACRE_ERR_STATE, "acre_recording_launch: there is no graph yet, or the "
-                           "capture failed");
+                                           "capture failed");
     acre_status status = check_awake(recording);
     if (status != ACRE_OK)
         return status;

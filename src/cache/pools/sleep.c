@@ -32,34 +32,36 @@ struct run {
 
 struct sleep {
     acre_sleep_level level;
-    struct run *runs;      /* what was live, by address within a segment        */
+    struct run *runs; /* what was live, by address within a segment        */
     size_t run_count, run_capacity;
-    char *saved;           /* contents, run after run; NULL: nothing            */
+    char *saved; /* contents, run after run; NULL: nothing            */
     size_t saved_bytes;
 };
 
 /* Walks the pools that a call is about, then their segments. */
-#define FOR_EACH_TARGET(it, targets, count)                                    \
+#define FOR_EACH_TARGET(it, targets, count)                                                        \
     for (struct private_pool **it = (targets); it < (targets) + (count); it++)
-#define FOR_EACH_SEGMENT(it, cache, target)                                    \
-    LIST_FOR_EACH(it##_link, &(cache)->segments)                               \
-        for (struct segment *it = CONTAINER_OF(it##_link, struct segment, link); \
+#define FOR_EACH_SEGMENT(it, cache, target)                                                        \
+    LIST_FOR_EACH(it##_link, &(cache)->segments)                                                   \
+        for (struct segment *it = CONTAINER_OF(it##_link, struct segment, link);                   \
              it && it->pool->owner == (target); it = NULL)
 
 /* ---- Which pools ---------------------------------------------------------------- */
 
 acre_status sleep_refuse(const struct private_pool *pool, const char *call)
 {
-    return status_fail(ACRE_ERR_STATE, "%s: the pool {%llu, %llu}%s%s sleeps; wake it first "
-                       "(acre_cache_wake)", call, (unsigned long long)pool->id.graph,
-                       (unsigned long long)pool->id.user, *pool->tag ? " tagged " : "", pool->tag);
+    return status_fail(ACRE_ERR_STATE,
+                       "%s: the pool {%llu, %llu}%s%s sleeps; wake it first "
+                       "(acre_cache_wake)",
+                       call, (unsigned long long)pool->id.graph, (unsigned long long)pool->id.user,
+                       *pool->tag ? " tagged " : "", pool->tag);
 }
 
-static acre_status find_locked(const acre_cache *cache, acre_pool_id id,
-                               struct private_pool **out)
+static acre_status find_locked(const acre_cache *cache, acre_pool_id id, struct private_pool **out)
 {
     if (pool_id_equal(id, (acre_pool_id){0}))
-        return status_fail(ACRE_ERR_UNSUPPORTED, "the shared pool serves everybody and has neither "
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "the shared pool serves everybody and has neither "
                            "tag nor sleep; allocate what is to sleep in a private pool "
                            "(acre_pool_begin)");
     *out = private_pool_find(&cache->private_pools, id);
@@ -79,8 +81,8 @@ static bool is_target(const struct private_pool *candidate, const struct private
 
 /* Those of the pools meant that sleep, or that are awake; possibly none. */
 static acre_status targets_find_locked(const acre_cache *cache, const acre_pool_id *id,
-                                       const char *tag, bool is_asleep,
-                                       struct private_pool ***out, size_t *out_count)
+                                       const char *tag, bool is_asleep, struct private_pool ***out,
+                                       size_t *out_count)
 {
     struct private_pool *pool = NULL;
     acre_status status = id ? find_locked(cache, *id, &pool) : ACRE_OK;
@@ -113,8 +115,10 @@ static acre_status check_share(const struct block *block)
 {
     if (!share_of(block))
         return ACRE_OK;
-    return status_fail(ACRE_ERR_BUSY, "the block at %p is exported to other processes; free it, or "
-                       "end that with acre_share_revoke, before it sleeps", (void *)block->base);
+    return status_fail(ACRE_ERR_BUSY,
+                       "the block at %p is exported to other processes; free it, or "
+                       "end that with acre_share_revoke, before it sleeps",
+                       (void *)block->base);
 }
 
 static acre_status check_segment(const struct segment *segment)
@@ -122,10 +126,12 @@ static acre_status check_segment(const struct segment *segment)
     acre_status status = ACRE_OK;
 
     if (segment_is_plain(segment))
-        return status_fail(ACRE_ERR_UNSUPPORTED, "the pool has a plain segment of %zu bytes, whose "
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "the pool has a plain segment of %zu bytes, whose "
                            "memory cannot leave its addresses; make the pool with "
                            "ACRE_POOL_STITCHED (policy acre), or set expandable_segments:True "
-                           "(policy torch)", segment->bytes);
+                           "(policy torch)",
+                           segment->bytes);
     for (const struct block *block = segment->first; block && status == ACRE_OK;
          block = block->next) {
         if (block->state == BLOCK_WAITING)
@@ -142,7 +148,7 @@ static acre_status settle_locked(acre_cache *cache, const struct private_pool *p
 {
     acre_status status = reclaim_quiesce(cache);
 
-    if (status == ACRE_OK && cache->deferred.parked_count)
+    if (status == ACRE_OK && cache->deferred.capture_waiting_count)
         status = capture_flush_locked(cache, pool);
     if (status == ACRE_OK)
         status = deferred_synchronize(&cache->deferred, pool, engine_done_locked, cache);
@@ -163,8 +169,10 @@ static acre_status may_sleep_locked(acre_cache *cache, struct private_pool *pool
     if (status == ACRE_OK && pool->busy_count)
         status = status_fail(ACRE_ERR_BUSY, "another thread is obtaining memory for the pool");
     if (status == ACRE_OK && !device_has(cache->device, ACRE_CAP_COPY))
-        status = status_fail(ACRE_ERR_UNSUPPORTED, "backend \"%s\" cannot copy contents: it lacks "
-                             "the group \"copies\"", cache->device->backend->name);
+        status = status_fail(ACRE_ERR_UNSUPPORTED,
+                             "backend \"%s\" cannot copy contents: it lacks "
+                             "the group \"copies\"",
+                             cache->device->backend->name);
     FOR_EACH_SEGMENT(segment, cache, pool)
         if (status == ACRE_OK)
             status = check_segment(segment);
@@ -267,8 +275,7 @@ void sleep_drop(acre_cache *cache, struct private_pool *pool)
 }
 
 /* Step one: notes what is live, and saves it. From here on the pool is left alone. */
-static acre_status save_locked(acre_cache *cache, struct private_pool *pool,
-                               acre_sleep_level level)
+static acre_status save_locked(acre_cache *cache, struct private_pool *pool, acre_sleep_level level)
 {
     acre_status status = may_sleep_locked(cache, pool);
 
@@ -317,8 +324,8 @@ struct away {
 
 static struct away away_of(const acre_cache *cache, const struct private_pool *pool)
 {
-    return (struct away){{sleep_away_bytes(cache, &pool->small),
-                          sleep_away_bytes(cache, &pool->large)}};
+    return (struct away){
+        {sleep_away_bytes(cache, &pool->small), sleep_away_bytes(cache, &pool->large)}};
 }
 
 /* Moves the accounts from what was away to what is. */
@@ -341,10 +348,10 @@ static void account_locked(acre_cache *cache, struct private_pool *pool, struct 
 }
 
 /* Walks the ranges of a pool whose memory is stitched. */
-#define FOR_EACH_RANGE(it, pool)                                               \
-    for (struct list *it##_head = (pool)->large.stitch ? &(pool)->large.stitch->ranges : NULL, \
-                     *it##_link = it##_head ? it##_head->next : NULL;          \
-         it##_link != it##_head; it##_link = it##_link->next)                  \
+#define FOR_EACH_RANGE(it, pool)                                                                   \
+    for (struct list *it##_head = (pool)->large.stitch ? &(pool)->large.stitch->ranges : NULL,     \
+                     *it##_link = it##_head ? it##_head->next : NULL;                              \
+         it##_link != it##_head; it##_link = it##_link->next)                                      \
         for (struct range *it = CONTAINER_OF(it##_link, struct range, link); it; it = NULL)
 
 /* Takes the pages out, of stitched ranges first. */
@@ -414,8 +421,7 @@ static void awake_locked(acre_cache *cache, struct private_pool *pool)
 /* ---- All at once ------------------------------------------------------------------------ */
 
 /* Wakes all, or leaves all asleep. */
-static acre_status wake_all_locked(acre_cache *cache, struct private_pool **targets,
-                                   size_t count)
+static acre_status wake_all_locked(acre_cache *cache, struct private_pool **targets, size_t count)
 {
     acre_status status = ACRE_OK;
 
@@ -438,8 +444,8 @@ static acre_status wake_all_locked(acre_cache *cache, struct private_pool **targ
     return status;
 }
 
-static acre_status sleep_all_locked(acre_cache *cache, struct private_pool **targets,
-                                    size_t count, acre_sleep_level level)
+static acre_status sleep_all_locked(acre_cache *cache, struct private_pool **targets, size_t count,
+                                    acre_sleep_level level)
 {
     acre_status status = ACRE_OK;
     struct status_saved first;
@@ -466,8 +472,8 @@ static acre_status sleep_all_locked(acre_cache *cache, struct private_pool **tar
     return status;
 }
 
-static acre_status check_call(const acre_cache *cache, const acre_pool_id *pool,
-                              const char *tag, const char *call)
+static acre_status check_call(const acre_cache *cache, const acre_pool_id *pool, const char *tag,
+                              const char *call)
 {
     if (!cache || (pool != NULL) == (tag != NULL))
         return status_fail(ACRE_ERR_INVALID, "%s: a cache is needed, and either a pool or a tag",
@@ -534,8 +540,10 @@ acre_status acre_pool_tag_set(acre_cache *cache, acre_pool_id id, const char *ta
     struct private_pool *found = NULL;
 
     if (!cache || (tag && strlen(tag) >= ACRE_TAG_BYTES))
-        return status_fail(ACRE_ERR_INVALID, "acre_pool_tag_set: a cache is needed, and a tag of "
-                           "at most %d characters", ACRE_TAG_BYTES - 1);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_pool_tag_set: a cache is needed, and a tag of "
+                           "at most %d characters",
+                           ACRE_TAG_BYTES - 1);
     if (pool_id_equal(id, (acre_pool_id){0}))
         return status_fail(ACRE_ERR_INVALID, "acre_pool_tag_set: the shared pool has no tag");
     quick_lock_take(&cache->lock);

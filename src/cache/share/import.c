@@ -20,14 +20,20 @@ acre_status import_check(const uint8_t *handle, size_t bytes, char *out_kind)
         return ACRE_OK;
     }
     if (bytes != SHARE_HANDLE_BYTES)
-        return status_fail(ACRE_ERR_FORMAT, "a handle of shared memory has %d bytes, not %zu: it "
-                           "was cut or is something else", SHARE_HANDLE_BYTES, bytes);
+        return status_fail(ACRE_ERR_FORMAT,
+                           "a handle of shared memory has %d bytes, not %zu: it "
+                           "was cut or is something else",
+                           SHARE_HANDLE_BYTES, bytes);
     if (handle[0] < 1 || handle[0] > SHARE_VERSION)
-        return status_fail(ACRE_ERR_FORMAT, "a handle of shared memory of version %d; this "
-                           "library knows up to %d", handle[0], SHARE_VERSION);
+        return status_fail(ACRE_ERR_FORMAT,
+                           "a handle of shared memory of version %d; this "
+                           "library knows up to %d",
+                           handle[0], SHARE_VERSION);
     if (handle[1] != SHARE_PLAIN && handle[1] != SHARE_PAGES)
-        return status_fail(ACRE_ERR_FORMAT, "a handle of shared memory of kind %d; known are '%c' "
-                           "and '%c'", handle[1], SHARE_PLAIN, SHARE_PAGES);
+        return status_fail(ACRE_ERR_FORMAT,
+                           "a handle of shared memory of kind %d; known are '%c' "
+                           "and '%c'",
+                           handle[1], SHARE_PLAIN, SHARE_PAGES);
     *out_kind = (char)handle[1];
     return ACRE_OK;
 }
@@ -54,14 +60,13 @@ static acre_status note_read(const struct client *client, struct import *import)
     if (client->reply.note_bytes != sizeof note ||
         memcmp(note.kind, SHARE_NOTE_KIND, sizeof note.kind) != 0)
         return status_fail(ACRE_ERR_FORMAT, "the handle names something, but not pages of memory");
-    if (note.page_bytes == 0 || note.page_bytes % device->info.page_bytes ||
-        note.page_count == 0 || note.page_count != client->fd_total ||
-        note.page_count > UINT64_MAX / 2 / note.page_bytes)
-        return status_fail(ACRE_ERR_FORMAT, "the exporter offers %llu pages of %llu bytes in %u "
+    if (note.page_bytes == 0 || note.page_bytes % device->info.page_bytes || note.page_count == 0 ||
+        note.page_count != client->fd_total || note.page_count > UINT64_MAX / 2 / note.page_bytes)
+        return status_fail(ACRE_ERR_FORMAT,
+                           "the exporter offers %llu pages of %llu bytes in %u "
                            "descriptors; pages here have %llu bytes",
-                           (unsigned long long)note.page_count,
-                           (unsigned long long)note.page_bytes, client->fd_total,
-                           (unsigned long long)device->info.page_bytes);
+                           (unsigned long long)note.page_count, (unsigned long long)note.page_bytes,
+                           client->fd_total, (unsigned long long)device->info.page_bytes);
     import->page_bytes = note.page_bytes;
     import->bytes = note.page_bytes * note.page_count;
     return ACRE_OK;
@@ -83,9 +88,10 @@ static acre_status page_take(struct client *client, struct import *import)
     if (status != ACRE_OK)
         return status;
     if (bytes && bytes != import->page_bytes) /* 0: the driver does not tell; mapping does */
-        status = status_fail(ACRE_ERR_FORMAT, "the exporter sent a page of %llu bytes instead of "
-                             "%llu", (unsigned long long)bytes,
-                             (unsigned long long)import->page_bytes);
+        status = status_fail(ACRE_ERR_FORMAT,
+                             "the exporter sent a page of %llu bytes instead of "
+                             "%llu",
+                             (unsigned long long)bytes, (unsigned long long)import->page_bytes);
     if (status == ACRE_OK)
         status = device->ops->map(device->self, device->index,
                                   import->base + import->page_count * import->page_bytes,
@@ -133,8 +139,7 @@ static acre_status pages_drop(struct import *import)
             log_line(ACRE_LOG_ERROR, "a page of another process could not be released: %s",
                      acre_last_error());
     }
-    if (device->ops->unreserve(device->self, device->index, import->base, import->bytes) !=
-        ACRE_OK)
+    if (device->ops->unreserve(device->self, device->index, import->base, import->bytes) != ACRE_OK)
         log_line(ACRE_LOG_ERROR, "%llu bytes of addresses could not be given back: %s",
                  (unsigned long long)import->bytes, acre_last_error());
     heap_free(import->pages);
@@ -150,8 +155,10 @@ static acre_status open_pages(struct import *import, const uint8_t *ticket)
     acre_status status;
 
     if (!device_has(device, ACRE_CAP_VIRTUAL | ACRE_CAP_SHARE_FD))
-        return status_fail(ACRE_ERR_UNSUPPORTED, "the handle is one of virtual memory, which "
-                           "backend \"%s\" cannot share", device->backend->name);
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "the handle is one of virtual memory, which "
+                           "backend \"%s\" cannot share",
+                           device->backend->name);
     status = client_open(ticket, &client);
     if (status != ACRE_OK)
         return status;
@@ -162,8 +169,8 @@ static acre_status open_pages(struct import *import, const uint8_t *ticket)
     import->pages = heap_array(client.fd_total, sizeof *import->pages);
     if (!import->pages)
         goto close_client;
-    status = device->ops->reserve(device->self, device->index, import->bytes,
-                                  (void **)&import->base);
+    status =
+        device->ops->reserve(device->self, device->index, import->bytes, (void **)&import->base);
     if (status != ACRE_OK)
         goto free_pages;
     for (uint32_t i = 0; i < client.fd_total && status == ACRE_OK; i++)

@@ -15,7 +15,8 @@ static acre_status fail_pointer(const void *pointer)
 {
     return status_fail(ACRE_ERR_INVALID,
                        "invalid device pointer: %p does not lie in a live allocation of this "
-                       "cache", pointer);
+                       "cache",
+                       pointer);
 }
 
 /* The live block that begins at or contains an address, or NULL. */
@@ -55,7 +56,8 @@ static acre_status share_pages_locked(acre_cache *cache, const struct block *blo
         const struct expand_page *at = &span.home->pages[index];
         pages[i] = at->handle;
         if (!at->has_handle)
-            status = status_fail(ACRE_ERR_UNSUPPORTED, "a page of the block at %p has no handle "
+            status = status_fail(ACRE_ERR_UNSUPPORTED,
+                                 "a page of the block at %p has no handle "
                                  "any more, because the device once failed to unmap it",
                                  (void *)block->base);
     }
@@ -76,8 +78,7 @@ static acre_status share_make_locked(acre_cache *cache, const struct block *bloc
 }
 
 /* Shares a live block that is not shared yet. */
-static acre_status share_block_locked(acre_cache *cache, struct block *block,
-                                      struct share **out)
+static acre_status share_block_locked(acre_cache *cache, struct block *block, struct share **out)
 {
     struct share *share = NULL;
     bool is_tagged = block->arena != NULL;
@@ -109,7 +110,8 @@ static acre_status export_locked(acre_cache *cache, const char *pointer, struct 
     if (!block)
         return fail_pointer(pointer);
     if (block->state == BLOCK_DIRECT)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "the memory at %p was allocated while caching "
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "the memory at %p was allocated while caching "
                            "was switched off; only cached memory can be exported",
                            (const void *)pointer);
     if (pool_is_asleep(block->pool))
@@ -118,16 +120,18 @@ static acre_status export_locked(acre_cache *cache, const char *pointer, struct 
     return *out ? ACRE_OK : share_block_locked(cache, block, out);
 }
 
-acre_status acre_share_export(acre_cache *cache, const void *pointer, void *handle,
-                              size_t capacity, size_t *out_bytes, uint64_t *out_offset)
+acre_status acre_share_export(acre_cache *cache, const void *pointer, void *handle, size_t capacity,
+                              size_t *out_bytes, uint64_t *out_offset)
 {
     struct share *share = NULL;
 
     if (!cache || !handle || !out_bytes || !out_offset)
         return status_fail(ACRE_ERR_INVALID, "acre_share_export: an argument is NULL");
     if (capacity < SHARE_HANDLE_BYTES)
-        return status_fail(ACRE_ERR_INVALID, "acre_share_export: room for %zu bytes; a handle "
-                           "needs %d", capacity, ACRE_SHARE_HANDLE_MAX);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_share_export: room for %zu bytes; a handle "
+                           "needs %d",
+                           capacity, ACRE_SHARE_HANDLE_MAX);
     quick_lock_take(&cache->lock);
     acre_status status = export_locked(cache, pointer, &share);
     if (status == ACRE_OK && share) {

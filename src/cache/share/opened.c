@@ -24,10 +24,10 @@ enum state { OPENING, OPEN, CLOSING };
 
 struct opened {
     struct list link;
-    uint64_t backend;  /* its number; devices of a later one may have the address */
+    uint64_t backend; /* its number; devices of a later one may have the address */
     acre_device *device;
     enum state state;
-    uint64_t count;    /* openings not closed, while OPEN */
+    uint64_t count; /* openings not closed, while OPEN */
     size_t handle_bytes;
     uint8_t handle[SHARE_HANDLE_BYTES];
     struct import import;
@@ -64,15 +64,18 @@ static struct opened *find_locked(const acre_device *device, const void *handle,
 }
 
 /* The entry of a handle: OPEN with one more opening, or new and OPENING. */
-static struct opened *enter(acre_device *device, const void *handle, size_t bytes,
-                            bool *out_is_new)
+static struct opened *opened_enter(acre_device *device, const void *handle, size_t bytes,
+                                   bool *out_is_new)
 {
     struct opened *fresh = heap_zalloc(sizeof *fresh), *opened;
 
     if (!fresh)
         return NULL;
-    *fresh = (struct opened){.backend = device->backend->number, .device = device,
-                             .handle_bytes = bytes, .state = OPENING, .count = 1};
+    *fresh = (struct opened){.backend = device->backend->number,
+                             .device = device,
+                             .handle_bytes = bytes,
+                             .state = OPENING,
+                             .count = 1};
     memcpy(fresh->handle, handle, bytes);
     lock_take(&lock);
     while ((opened = find_locked(device, handle, bytes)) && opened->state != OPEN)
@@ -91,7 +94,7 @@ static struct opened *enter(acre_device *device, const void *handle, size_t byte
 }
 
 /* Ends a state in which others wait. */
-static void settle(struct opened *opened, bool is_open)
+static void opened_settle(struct opened *opened, bool is_open)
 {
     lock_take(&lock);
     opened->state = OPEN;
@@ -103,8 +106,8 @@ static void settle(struct opened *opened, bool is_open)
         heap_free(opened);
 }
 
-acre_status acre_share_open(acre_device *device, const void *handle, size_t bytes,
-                            void **out_base, uint64_t *out_bytes)
+acre_status acre_share_open(acre_device *device, const void *handle, size_t bytes, void **out_base,
+                            uint64_t *out_bytes)
 {
     bool is_new = false;
     char kind;
@@ -117,7 +120,7 @@ acre_status acre_share_open(acre_device *device, const void *handle, size_t byte
     if (status != ACRE_OK)
         return status;
     pthread_once(&fork_once, fork_watch);
-    struct opened *opened = enter(device, handle, bytes, &is_new);
+    struct opened *opened = opened_enter(device, handle, bytes, &is_new);
     if (!opened)
         return ACRE_ERR_HOST_MEMORY;
     if (is_new)
@@ -127,12 +130,12 @@ acre_status acre_share_open(acre_device *device, const void *handle, size_t byte
         *out_bytes = opened->import.bytes;
     }
     if (is_new)
-        settle(opened, status == ACRE_OK);
+        opened_settle(opened, status == ACRE_OK);
     return status;
 }
 
 /* Takes one opening back; the entry when it was the last, then CLOSING. */
-static acre_status leave(const acre_device *device, const void *base, struct opened **out)
+static acre_status opened_leave(const acre_device *device, const void *base, struct opened **out)
 {
     *out = NULL;
     lock_take(&lock);
@@ -152,8 +155,10 @@ static acre_status leave(const acre_device *device, const void *base, struct ope
         return ACRE_OK;
     }
     lock_drop(&lock);
-    return status_fail(ACRE_ERR_INVALID, "acre_share_close: %p is not memory of another process "
-                       "that is open: closed already, or never opened", base);
+    return status_fail(ACRE_ERR_INVALID,
+                       "acre_share_close: %p is not memory of another process "
+                       "that is open: closed already, or never opened",
+                       base);
 }
 
 acre_status acre_share_close(acre_device *device, void *base)
@@ -162,13 +167,13 @@ acre_status acre_share_close(acre_device *device, void *base)
 
     ENTER(0);
     NEED(base);
-    acre_status status = leave(device, base, &last);
+    acre_status status = opened_leave(device, base, &last);
     if (status != ACRE_OK || !last)
         return status;
     if (device_has(device, ACRE_CAP_STREAMS))
         status = device->ops->device_synchronize(SELF);
     if (status == ACRE_OK)
         status = import_close(&last->import);
-    settle(last, status != ACRE_OK);
+    opened_settle(last, status != ACRE_OK);
     return status;
 }

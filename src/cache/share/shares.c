@@ -124,7 +124,8 @@ acre_status share_create_plain(struct shares *shares, struct acre_device *device
     acre_status status;
 
     if (!device_has(device, ACRE_CAP_IPC))
-        return status_fail(ACRE_ERR_UNSUPPORTED, "plain memory of backend \"%s\" cannot be opened "
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "plain memory of backend \"%s\" cannot be opened "
                            "by other processes: it lacks the group \"ipc\"",
                            device->backend->name);
     share = share_make(device, base, SHARE_PLAIN);
@@ -155,12 +156,15 @@ static acre_status page_fd(void *arg, uint32_t index, int *out_fd)
 static acre_status pages_check(const struct acre_device *device, uint64_t page_count)
 {
     if (!device_has(device, ACRE_CAP_SHARE_FD))
-        return status_fail(ACRE_ERR_UNSUPPORTED, "virtual memory of backend \"%s\" cannot be "
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "virtual memory of backend \"%s\" cannot be "
                            "opened by other processes: it lacks the group \"sharing\"",
                            device->backend->name);
     if (page_count > WIRE_FDS_MAX)
-        return status_fail(ACRE_ERR_LIMIT, "a block of %llu pages is too large to be shared; at "
-                           "most %d are", (unsigned long long)page_count, WIRE_FDS_MAX);
+        return status_fail(ACRE_ERR_LIMIT,
+                           "a block of %llu pages is too large to be shared; at "
+                           "most %d are",
+                           (unsigned long long)page_count, WIRE_FDS_MAX);
     return ACRE_OK;
 }
 
@@ -173,10 +177,11 @@ static acre_status pages_probe(struct acre_device *device, void *const *pages, u
         acre_status status = device->ops->export_fd(device->self, device->index, pages[i], &fd);
 
         if (status == ACRE_ERR_INVALID)
-            return status_fail(ACRE_ERR_UNSUPPORTED, "page %llu of %llu of the block cannot travel "
+            return status_fail(ACRE_ERR_UNSUPPORTED,
+                               "page %llu of %llu of the block cannot travel "
                                "as a descriptor: raise ulimit -n before allocating, and do not set "
-                               "expandable_segments_handle_type", (unsigned long long)i,
-                               (unsigned long long)count);
+                               "expandable_segments_handle_type",
+                               (unsigned long long)i, (unsigned long long)count);
         if (status != ACRE_OK)
             return status;
         close(fd);
@@ -184,13 +189,13 @@ static acre_status pages_probe(struct acre_device *device, void *const *pages, u
     return ACRE_OK;
 }
 
-acre_status share_create_pages(struct shares *shares, struct acre_device *device,
-                               const void *first, void *const *pages, uint64_t page_count,
-                               uint64_t page_bytes, struct share **out)
+acre_status share_create_pages(struct shares *shares, struct acre_device *device, const void *first,
+                               void *const *pages, uint64_t page_count, uint64_t page_bytes,
+                               struct share **out)
 {
     struct share_note note = {SHARE_NOTE_KIND, page_bytes, page_count};
-    struct offer_terms terms = {.fd_total = (uint32_t)page_count, .note_bytes = sizeof note,
-                                .fd_at = page_fd};
+    struct offer_terms terms = {
+        .fd_total = (uint32_t)page_count, .note_bytes = sizeof note, .fd_at = page_fd};
     struct share *share;
     acre_status status = pages_check(device, page_count);
 

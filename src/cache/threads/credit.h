@@ -4,14 +4,14 @@
  * Five statistics move with every allocation and free: allocation,
  * allocated_bytes, active, active_bytes and requested_bytes. Three measures
  * make them up: the count of blocks, their size in units of 512 bytes, and the
- * bytes asked for. Each thread has a purse:
+ * bytes asked for. Each thread has a thread budget:
  *
- *   wallets[class]   credit to allocate in one size class: an allocation spends
+ *   class budgets[class]   credit to allocate in one size class: an allocation spends
  *                    it, a free gives it back, nobody else is asked
  *   reserve[class]   what the class may have beyond, but the total may not
  *   reserve[ALL]     what the total may have beyond, in either class
  *
- * purse_balance moves between these, within the thread. What all purses hold
+ * thread_budget_balance moves between these, within the thread. What all thread budgets hold
  * and what is live was granted here:
  *
  *   granted[class] = live in the class + credit and reserve of the class
@@ -21,14 +21,14 @@
  *
  * So a thread with credit cannot reach a new peak and need not tell anybody.
  * One without credit asks here; when nothing is left below the peak, the owner
- * stops the other threads, collects all purses, whereupon granted is what is
+ * stops the other threads, collects all thread budgets, whereupon granted is what is
  * live, and raises the peak to exactly what the allocation makes it.
  *
  * Blocks that were freed but wait for streams count as active, not as
  * allocated; they are kept here (waiting) and narrow the room below the peaks of
  * active blocks.
  *
- * Not thread-safe: the owner's lock is held around every call; a purse is
+ * Not thread-safe: the owner's lock is held around every call; a thread budget is
  * touched by its thread alone, or by the owner while that thread is stopped.
  */
 #ifndef SRC_CACHE_CREDIT_H
@@ -43,7 +43,7 @@ enum credit_measure { CREDIT_COUNT, CREDIT_UNITS, CREDIT_REQUESTED, CREDIT_MEASU
 enum credit_class { CREDIT_SMALL, CREDIT_LARGE, CREDIT_CLASSES, CREDIT_ALL = 2 };
 
 /* Bytes per unit of CREDIT_UNITS, and units of the smallest large block. */
-#define CREDIT_UNIT 512
+#define CREDIT_UNIT        512
 #define CREDIT_LARGE_UNITS 128
 
 /* Amounts, by measure. */
@@ -53,23 +53,23 @@ struct amounts {
 
 /* What one thread may still allocate in one class before it has to ask, and the
  * sum of its allocations since it was last collected. */
-struct wallet {
+struct class_budget {
     struct {
         int64_t credit; /* never negative, except for a moment in front.c */
         int64_t spent;
     } of[CREDIT_MEASURES];
 };
 
-struct purse {
-    struct wallet wallets[CREDIT_CLASSES];
+struct thread_budget {
+    struct class_budget class_budgets[CREDIT_CLASSES];
     struct amounts reserve[CREDIT_CLASSES + 1];
 };
 
 struct credit {
-    struct amounts granted[CREDIT_CLASSES + 1]; /* live, and what purses hold    */
+    struct amounts granted[CREDIT_CLASSES + 1]; /* live, and what thread budgets hold    */
     struct amounts waiting[CREDIT_CLASSES + 1]; /* freed, but in use by streams  */
-    struct amounts spent[CREDIT_CLASSES];   /* sum of allocations since the last
-                                               credit_store; purses excluded     */
+    struct amounts spent[CREDIT_CLASSES];       /* sum of allocations since the last
+                                               credit_store; thread budgets excluded     */
     /* Peaks. The statistics have no peak of requested bytes without waiting
      * ones: that entry of peak_live is unused. */
     struct amounts peak_live[CREDIT_CLASSES + 1];
@@ -88,58 +88,58 @@ static inline struct amounts credit_amounts(uint64_t units, uint64_t requested)
     return (struct amounts){{1, (int64_t)units, (int64_t)requested}};
 }
 
-/* Spends from a wallet; false, and nothing is spent, when it does not suffice. */
-static inline bool wallet_spend(struct wallet *wallet, const struct amounts *amounts)
+/* Spends from a class budget; false, and nothing is spent, when it does not suffice. */
+static inline bool class_budget_spend(struct class_budget *class_budget,
+                                      const struct amounts *amounts)
 {
-    if (wallet->of[CREDIT_COUNT].credit < amounts->of[CREDIT_COUNT] ||
-        wallet->of[CREDIT_UNITS].credit < amounts->of[CREDIT_UNITS] ||
-        wallet->of[CREDIT_REQUESTED].credit < amounts->of[CREDIT_REQUESTED])
+    if (class_budget->of[CREDIT_COUNT].credit < amounts->of[CREDIT_COUNT] ||
+        class_budget->of[CREDIT_UNITS].credit < amounts->of[CREDIT_UNITS] ||
+        class_budget->of[CREDIT_REQUESTED].credit < amounts->of[CREDIT_REQUESTED])
         return false;
-    wallet->of[CREDIT_COUNT].credit -= amounts->of[CREDIT_COUNT];
-    wallet->of[CREDIT_UNITS].credit -= amounts->of[CREDIT_UNITS];
-    wallet->of[CREDIT_REQUESTED].credit -= amounts->of[CREDIT_REQUESTED];
-    wallet->of[CREDIT_COUNT].spent += amounts->of[CREDIT_COUNT];
-    wallet->of[CREDIT_UNITS].spent += amounts->of[CREDIT_UNITS];
-    wallet->of[CREDIT_REQUESTED].spent += amounts->of[CREDIT_REQUESTED];
+    class_budget->of[CREDIT_COUNT].credit -= amounts->of[CREDIT_COUNT];
+    class_budget->of[CREDIT_UNITS].credit -= amounts->of[CREDIT_UNITS];
+    class_budget->of[CREDIT_REQUESTED].credit -= amounts->of[CREDIT_REQUESTED];
+    class_budget->of[CREDIT_COUNT].spent += amounts->of[CREDIT_COUNT];
+    class_budget->of[CREDIT_UNITS].spent += amounts->of[CREDIT_UNITS];
+    class_budget->of[CREDIT_REQUESTED].spent += amounts->of[CREDIT_REQUESTED];
     return true;
 }
 
-/* Moves credit within a purse so that the wallet of class has the amounts; false
- * when there is not enough. Needs no lock: the purse's thread calls it. */
-bool purse_balance(struct purse *purse, enum credit_class class,
-                   const struct amounts *amounts);
+/* Moves credit within a thread budget so that the class budget of class has the amounts; false
+ * when there is not enough. Needs no lock: the thread budget's thread calls it. */
+bool thread_budget_balance(struct thread_budget *thread_budget, enum credit_class class,
+                           const struct amounts *amounts);
 
-/* What a purse holds of a measure for both classes together. */
-static inline int64_t purse_sum(const struct purse *purse, enum credit_measure m)
+/* What a thread budget holds of a measure for both classes together. */
+static inline int64_t thread_budget_sum(const struct thread_budget *thread_budget,
+                                        enum credit_measure m)
 {
-    return purse->wallets[CREDIT_SMALL].of[m].credit +
-           purse->wallets[CREDIT_LARGE].of[m].credit + purse->reserve[CREDIT_ALL].of[m];
+    return thread_budget->class_budgets[CREDIT_SMALL].of[m].credit +
+           thread_budget->class_budgets[CREDIT_LARGE].of[m].credit +
+           thread_budget->reserve[CREDIT_ALL].of[m];
 }
 
-/* Takes back all that a purse holds. */
-void credit_collect(struct credit *credit, struct purse *purse);
+/* Takes back all that a thread budget holds. */
+void credit_collect(struct credit *credit, struct thread_budget *thread_budget);
 
-/* Accounts for an allocation. The purse of the thread, when there is one (NULL:
+/* Accounts for an allocation. The thread budget of the thread, when there is one (NULL:
  * none), is collected and gets new reserves; with is_shared, half of what there
  * is stays for other threads. False: a peak may be reached, nothing was accounted
- * for; collect the purses of all threads and call credit_raise. */
-bool credit_spend(struct credit *credit, struct purse *purse, enum credit_class class,
-                  const struct amounts *amounts, bool is_shared);
+ * for; collect the thread budgets of all threads and call credit_raise. */
+bool credit_spend(struct credit *credit, struct thread_budget *thread_budget,
+                  enum credit_class class, const struct amounts *amounts, bool is_shared);
 
-/* The same once all purses are collected: raises the peaks where need be. */
-void credit_raise(struct credit *credit, struct purse *purse, enum credit_class class,
-                  const struct amounts *amounts, bool is_shared);
+/* The same once all thread budgets are collected: raises the peaks where need be. */
+void credit_raise(struct credit *credit, struct thread_budget *thread_budget,
+                  enum credit_class class, const struct amounts *amounts, bool is_shared);
 
 /* A live block was freed; the credit it took comes back here. */
-void credit_drop(struct credit *credit, enum credit_class class,
-                 const struct amounts *amounts);
+void credit_drop(struct credit *credit, enum credit_class class, const struct amounts *amounts);
 /* A live block was freed and waits for streams; then waits no more. */
-void credit_wait(struct credit *credit, enum credit_class class,
-                 const struct amounts *amounts);
-void credit_retire(struct credit *credit, enum credit_class class,
-                   const struct amounts *amounts);
+void credit_wait(struct credit *credit, enum credit_class class, const struct amounts *amounts);
+void credit_retire(struct credit *credit, enum credit_class class, const struct amounts *amounts);
 
-/* Brings the five statistics up to date; all purses are collected. */
+/* Brings the five statistics up to date; all thread budgets are collected. */
 void credit_store(struct credit *credit, acre_cache_stats *stats);
 /* Goes on from the peaks in stats, which the owner may have reset. */
 void credit_load(struct credit *credit, const acre_cache_stats *stats);

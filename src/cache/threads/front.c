@@ -8,7 +8,7 @@
  *   lane->cache, ->key    atomic keys. Looked at after is_busy was set: equal
  *                         means that nobody has stopped the lane, and nobody
  *                         will go on to touch it before is_busy is 0 (lane.h).
- *   bins, wallets         touched only inside such a pair, or under the cache's
+ *   bins, class budgets         touched only inside such a pair, or under the cache's
  *                         lock with the lane stopped or its thread's own.
  *   cache->map            read without a lock; leaves stay (map.h). What it gives
  *                         is a block object, and these are kept until the cache
@@ -27,7 +27,7 @@
  *                         thread, for interior pointers (their address is not
  *                         base) and for objects that meanwhile serve another
  *                         address. Whoever succeeds owns the block.
- *   the rest of a block   units, base, bin, wallet and key are constant from
+ *   the rest of a block   units, base, bin, class budget and key are constant from
  *                         being handed out until the owner of the tag gives it
  *                         back; key is atomic, read before that is known, and
  *                         only compared (a stale one leads to the exchange,
@@ -49,25 +49,25 @@ void front_collect_locked(struct front *front)
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
         int64_t units = lane_units(lane);
-        credit_collect(&front->credit, &lane->purse);
+        credit_collect(&front->credit, &lane->thread_budget);
         lane_units_set(lane, units);
     }
 }
 
-/* Accounts for a block when the purse at hand does not suffice. */
+/* Accounts for a block when the thread budget at hand does not suffice. */
 static void account_slow(struct front *front, struct lane *lane, enum credit_class class,
                          const struct amounts *amounts)
 {
-    struct purse *purse = lane ? &lane->purse : NULL;
+    struct thread_budget *thread_budget = lane ? &lane->thread_budget : NULL;
     int64_t units = lane ? lane_units(lane) : 0;
     bool is_shared = front->lane_count > 1;
 
-    if (!credit_spend(&front->credit, purse, class, amounts, is_shared)) {
+    if (!credit_spend(&front->credit, thread_budget, class, amounts, is_shared)) {
         if (lane)
             lane_units_set(lane, units);
         front_stop_locked(front);
         front_collect_locked(front);
-        credit_raise(&front->credit, purse, class, amounts, is_shared);
+        credit_raise(&front->credit, thread_budget, class, amounts, is_shared);
         front_go_locked(front);
     }
     if (lane)
@@ -79,8 +79,8 @@ void front_account_locked(struct front *front, struct lane *lane, const struct b
     enum credit_class class = lane_class(block);
     struct amounts amounts = credit_amounts(block->units, block->requested);
 
-    if (lane && purse_balance(&lane->purse, class, &amounts)) {
-        wallet_spend(&lane->purse.wallets[class], &amounts);
+    if (lane && thread_budget_balance(&lane->thread_budget, class, &amounts)) {
+        class_budget_spend(&lane->thread_budget.class_budgets[class], &amounts);
         lane->units_base -= amounts.of[CREDIT_UNITS];
     } else {
         account_slow(front, lane, class, &amounts);
@@ -88,47 +88,50 @@ void front_account_locked(struct front *front, struct lane *lane, const struct b
 }
 
 /* Moves credit for one block from one class to the other. */
-static inline __attribute__((always_inline)) bool
-move_count(struct purse *purse, enum credit_class from, enum credit_class to)
+static inline __attribute__((always_inline)) bool move_count(struct thread_budget *thread_budget,
+                                                             enum credit_class from,
+                                                             enum credit_class to)
 {
-    if (purse->wallets[from].of[CREDIT_COUNT].credit < 1 ||
-        purse->reserve[to].of[CREDIT_COUNT] < 1)
+    if (thread_budget->class_budgets[from].of[CREDIT_COUNT].credit < 1 ||
+        thread_budget->reserve[to].of[CREDIT_COUNT] < 1)
         return false;
-    purse->wallets[to].of[CREDIT_COUNT].credit += 1;
-    purse->reserve[to].of[CREDIT_COUNT] -= 1;
-    purse->wallets[from].of[CREDIT_COUNT].credit -= 1;
-    purse->reserve[from].of[CREDIT_COUNT] += 1;
+    thread_budget->class_budgets[to].of[CREDIT_COUNT].credit += 1;
+    thread_budget->reserve[to].of[CREDIT_COUNT] -= 1;
+    thread_budget->class_budgets[from].of[CREDIT_COUNT].credit -= 1;
+    thread_budget->reserve[from].of[CREDIT_COUNT] += 1;
     return true;
 }
 
 /* Makes sure of credit for one block when the other class has given back what
  * this one needs, which is usual when blocks are replaced. */
-static inline bool cover_count(struct purse *purse, const struct wallet *wallet)
+static inline bool cover_count(struct thread_budget *thread_budget,
+                               const struct class_budget *class_budget)
 {
-    if (wallet == &purse->wallets[CREDIT_LARGE])
-        return move_count(purse, CREDIT_SMALL, CREDIT_LARGE);
-    return move_count(purse, CREDIT_LARGE, CREDIT_SMALL);
+    if (class_budget == &thread_budget->class_budgets[CREDIT_LARGE])
+        return move_count(thread_budget, CREDIT_SMALL, CREDIT_LARGE);
+    return move_count(thread_budget, CREDIT_LARGE, CREDIT_SMALL);
 }
 
 /* The same, quickly, for a block that goes through a lane. */
-static inline void account_locked(struct front *front, struct lane *lane,
-                                  struct block *block, int64_t units, int64_t requested)
+static inline void account_locked(struct front *front, struct lane *lane, struct block *block,
+                                  int64_t units, int64_t requested)
 {
-    struct wallet *wallet = lane_wallet(lane, block);
+    struct class_budget *class_budget = lane_budget(lane, block);
 
     block->requested = (size_t)requested;
-    if (UNLIKELY((wallet->of[CREDIT_COUNT].credit < 1 && !cover_count(&lane->purse, wallet)) ||
-                 wallet->of[CREDIT_UNITS].credit < units ||
-                 wallet->of[CREDIT_REQUESTED].credit < requested)) {
+    if (UNLIKELY((class_budget->of[CREDIT_COUNT].credit < 1 &&
+                  !cover_count(&lane->thread_budget, class_budget)) ||
+                 class_budget->of[CREDIT_UNITS].credit < units ||
+                 class_budget->of[CREDIT_REQUESTED].credit < requested)) {
         front_account_locked(front, lane, block);
         return;
     }
-    wallet->of[CREDIT_COUNT].credit -= 1;
-    wallet->of[CREDIT_UNITS].credit -= units;
-    wallet->of[CREDIT_REQUESTED].credit -= requested;
-    wallet->of[CREDIT_COUNT].spent += 1;
-    wallet->of[CREDIT_UNITS].spent += units;
-    wallet->of[CREDIT_REQUESTED].spent += requested;
+    class_budget->of[CREDIT_COUNT].credit -= 1;
+    class_budget->of[CREDIT_UNITS].credit -= units;
+    class_budget->of[CREDIT_REQUESTED].credit -= requested;
+    class_budget->of[CREDIT_COUNT].spent += 1;
+    class_budget->of[CREDIT_UNITS].spent += units;
+    class_budget->of[CREDIT_REQUESTED].spent += requested;
     lane->units_base -= units;
 }
 
@@ -204,7 +207,7 @@ void front_detach_locked(acre_cache *cache, struct lane *lane)
 {
     drain_locked(cache, lane, false);
     lane_notes_collect_locked(cache, lane);
-    credit_collect(&cache->front->credit, &lane->purse);
+    credit_collect(&cache->front->credit, &lane->thread_budget);
     list_remove(&lane->cache_link);
     cache->front->lane_count--;
 }
@@ -213,20 +216,19 @@ void front_detach_locked(acre_cache *cache, struct lane *lane)
 
 /* From the arena of a stream or, when that has none, wherever policy acre looks;
  * lane may be NULL. */
-static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t bytes,
-                                 void *stream, void **out)
+static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t bytes, void *stream,
+                                 void **out)
 {
-    struct request request = {.bytes = bytes, .stream = stream,
-                              .rounded = round_up(bytes, BLOCK_UNIT)};
+    struct request request = {
+        .bytes = bytes, .stream = stream, .rounded = round_up(bytes, BLOCK_UNIT)};
     enum credit_class class = credit_class_of(lane_units_of(bytes));
-    struct arena *arena =
-        lane ? lane->arenas[class] : acre_arena_locked(cache, class, stream);
+    struct arena *arena = lane ? lane->arenas[class] : acre_arena_locked(cache, class, stream);
     acre_status status = acre_alloc_locked(cache, arena, &request);
 
     if (status == ACRE_OK) {
         /* A private pool that helps out may give more, and wants it back. */
-        lane_prepare(request.block, request.block->bytes / BLOCK_UNIT,
-                     lane_class(request.block), request.block->arena->key);
+        lane_prepare(request.block, request.block->bytes / BLOCK_UNIT, lane_class(request.block),
+                     request.block->arena->key);
         request.block->requested = bytes;
         front_account_locked(cache->front, lane, request.block);
         block_tag_live(request.block);
@@ -252,9 +254,8 @@ static __attribute__((noinline)) void trim_locked(acre_cache *cache, struct lane
 }
 
 /* Under the lock, for the lane's thread: from the lane, after all, or the arena. */
-static inline acre_status alloc_central(acre_cache *cache, struct lane *lane,
-                                        struct block **top, size_t bytes, size_t units,
-                                        void **out)
+static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, struct block **top,
+                                        size_t bytes, size_t units, void **out)
 {
     struct block *block;
 
@@ -266,19 +267,18 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane,
     } else {
         if (UNLIKELY(--lane->looks_in == 0))
             trim_locked(cache, lane);
-        if (UNLIKELY(cache->deferred.pending_count ||
-                     !block_store_reserve(&cache->blocks, 1)))
+        if (UNLIKELY(cache->deferred.pending_count || !block_store_reserve(&cache->blocks, 1)))
             return alloc_further(cache, lane, bytes, lane->stream, out);
         enum credit_class class = credit_class_of(units);
         struct arena *arena = lane->arenas[class];
-        if (UNLIKELY(arena->commons && !arena->is_first))
+        if (UNLIKELY(arena->shared_arena && !arena->is_first))
             return alloc_further(cache, lane, bytes, lane->stream, out);
         if (arena->care_bytes != SIZE_MAX) /* the best fit of all that is free */
             drain_locked(cache, lane, true);
         block = arena_take(arena, &cache->blocks, &cache->map, units * BLOCK_UNIT);
         if (UNLIKELY(!block))
             return alloc_further(cache, lane, bytes, lane->stream, out);
-        lane_prepare(block, units, class, lane->home_key);
+        lane_prepare(block, units, class, lane->page_space_key);
     }
     account_locked(cache->front, lane, block, (int64_t)units, (int64_t)bytes);
     *out = block->base;
@@ -292,8 +292,7 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane,
 /* The lane at hand is the right one and has no such block. Parameters here and
  * below stand where acre_cache_alloc has them anyway. */
 static __attribute__((noinline)) acre_status alloc_miss(struct block **top, size_t bytes,
-                                                        size_t units, void **out,
-                                                        struct lane *lane)
+                                                        size_t units, void **out, struct lane *lane)
 {
     acre_cache *cache = atomic_load_explicit(&lane->home, memory_order_relaxed);
 
@@ -305,8 +304,8 @@ static __attribute__((noinline)) acre_status alloc_miss(struct block **top, size
 }
 
 /* The hot path in full, inside the lane: hands out a block if there is one and
- * the purse suffices. */
-static inline bool serve(struct lane *lane, size_t bytes, void **out)
+ * the thread budget suffices. */
+static inline bool front_serve(struct lane *lane, size_t bytes, void **out)
 {
     size_t units = lane_units_of(bytes);
     struct block **top = &lane->bins[lane_bin(units)], *block = *top;
@@ -314,11 +313,11 @@ static inline bool serve(struct lane *lane, size_t bytes, void **out)
 
     if (block->units != units)
         return false;
-    struct wallet *wallet = lane_wallet(lane, block);
-    if (!wallet_spend(wallet, &amounts)) {
-        if (!purse_balance(&lane->purse, lane_class(block), &amounts))
+    struct class_budget *class_budget = lane_budget(lane, block);
+    if (!class_budget_spend(class_budget, &amounts)) {
+        if (!thread_budget_balance(&lane->thread_budget, lane_class(block), &amounts))
             return false;
-        wallet_spend(wallet, &amounts);
+        class_budget_spend(class_budget, &amounts);
     }
     *top = block->cached_next;
     block->requested = bytes;
@@ -342,7 +341,7 @@ static void make_room(acre_cache *cache, struct lane *lane)
     lane_enter(lane);
     acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
     struct arena *key = atomic_load_explicit(&lane->key, memory_order_acquire);
-    bool is_full = (lane_is_noting(seen, cache) || lane_is_noting(key, lane->home_key)) &&
+    bool is_full = (lane_is_noting(seen, cache) || lane_is_noting(key, lane->page_space_key)) &&
                    lane->note == lane->notes_end;
     lane_leave(lane);
     if (LIKELY(!is_full))
@@ -352,27 +351,27 @@ static void make_room(acre_cache *cache, struct lane *lane)
     quick_lock_drop(&cache->lock);
 }
 
-/* A wallet does not suffice, and is as it was: looks for credit. The lane is still
+/* A class budget does not suffice, and is as it was: looks for credit. The lane is still
  * entered. */
 static __attribute__((noinline)) acre_status alloc_poor(size_t bytes, size_t units, void **out,
                                                         struct lane *lane)
 {
-    if (!serve(lane, bytes, out))
+    if (!front_serve(lane, bytes, out))
         return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
     lane_leave(lane);
     return ACRE_OK;
 }
 
-/* Takes the block at the top of its bin, of that size, for which the wallet has been
+/* Takes the block at the top of its bin, of that size, for which the class budget has been
  * charged. */
-static inline void hand_out(struct lane *lane, struct wallet *wallet, size_t bytes, size_t units,
-                            void **out)
+static inline void hand_out(struct lane *lane, struct class_budget *class_budget, size_t bytes,
+                            size_t units, void **out)
 {
     struct block **top = &lane->bins[lane_bin(units)], *block = *top;
 
-    wallet->of[CREDIT_COUNT].spent += 1;
-    wallet->of[CREDIT_UNITS].spent += (int64_t)units;
-    wallet->of[CREDIT_REQUESTED].spent += (int64_t)bytes;
+    class_budget->of[CREDIT_COUNT].spent += 1;
+    class_budget->of[CREDIT_UNITS].spent += (int64_t)units;
+    class_budget->of[CREDIT_REQUESTED].spent += (int64_t)bytes;
     *top = block->cached_next;
     block->requested = bytes;
     *out = block->base;
@@ -381,26 +380,26 @@ static inline void hand_out(struct lane *lane, struct wallet *wallet, size_t byt
     block_tag_live(block);
 }
 
-/* A wallet is overdrawn by what was last taken from it: looks for credit, or puts that
+/* A class budget is overdrawn by what was last taken from it: looks for credit, or puts that
  * back first. The lane is still entered. */
-static __attribute__((noinline)) acre_status alloc_overdrawn(struct wallet *wallet,
-                                                             size_t bytes, size_t units,
-                                                             void **out, struct lane *lane)
+static __attribute__((noinline)) acre_status alloc_overdrawn(struct class_budget *class_budget,
+                                                             size_t bytes, size_t units, void **out,
+                                                             struct lane *lane)
 {
-    if (wallet->of[CREDIT_COUNT].credit >= 0) {
-        if (wallet->of[CREDIT_UNITS].credit >= 0)
-            wallet->of[CREDIT_REQUESTED].credit += (int64_t)bytes;
-        wallet->of[CREDIT_UNITS].credit += (int64_t)units;
-    } else if (LIKELY(wallet->of[CREDIT_UNITS].credit >= (int64_t)units &&
-                      wallet->of[CREDIT_REQUESTED].credit >= (int64_t)bytes &&
-                      cover_count(&lane->purse, wallet))) {
-        wallet->of[CREDIT_UNITS].credit -= (int64_t)units;
-        wallet->of[CREDIT_REQUESTED].credit -= (int64_t)bytes;
-        hand_out(lane, wallet, bytes, units, out);
+    if (class_budget->of[CREDIT_COUNT].credit >= 0) {
+        if (class_budget->of[CREDIT_UNITS].credit >= 0)
+            class_budget->of[CREDIT_REQUESTED].credit += (int64_t)bytes;
+        class_budget->of[CREDIT_UNITS].credit += (int64_t)units;
+    } else if (LIKELY(class_budget->of[CREDIT_UNITS].credit >= (int64_t)units &&
+                      class_budget->of[CREDIT_REQUESTED].credit >= (int64_t)bytes &&
+                      cover_count(&lane->thread_budget, class_budget))) {
+        class_budget->of[CREDIT_UNITS].credit -= (int64_t)units;
+        class_budget->of[CREDIT_REQUESTED].credit -= (int64_t)bytes;
+        hand_out(lane, class_budget, bytes, units, out);
         lane_leave(lane);
         return ACRE_OK;
     }
-    wallet->of[CREDIT_COUNT].credit += 1;
+    class_budget->of[CREDIT_COUNT].credit += 1;
     return alloc_poor(bytes, units, out, lane);
 }
 
@@ -408,8 +407,8 @@ static __attribute__((noinline)) acre_status alloc_overdrawn(struct wallet *wall
 static __attribute__((noinline)) acre_status alloc_scoped(acre_cache *cache, size_t bytes,
                                                           void *stream, void **out)
 {
-    struct request request = {.bytes = bytes, .stream = stream,
-                              .rounded = round_up(bytes, BLOCK_UNIT)};
+    struct request request = {
+        .bytes = bytes, .stream = stream, .rounded = round_up(bytes, BLOCK_UNIT)};
 
     quick_lock_take(&cache->lock);
     acre_status status = pools_route_locked(cache, &request);
@@ -449,7 +448,7 @@ static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size
     make_room(cache, lane);
     lane_enter(lane);
     acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
-    if (UNLIKELY(!may_go_on(lane, seen, cache)) || !serve(lane, bytes, out))
+    if (UNLIKELY(!may_go_on(lane, seen, cache)) || !front_serve(lane, bytes, out))
         return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
     lane_leave(lane);
     return ACRE_OK;
@@ -497,8 +496,8 @@ static __attribute__((noinline)) acre_status free_slow(acre_cache *cache, void *
 /* Takes the block at the top of its bin, if it is of that size and there is credit
  * for it; the lane is entered. note, when not NULL, is where the lane's next one
  * goes. */
-static inline __attribute__((always_inline)) acre_status
-alloc_hot(struct lane *lane, size_t bytes, void **out, struct note *note)
+static inline __attribute__((always_inline)) acre_status alloc_hot(struct lane *lane, size_t bytes,
+                                                                   void **out, struct note *note)
 {
     /* Zero bytes and sizes that wrap round to 0 find no block of that size. */
     size_t units = lane_units_of(bytes);
@@ -507,16 +506,16 @@ alloc_hot(struct lane *lane, size_t bytes, void **out, struct note *note)
     if (UNLIKELY(block->units != units))
         return alloc_miss(top, bytes, units, out, lane);
 
-    struct wallet *wallet = lane_wallet(lane, block);
-    if (UNLIKELY((wallet->of[CREDIT_COUNT].credit -= 1) < 0))
-        return alloc_overdrawn(wallet, bytes, units, out, lane);
-    if (UNLIKELY((wallet->of[CREDIT_UNITS].credit -= (int64_t)units) < 0))
-        return alloc_overdrawn(wallet, bytes, units, out, lane);
-    if (UNLIKELY((wallet->of[CREDIT_REQUESTED].credit -= (int64_t)bytes) < 0))
-        return alloc_overdrawn(wallet, bytes, units, out, lane);
-    wallet->of[CREDIT_COUNT].spent += 1;
-    wallet->of[CREDIT_UNITS].spent += (int64_t)units;
-    wallet->of[CREDIT_REQUESTED].spent += (int64_t)bytes;
+    struct class_budget *class_budget = lane_budget(lane, block);
+    if (UNLIKELY((class_budget->of[CREDIT_COUNT].credit -= 1) < 0))
+        return alloc_overdrawn(class_budget, bytes, units, out, lane);
+    if (UNLIKELY((class_budget->of[CREDIT_UNITS].credit -= (int64_t)units) < 0))
+        return alloc_overdrawn(class_budget, bytes, units, out, lane);
+    if (UNLIKELY((class_budget->of[CREDIT_REQUESTED].credit -= (int64_t)bytes) < 0))
+        return alloc_overdrawn(class_budget, bytes, units, out, lane);
+    class_budget->of[CREDIT_COUNT].spent += 1;
+    class_budget->of[CREDIT_UNITS].spent += (int64_t)units;
+    class_budget->of[CREDIT_REQUESTED].spent += (int64_t)bytes;
 
     *top = block->cached_next;
     block->requested = bytes;

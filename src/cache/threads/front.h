@@ -50,10 +50,10 @@ void front_halt_locked(acre_cache *cache);
 /* The same for all blocks. */
 bool front_relieve_locked(acre_cache *cache);
 
-/* Accounts for a block handed out: from the wallets of lane, when not NULL. */
+/* Accounts for a block handed out: from the class budgets of lane, when not NULL. */
 void front_account_locked(struct front *front, struct lane *lane, const struct block *block);
 
-/* Collects all wallets; between stop and go. */
+/* Collects all class budgets; between stop and go. */
 void front_collect_locked(struct front *front);
 
 /* Removes a lane of the calling thread from its cache. */

@@ -78,15 +78,14 @@ static void barrier_all(void)
 static void lane_open(const struct front *front, struct lane *lane)
 {
     size_t notes = front->is_noting ? LANE_NOTES : 0;
-    char *key = (char *)lane->home_key + notes;
+    char *key = (char *)lane->page_space_key + notes;
     char *cache = (char *)atomic_load(&lane->home) + notes;
 
     if (front->is_off || front->is_central || (notes && !lane->page))
         return;
     atomic_store_explicit(&lane->key, (struct arena *)(void *)key, memory_order_release);
     if (!lane->is_diverted)
-        atomic_store_explicit(&lane->cache, (acre_cache *)(void *)cache,
-                              memory_order_release);
+        atomic_store_explicit(&lane->cache, (acre_cache *)(void *)cache, memory_order_release);
 }
 
 static void lane_close(struct lane *lane)
@@ -151,9 +150,9 @@ void front_divert_locked(acre_cache *cache)
 
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
-        is_other |= lane->thread != self &&
-                    lane->is_diverted != scopes_concern(&cache->scopes, lane->thread_number,
-                                                        lane->stream);
+        is_other |=
+            lane->thread != self &&
+            lane->is_diverted != scopes_concern(&cache->scopes, lane->thread_number, lane->stream);
     }
     if (is_other)
         front_stop_locked(front);
@@ -345,7 +344,7 @@ static struct lane *lane_create_locked(acre_cache *cache, void *stream)
     lane->stream = stream;
     lane->arenas[CREDIT_SMALL] = small;
     lane->arenas[CREDIT_LARGE] = large;
-    lane->home_key = large->key;
+    lane->page_space_key = large->key;
     lane->looks_in = LANE_LOOK_EVERY;
     lane->thread = self;
     lane->thread_number = thread_number();
@@ -397,7 +396,7 @@ struct lane *lane_peek(const acre_cache *cache, const struct arena *key)
         return NULL;
     LIST_FOR_EACH(link, &self->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
-        if (lane->home_key == key &&
+        if (lane->page_space_key == key &&
             atomic_load_explicit(&lane->home, memory_order_acquire) == cache)
             return lane;
     }

@@ -57,11 +57,11 @@ struct lane {
     _Atomic uint32_t is_busy;      /* the thread is inside                        */
     struct note *note;             /* where the next one goes                     */
     struct note *notes_end;        /* none fits from here on; note when there are none */
-    struct purse purse;
+    struct thread_budget thread_budget;
     /* Cold. */
     _Atomic(acre_cache *) home;    /* the cache; NULL once it has ended           */
     struct arena *arenas[CREDIT_CLASSES]; /* constant: where blocks come from     */
-    struct arena *home_key;        /* constant: theirs                            */
+    struct arena *page_space_key;        /* constant: theirs                            */
     uint32_t looks_in;             /* misses until the next look at lane_units    */
     struct thread *thread;         /* constant: who may enter                     */
     uint64_t thread_number;        /* constant: the number of that thread         */
@@ -105,8 +105,8 @@ static inline void lane_prepare(struct block *block, size_t units, enum credit_c
 {
     block->units = units;
     block->bin = (uint32_t)lane_bin(units);
-    block->wallet = (uint32_t)(offsetof(struct lane, purse.wallets) +
-                               (size_t)class * sizeof(struct wallet));
+    block->class_budget = (uint32_t)(offsetof(struct lane, thread_budget.class_budgets) +
+                               (size_t)class * sizeof(struct class_budget));
     atomic_store_explicit(&block->key, key, memory_order_relaxed);
 }
 
@@ -116,10 +116,10 @@ static inline enum credit_class lane_class(const struct block *block)
     return block->pool->is_small ? CREDIT_SMALL : CREDIT_LARGE;
 }
 
-/* The wallet that serves a block. */
-static inline struct wallet *lane_wallet(struct lane *lane, const struct block *block)
+/* The class budget that serves a block. */
+static inline struct class_budget *lane_budget(struct lane *lane, const struct block *block)
 {
-    return (struct wallet *)(void *)((char *)lane + block->wallet);
+    return (struct class_budget *)(void *)((char *)lane + block->class_budget);
 }
 
 /* Begins unlocked work. The caller looks at a key next and leaves if it is not
@@ -155,14 +155,14 @@ static inline void lane_note(struct lane *lane, struct note *note, const void *b
 /* Puts a block in and takes its credit back. */
 static inline void lane_push(struct lane *lane, struct block *block)
 {
-    struct wallet *wallet = lane_wallet(lane, block);
+    struct class_budget *class_budget = lane_budget(lane, block);
     struct block **top = &lane->bins[block->bin];
 
     block->cached_next = *top;
     *top = block;
-    wallet->of[CREDIT_COUNT].credit += 1;
-    wallet->of[CREDIT_UNITS].credit += (int64_t)block->units;
-    wallet->of[CREDIT_REQUESTED].credit += (int64_t)block->requested;
+    class_budget->of[CREDIT_COUNT].credit += 1;
+    class_budget->of[CREDIT_UNITS].credit += (int64_t)block->units;
+    class_budget->of[CREDIT_REQUESTED].credit += (int64_t)block->requested;
 }
 
 /* Units of the blocks that a lane keeps. The hot path does not count them: every
@@ -170,13 +170,13 @@ static inline void lane_push(struct lane *lane, struct block *block)
  * moves credit otherwise, under the lock, moves units_base along. */
 static inline int64_t lane_units(const struct lane *lane)
 {
-    return purse_sum(&lane->purse, CREDIT_UNITS) - lane->units_base;
+    return thread_budget_sum(&lane->thread_budget, CREDIT_UNITS) - lane->units_base;
 }
 
 /* Says how many units a lane keeps, after its credit was moved otherwise. */
 static inline void lane_units_set(struct lane *lane, int64_t units)
 {
-    lane->units_base = purse_sum(&lane->purse, CREDIT_UNITS) - units;
+    lane->units_base = thread_budget_sum(&lane->thread_budget, CREDIT_UNITS) - units;
 }
 
 /* Whether a lane is one of the calling thread. */

@@ -97,9 +97,8 @@ size_t expand_span(const struct acre_device *device, size_t page_bytes)
     return expand_round(total + total / 8, page_bytes);
 }
 
-acre_status expand_create(struct acre_device *device, size_t page_bytes,
-                          acre_handle_type type, const struct expand_peers *peers,
-                          struct expand **out)
+acre_status expand_create(struct acre_device *device, size_t page_bytes, acre_handle_type type,
+                          const struct expand_peers *peers, struct expand **out)
 {
     struct expand *expand = heap_zalloc(sizeof *expand);
     acre_status status = ACRE_ERR_HOST_MEMORY;
@@ -136,9 +135,8 @@ static acre_status unmap_page(struct expand *expand, size_t index)
 {
     const struct acre_device *device = expand->device;
     struct expand_page *page = &expand->pages[index];
-    acre_status status =
-        device->ops->unmap(device->self, device->index,
-                           expand->base + index * expand->page_bytes, expand->page_bytes);
+    acre_status status = device->ops->unmap(
+        device->self, device->index, expand->base + index * expand->page_bytes, expand->page_bytes);
 
     if (status == ACRE_OK) {
         page->is_mapped = false;
@@ -175,7 +173,7 @@ static acre_status clear_pages(struct expand *expand)
     return first;
 }
 
-static void forget(struct expand *expand)
+static void expand_forget(struct expand *expand)
 {
     atomic_fetch_sub_explicit(&expand->device->mapped_segments, 1, memory_order_relaxed);
     heap_unmap(expand->pages, expand->page_count * sizeof *expand->pages);
@@ -188,10 +186,9 @@ acre_status expand_destroy(struct expand *expand)
     acre_status status = clear_pages(expand);
 
     if (status == ACRE_OK)
-        status = device->ops->unreserve(device->self, device->index, expand->base,
-                                        expand->bytes);
+        status = device->ops->unreserve(device->self, device->index, expand->base, expand->bytes);
     if (status == ACRE_OK)
-        forget(expand);
+        expand_forget(expand);
     return status;
 }
 
@@ -201,13 +198,13 @@ void expand_abandon(struct expand *expand)
         return;
     log_line(ACRE_LOG_ERROR, "addresses of an expandable segment could not be returned: %s",
              acre_last_error());
-    forget(expand);
+    expand_forget(expand);
 }
 
 /* ---- Pages ---------------------------------------------------------------------------- */
 
 /* What to try when the device does not have a type of handle. */
-static acre_handle_type weaker(acre_handle_type type)
+static acre_handle_type expand_weaker(acre_handle_type type)
 {
     return type == ACRE_HANDLE_FABRIC ? ACRE_HANDLE_POSIX : ACRE_HANDLE_NONE;
 }
@@ -226,7 +223,7 @@ static acre_status create_page(struct expand *expand, size_t index)
     acre_handle_type type = expand->type;
     acre_status status;
 
-    for (;; type = weaker(type)) {
+    for (;; type = expand_weaker(type)) {
         if (!may_create(expand, type))
             continue;
         status = device->ops->create(device->self, device->index, expand->page_bytes, type,
@@ -249,9 +246,8 @@ static acre_status map_page(struct expand *expand, size_t index)
     const struct acre_device *device = expand->device;
     struct expand_page *page = &expand->pages[index];
     acre_status status =
-        device->ops->map(device->self, device->index,
-                         expand->base + index * expand->page_bytes, expand->page_bytes, 0,
-                         page->handle);
+        device->ops->map(device->self, device->index, expand->base + index * expand->page_bytes,
+                         expand->page_bytes, 0, page->handle);
 
     if (status == ACRE_OK) {
         page->is_mapped = true;
@@ -298,8 +294,7 @@ acre_status expand_map(struct expand *expand, size_t offset, size_t bytes)
     return status;
 }
 
-acre_status expand_unmap(struct expand *expand, size_t offset, size_t bytes,
-                         size_t *out_bytes)
+acre_status expand_unmap(struct expand *expand, size_t offset, size_t bytes, size_t *out_bytes)
 {
     size_t first = offset / expand->page_bytes, end = first + bytes / expand->page_bytes;
     acre_status status = ACRE_OK;
@@ -329,7 +324,8 @@ acre_status expand_doze(struct expand *expand)
 
     for (size_t i = 0; i < expand->page_end; i++)
         if (expand->pages[i].is_mapped && !expand->pages[i].has_handle)
-            return status_fail(ACRE_ERR_STATE, "a page at %p could not come back: the device once "
+            return status_fail(ACRE_ERR_STATE,
+                               "a page at %p could not come back: the device once "
                                "failed to unmap it; free what lies there",
                                (void *)(expand->base + i * expand->page_bytes));
     for (size_t i = 0; i < expand->page_end && status == ACRE_OK; i++) {
@@ -430,12 +426,12 @@ uint64_t expand_asleep_bytes(const struct expand *expand)
     return count * expand->page_bytes;
 }
 
-#define FACT(holds)                                                            \
-    do {                                                                       \
-        if (!(holds)) {                                                        \
-            *fact = "expand: " #holds;                                         \
-            return false;                                                      \
-        }                                                                      \
+#define FACT(holds)                                                                                \
+    do {                                                                                           \
+        if (!(holds)) {                                                                            \
+            *fact = "expand: " #holds;                                                             \
+            return false;                                                                          \
+        }                                                                                          \
     } while (0)
 
 bool expand_check(const struct expand *expand, const char **fact)

@@ -22,8 +22,7 @@
 
 /* ---- Accounts ------------------------------------------------------------------ */
 
-static void count_mapped(acre_cache *cache, struct segment *segment, const char *base,
-                         size_t bytes)
+static void count_mapped(acre_cache *cache, struct segment *segment, const char *base, size_t bytes)
 {
     cache->held_bytes += bytes;
     cache->stats.num_device_alloc++;
@@ -85,8 +84,8 @@ static acre_status segment_make(acre_cache *cache, const struct request *request
     struct segment *segment = heap_alloc(sizeof *segment);
     if (!segment)
         return ACRE_ERR_HOST_MEMORY;
-    acre_status status = expand_create(cache->device, page, cache->handle_type, &cache->peers,
-                                       &expand);
+    acre_status status =
+        expand_create(cache->device, page, cache->handle_type, &cache->peers, &expand);
     if (status != ACRE_OK) {
         heap_free(segment);
         return status;
@@ -290,7 +289,7 @@ static struct block *find_candidate(const struct request *request)
     return NULL;
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t grow_smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -309,11 +308,11 @@ acre_status grow_locked(acre_cache *cache, const struct request *request, struct
         return status;
     struct segment *segment = block->segment;
     if (block->state == BLOCK_UNMAPPED)
-        status = map_front(cache, block, smaller(block->bytes, request->rounded), &block);
+        status = map_front(cache, block, grow_smaller(block->bytes, request->rounded), &block);
     while (status == ACRE_OK && block->bytes < request->rounded) {
         struct block *next = block->next;
         size_t missing = request->rounded - block->bytes;
-        status = map_front(cache, next, smaller(missing, next->bytes), &block);
+        status = map_front(cache, next, grow_smaller(missing, next->bytes), &block);
     }
     if (status == ACRE_OK) {
         pool_remove(block->pool, block);
@@ -340,8 +339,7 @@ static const acre_handle_type wanted_types[] = {ACRE_HANDLE_FABRIC, ACRE_HANDLE_
 void grow_configure_locked(acre_cache *cache)
 {
     cache->expands = cache->conf.is_expandable && cache->policy->id == ACRE_POLICY_TORCH &&
-                     device_has(cache->device, ACRE_CAP_VIRTUAL) &&
-                     cache->device->info.page_bytes;
+                     device_has(cache->device, ACRE_CAP_VIRTUAL) && cache->device->info.page_bytes;
     cache->handle_type = wanted_types[cache->conf.handle_choice];
 }
 
@@ -354,7 +352,7 @@ static bool release_probe(const struct acre_device *device, void *handle)
 
 /* What the device has of a type or a weaker one, found out with one page of its
  * own; the type itself when that cannot be told now. */
-static acre_handle_type probe(const struct acre_device *device, acre_handle_type type)
+static acre_handle_type grow_probe(const struct acre_device *device, acre_handle_type type)
 {
     void *handle;
 
@@ -387,12 +385,14 @@ void grow_announce(acre_cache *cache)
         return;
     if (!expands) {
         if (!is_said)
-            log_line(ACRE_LOG_WARN, "expandable_segments: device %s:%d has no virtual memory, "
-                     "so segments are plain", cache->device->info.name, cache->device->index);
+            log_line(ACRE_LOG_WARN,
+                     "expandable_segments: device %s:%d has no virtual memory, "
+                     "so segments are plain",
+                     cache->device->info.name, cache->device->index);
         return;
     }
     status_save(&before);
-    acre_handle_type type = probe(cache->device, wanted);
+    acre_handle_type type = grow_probe(cache->device, wanted);
     status_restore(&before);
     quick_lock_take(&cache->lock);
     if (cache->handle_type == wanted)
@@ -441,7 +441,8 @@ acre_status acre_cache_peer_enable(acre_cache *cache, acre_device *peer)
     if (!is_linked)
         return status_fail(ACRE_ERR_UNSUPPORTED,
                            "acre_cache_peer_enable: device %d does not reach memory of device "
-                           "%d; copy instead", peer->index, cache->device->index);
+                           "%d; copy instead",
+                           peer->index, cache->device->index);
     if (peer == cache->device)
         return ACRE_OK;
     quick_lock_take(&cache->lock);

@@ -39,7 +39,7 @@ static acre_status torch_prepare(acre_cache *cache, const struct request *reques
 
 /* Bytes a block could have without moving: a free end that can grow counts as
  * large as it can get. */
-static size_t reach(const struct block *block)
+static size_t policy_torch_reach(const struct block *block)
 {
     const struct block *next = block->next;
 
@@ -49,16 +49,16 @@ static size_t reach(const struct block *block)
 /* From the best fit, which is expandable, to the block to take: one that cannot
  * grow is better than one that can. While the option is off expandable memory is
  * left alone. */
-static struct block *choose(struct pool *pool, struct block *block, bool expands)
+static struct block *policy_torch_choose(struct pool *pool, struct block *block, bool expands)
 {
     if (!expands) {
         while (block && block->is_expandable)
             block = pool_following(pool, block);
         return block;
     }
-    while (block->is_expandable && reach(block) > block->bytes) {
+    while (block->is_expandable && policy_torch_reach(block) > block->bytes) {
         struct block *next = pool_following(pool, block);
-        if (!next || reach(next) >= reach(block))
+        if (!next || policy_torch_reach(next) >= policy_torch_reach(block))
             break;
         block = next;
     }
@@ -76,13 +76,12 @@ static struct block *torch_find(acre_cache *cache, const struct request *request
         pool->find_count++;
     struct block *block = pool_find(pool, request->stream, rounded);
     if (block && block->is_expandable)
-        block = choose(pool, block, cache_expands(cache, pool));
+        block = policy_torch_choose(pool, block, cache_expands(cache, pool));
     if (!block)
         return NULL;
     if (rounded < conf->max_split_bytes && block->bytes >= conf->max_split_bytes)
         return NULL;
-    if (rounded >= conf->max_split_bytes &&
-        block->bytes - rounded >= cache_conf_rounding(conf))
+    if (rounded >= conf->max_split_bytes && block->bytes - rounded >= cache_conf_rounding(conf))
         return NULL;
     pool_remove(pool, block);
     return block;

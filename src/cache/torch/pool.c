@@ -9,8 +9,7 @@
 
 void pool_init(struct pool *pool, bool is_small)
 {
-    *pool = (struct pool){.is_small = is_small, .page_bytes = SIZE_MAX,
-                           .care_bytes = SIZE_MAX};
+    *pool = (struct pool){.is_small = is_small, .page_bytes = SIZE_MAX, .care_bytes = SIZE_MAX};
 }
 
 void pool_fini(struct pool *pool)

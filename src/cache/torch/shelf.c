@@ -191,7 +191,7 @@ bool shelf_check(const struct shelf *shelf, const char **fact)
         if (at->state != BLOCK_UNMAPPED || at->stream != shelf->stream)
             return false;
     }
-    for (unsigned class = 0; class < SHELF_CLASS_COUNT; class++) {
+    for (unsigned class = 0; class < SHELF_CLASS_COUNT; class ++) {
         const struct rbtree *tree = &shelf->bins[class];
         bool has_bit = shelf->map[class / 64] >> class % 64 & 1;
         *fact = "shelf: a bit is set where a tree has blocks";

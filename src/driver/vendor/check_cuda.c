@@ -67,8 +67,7 @@ SAME_FIELD(driver_memory_prop, handle_types, CUmemAllocationProp, requestedHandl
 SAME_FIELD(driver_memory_prop, location, CUmemAllocationProp, location)
 SAME_FIELD(driver_memory_prop, windows, CUmemAllocationProp, win32HandleMetaData)
 SAME_FIELD(driver_memory_prop, compression, CUmemAllocationProp, allocFlags.compressionType)
-SAME_FIELD(driver_memory_prop, rdma_capable, CUmemAllocationProp,
-           allocFlags.gpuDirectRDMACapable)
+SAME_FIELD(driver_memory_prop, rdma_capable, CUmemAllocationProp, allocFlags.gpuDirectRDMACapable)
 SAME_FIELD(driver_memory_prop, usage, CUmemAllocationProp, allocFlags.usage)
 SAME_FIELD(driver_access_desc, location, CUmemAccessDesc, location)
 SAME_FIELD(driver_access_desc, flags, CUmemAccessDesc, flags)
@@ -94,52 +93,51 @@ SAME_FIELD(driver_resource, units_step, CUdevResource, sm.smCoscheduledAlignment
 /* ---- Numbers --------------------------------------------------------------------- */
 
 #define NONE (-1)
-#define SAME_NUMBER(name, value, cuda, hip)                                    \
+#define SAME_NUMBER(name, value, cuda, hip)                                                        \
     _Static_assert((long)(cuda) == NONE || (long)(cuda) == (value), #name " is not " #cuda);
 DRIVER_NUMBER_MAP(SAME_NUMBER)
-#define SAME_ATTRIBUTE(name, value, cuda, hip_value, hip)                      \
+#define SAME_ATTRIBUTE(name, value, cuda, hip_value, hip)                                          \
     _Static_assert((long)(cuda) == (value), #name " is not " #cuda);
 DRIVER_ATTRIBUTE_MAP(SAME_ATTRIBUTE)
 #undef NONE
 
 /* ---- Declarations ----------------------------------------------------------------- */
 
-#define driver_ptr CUdeviceptr
-#define driver_handle CUmemGenericAllocationHandle
-#define driver_context CUcontext
-#define driver_stream CUstream
-#define driver_event CUevent
-#define driver_graph CUgraph
-#define driver_graph_exec CUgraphExec
-#define driver_node CUgraphNode
-#define driver_pool CUmemoryPool
-#define driver_green CUgreenCtx
-#define driver_resource_desc CUdevResourceDesc
-#define driver_result CUresult
-#define driver_device CUdevice
-#define driver_device_attribute CUdevice_attribute
-#define driver_pointer_attribute CUpointer_attribute
-#define driver_pool_attribute CUmemPool_attribute
-#define driver_handle_type CUmemAllocationHandleType
-#define driver_granularity_kind CUmemAllocationGranularity_flags
+#define driver_ptr                        CUdeviceptr
+#define driver_handle                     CUmemGenericAllocationHandle
+#define driver_context                    CUcontext
+#define driver_stream                     CUstream
+#define driver_event                      CUevent
+#define driver_graph                      CUgraph
+#define driver_graph_exec                 CUgraphExec
+#define driver_node                       CUgraphNode
+#define driver_pool                       CUmemoryPool
+#define driver_green                      CUgreenCtx
+#define driver_resource_desc              CUdevResourceDesc
+#define driver_result                     CUresult
+#define driver_device                     CUdevice
+#define driver_device_attribute           CUdevice_attribute
+#define driver_pointer_attribute          CUpointer_attribute
+#define driver_pool_attribute             CUmemPool_attribute
+#define driver_handle_type                CUmemAllocationHandleType
+#define driver_granularity_kind           CUmemAllocationGranularity_flags
 #define driver_multicast_granularity_kind CUmulticastGranularity_flags
-#define driver_capture_mode CUstreamCaptureMode
-#define driver_capture_status CUstreamCaptureStatus
-#define driver_capture_id cuuint64_t
-#define driver_resource_type CUdevResourceType
-#define driver_host_fn CUhostFn
-#define driver_memory_prop CUmemAllocationProp
-#define driver_access_desc CUmemAccessDesc
-#define driver_pool_prop CUmemPoolProps
-#define driver_multicast_prop CUmulticastObjectProp
-#define driver_ipc_memory CUipcMemHandle
-#define driver_ipc_event CUipcEventHandle
-#define driver_edge CUgraphEdgeData
-#define driver_resource CUdevResource
+#define driver_capture_mode               CUstreamCaptureMode
+#define driver_capture_status             CUstreamCaptureStatus
+#define driver_capture_id                 cuuint64_t
+#define driver_resource_type              CUdevResourceType
+#define driver_host_fn                    CUhostFn
+#define driver_memory_prop                CUmemAllocationProp
+#define driver_access_desc                CUmemAccessDesc
+#define driver_pool_prop                  CUmemPoolProps
+#define driver_multicast_prop             CUmulticastObjectProp
+#define driver_ipc_memory                 CUipcMemHandle
+#define driver_ipc_event                  CUipcEventHandle
+#define driver_edge                       CUgraphEdgeData
+#define driver_resource                   CUdevResource
 
-#define SAME_FUNCTION(need, name, cuda, older, hip, parameters)                \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&cuda),             \
-                                                driver_result (*) parameters), \
+#define SAME_FUNCTION(need, name, cuda, older, hip, parameters)                                    \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&cuda), driver_result(*) parameters),   \
                    "the list declares " #cuda " otherwise than cuda.h");
 DRIVER_COMMON_MAP(SAME_FUNCTION)
 DRIVER_CUDA_MAP(SAME_FUNCTION)

@@ -25,7 +25,7 @@
 #if HIP_VERSION_MAJOR < 6
 typedef void (*hipHostFn_t)(void *arg);
 hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t fn, void *arg);
-#define hipDeviceAttributeMemoryPoolsSupported 88
+#define hipDeviceAttributeMemoryPoolsSupported             88
 #define hipDeviceAttributeVirtualMemoryManagementSupported 89
 #endif
 
@@ -67,10 +67,10 @@ SAME_FIELD(driver_memory_prop, usage, hipMemAllocationProp, allocFlags.usage)
 /* ---- Numbers --------------------------------------------------------------------- */
 
 #define NONE (-1)
-#define SAME_NUMBER(name, value, cuda, hip)                                    \
+#define SAME_NUMBER(name, value, cuda, hip)                                                        \
     _Static_assert((long)(hip) == NONE || (long)(hip) == (value), #name " is not " #hip);
 DRIVER_NUMBER_MAP(SAME_NUMBER)
-#define SAME_ATTRIBUTE(name, cuda_value, cuda, value, hip)                     \
+#define SAME_ATTRIBUTE(name, cuda_value, cuda, value, hip)                                         \
     _Static_assert((long)(hip) == (value), #name " is not " #hip);
 DRIVER_ATTRIBUTE_MAP(SAME_ATTRIBUTE)
 #undef NONE
@@ -78,40 +78,39 @@ _Static_assert(DRIVER_HIP_COPY_DEFAULT == hipMemcpyDefault, "hipMemcpyDefault");
 
 /* ---- Declarations ----------------------------------------------------------------- */
 
-#define driver_ptr hipDeviceptr_t
-#define driver_handle hipMemGenericAllocationHandle_t
-#define driver_stream hipStream_t
-#define driver_event hipEvent_t
-#define driver_graph hipGraph_t
-#define driver_graph_exec hipGraphExec_t
-#define driver_node hipGraphNode_t
-#define driver_pool hipMemPool_t
-#define driver_result hipError_t
-#define driver_device hipDevice_t
-#define driver_device_attribute hipDeviceAttribute_t
+#define driver_ptr               hipDeviceptr_t
+#define driver_handle            hipMemGenericAllocationHandle_t
+#define driver_stream            hipStream_t
+#define driver_event             hipEvent_t
+#define driver_graph             hipGraph_t
+#define driver_graph_exec        hipGraphExec_t
+#define driver_node              hipGraphNode_t
+#define driver_pool              hipMemPool_t
+#define driver_result            hipError_t
+#define driver_device            hipDevice_t
+#define driver_device_attribute  hipDeviceAttribute_t
 #define driver_pointer_attribute hipPointer_attribute
-#define driver_pool_attribute hipMemPoolAttr
-#define driver_handle_type hipMemAllocationHandleType
-#define driver_granularity_kind hipMemAllocationGranularity_flags
-#define driver_capture_mode hipStreamCaptureMode
-#define driver_capture_status hipStreamCaptureStatus
-#define driver_capture_id unsigned long long
-#define driver_hip_copy_kind hipMemcpyKind
-#define driver_host_fn hipHostFn_t
-#define driver_memory_prop hipMemAllocationProp
-#define driver_access_desc hipMemAccessDesc
-#define driver_pool_prop hipMemPoolProps
-#define driver_ipc_memory hipIpcMemHandle_t
-#define driver_ipc_event hipIpcEventHandle_t
+#define driver_pool_attribute    hipMemPoolAttr
+#define driver_handle_type       hipMemAllocationHandleType
+#define driver_granularity_kind  hipMemAllocationGranularity_flags
+#define driver_capture_mode      hipStreamCaptureMode
+#define driver_capture_status    hipStreamCaptureStatus
+#define driver_capture_id        unsigned long long
+#define driver_hip_copy_kind     hipMemcpyKind
+#define driver_host_fn           hipHostFn_t
+#define driver_memory_prop       hipMemAllocationProp
+#define driver_access_desc       hipMemAccessDesc
+#define driver_pool_prop         hipMemPoolProps
+#define driver_ipc_memory        hipIpcMemHandle_t
+#define driver_ipc_event         hipIpcEventHandle_t
 
-#define SAME_FUNCTION(need, name, cuda, older, hip, parameters)                \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&hip),              \
-                                                driver_result (*) parameters), \
+#define SAME_FUNCTION(need, name, cuda, older, hip, parameters)                                    \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&hip), driver_result(*) parameters),    \
                    "the list declares " #hip " otherwise than HIP's header");
 DRIVER_COMMON_MAP(SAME_FUNCTION)
 DRIVER_HIP_MAP(SAME_FUNCTION)
-#define SAME_TEXT(name, hip, parameters)                                       \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&hip), const char *(*) parameters), \
+#define SAME_TEXT(name, hip, parameters)                                                           \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&hip), const char *(*)parameters),      \
                    "the list declares " #hip " otherwise than HIP's header");
 DRIVER_HIP_TEXT_MAP(SAME_TEXT)
 #endif

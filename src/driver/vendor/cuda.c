@@ -83,8 +83,8 @@ static acre_status cuda_copy(struct driver *driver, void *dst, const void *src, 
     return CALL(cuda_copy, dst, (void *)(uintptr_t)src, bytes);
 }
 
-static acre_status cuda_copy_async(struct driver *driver, void *dst, const void *src,
-                                   size_t bytes, driver_stream stream)
+static acre_status cuda_copy_async(struct driver *driver, void *dst, const void *src, size_t bytes,
+                                   driver_stream stream)
 {
     return CALL(cuda_copy_async, dst, (void *)(uintptr_t)src, bytes, stream);
 }
@@ -123,9 +123,8 @@ static acre_status cuda_peer_enable(struct driver *driver, int device, int other
 /* ---- Capture ---------------------------------------------------------------------------- */
 
 static acre_status cuda_capture_info(struct driver *driver, driver_stream stream,
-                                     driver_capture_status *out_status,
-                                     driver_capture_id *out_id, const driver_node **out_nodes,
-                                     size_t *out_count)
+                                     driver_capture_status *out_status, driver_capture_id *out_id,
+                                     const driver_node **out_nodes, size_t *out_count)
 {
     const driver_edge *edges = NULL;
     driver_graph graph = NULL;

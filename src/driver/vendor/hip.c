@@ -46,8 +46,8 @@ static acre_status hip_copy(struct driver *driver, void *dst, const void *src, s
     return CALL(hip_copy, dst, src, bytes, DRIVER_HIP_COPY_DEFAULT);
 }
 
-static acre_status hip_copy_async(struct driver *driver, void *dst, const void *src,
-                                  size_t bytes, driver_stream stream)
+static acre_status hip_copy_async(struct driver *driver, void *dst, const void *src, size_t bytes,
+                                  driver_stream stream)
 {
     return CALL(hip_copy_async, dst, src, bytes, DRIVER_HIP_COPY_DEFAULT, stream);
 }
@@ -73,9 +73,8 @@ static acre_status hip_peer_enable(struct driver *driver, int device, int other)
 }
 
 static acre_status hip_capture_info(struct driver *driver, driver_stream stream,
-                                    driver_capture_status *out_status,
-                                    driver_capture_id *out_id, const driver_node **out_nodes,
-                                    size_t *out_count)
+                                    driver_capture_status *out_status, driver_capture_id *out_id,
+                                    const driver_node **out_nodes, size_t *out_count)
 {
     driver_graph graph = NULL;
 

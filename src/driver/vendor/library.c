@@ -10,7 +10,7 @@
 
 /* The oldest libraries that are used. */
 #define CUDA_VERSION_MIN 11000    /* 11.0 */
-#define HIP_VERSION_MIN 50000000  /* 5.0 */
+#define HIP_VERSION_MIN  50000000 /* 5.0 */
 /* Before HIP 6, physical memory is described by a struct of another layout. */
 #define HIP_VERSION_VIRTUAL 60000000
 
@@ -62,19 +62,19 @@ struct row {
     size_t offset;
 };
 
-#define ROW(need, name, cuda, older, hip, parameters)                          \
+#define ROW(need, name, cuda, older, hip, parameters)                                              \
     {NEED_##need, #cuda, #hip, offsetof(struct driver_entries, name)},
 static const struct row rows[ENTRY_COUNT] = {DRIVER_MAP(ROW)};
 
-#define CUDA_SYMBOL(need, name, cuda, older, hip, parameters)                  \
+#define CUDA_SYMBOL(need, name, cuda, older, hip, parameters)                                      \
     {#cuda, older, offsetof(struct driver_entries, name), NEED_##need != NEED_REQUIRED},
-#define HIP_SYMBOL(need, name, cuda, older, hip, parameters)                   \
+#define HIP_SYMBOL(need, name, cuda, older, hip, parameters)                                       \
     {#hip, NULL, offsetof(struct driver_entries, name), NEED_##need != NEED_REQUIRED},
-#define HIP_TEXT_SYMBOL(name, hip, parameters)                                 \
+#define HIP_TEXT_SYMBOL(name, hip, parameters)                                                     \
     {#hip, NULL, offsetof(struct driver_entries, name), false},
 
-static const struct dl_symbol cuda_symbols[] = {
-    DRIVER_COMMON_MAP(CUDA_SYMBOL) DRIVER_CUDA_MAP(CUDA_SYMBOL)};
+static const struct dl_symbol cuda_symbols[] = {DRIVER_COMMON_MAP(CUDA_SYMBOL)
+                                                    DRIVER_CUDA_MAP(CUDA_SYMBOL)};
 static const struct dl_symbol hip_symbols[] = {
     DRIVER_COMMON_MAP(HIP_SYMBOL) DRIVER_HIP_MAP(HIP_SYMBOL) DRIVER_HIP_TEXT_MAP(HIP_TEXT_SYMBOL)};
 
@@ -164,14 +164,13 @@ static acre_status library_find(const struct vendor *vendor, struct driver_libra
     return status_fail(ACRE_ERR_UNSUPPORTED, "no %s driver: %s", vendor->title, why.text);
 }
 
-static acre_status refuse(const struct driver_library *library, const char *call,
-                          driver_result result)
+static acre_status library_refuse(const struct driver_library *library, const char *call,
+                                  driver_result result)
 {
-    return status_fail_native(ACRE_ERR_UNSUPPORTED, (long)result,
-                              "the %s driver does not work: %s: %s (%s)",
-                              library_title(library->vendor), call,
-                              library_error_text(library, result),
-                              library_error_name(library, result));
+    return status_fail_native(
+        ACRE_ERR_UNSUPPORTED, (long)result, "the %s driver does not work: %s: %s (%s)",
+        library_title(library->vendor), call, library_error_text(library, result),
+        library_error_name(library, result));
 }
 
 static acre_status version_check(struct driver_library *library)
@@ -182,7 +181,8 @@ static acre_status version_check(struct driver_library *library)
                                    : library->call.hip_version(&library->version);
 
     if (result != DRIVER_SUCCESS)
-        return refuse(library, is_cuda ? "cuDriverGetVersion" : "hipRuntimeGetVersion", result);
+        return library_refuse(library, is_cuda ? "cuDriverGetVersion" : "hipRuntimeGetVersion",
+                              result);
     if (library->version < oldest)
         return status_fail(ACRE_ERR_UNSUPPORTED,
                            "the %s driver is too old: version %d; %s or later is needed",
@@ -198,10 +198,10 @@ static acre_status library_start(struct driver_library *library)
     int count = 0;
 
     if (result != DRIVER_SUCCESS)
-        return refuse(library, library_symbol(library->vendor, ENTRY_init), result);
+        return library_refuse(library, library_symbol(library->vendor, ENTRY_init), result);
     result = library->call.device_count(&count);
     if (result != DRIVER_SUCCESS)
-        return refuse(library, library_symbol(library->vendor, ENTRY_device_count), result);
+        return library_refuse(library, library_symbol(library->vendor, ENTRY_device_count), result);
     if (count <= 0)
         return status_fail(ACRE_ERR_UNSUPPORTED, "the %s driver has no device",
                            library_title(library->vendor));
@@ -299,8 +299,7 @@ acre_status library_check(const struct driver_library *library, enum driver_entr
 
     if (status == ACRE_OK || status == ACRE_ERR_NOT_READY)
         return status;
-    return status_fail_native(status, (long)result, "%s: %s (%s)",
-                              library_symbol(library->vendor, entry),
-                              library_error_text(library, result),
-                              library_error_name(library, result));
+    return status_fail_native(
+        status, (long)result, "%s: %s (%s)", library_symbol(library->vendor, entry),
+        library_error_text(library, result), library_error_name(library, result));
 }

@@ -73,24 +73,25 @@ acre_status builder_check_memory(struct builder *builder, uint64_t more)
 {
     if (memory_taken(builder) + more <= BUILDER_FACTOR * builder->offset + SLACK_BYTES)
         return ACRE_OK;
-    return BUILDER_FAIL(builder, "the data asks for more than %d times the memory of what was "
+    return BUILDER_FAIL(builder,
+                        "the data asks for more than %d times the memory of what was "
                         "read so far; no snapshot does: the file is damaged or made to do harm",
                         BUILDER_FACTOR);
 }
 
-static acre_status grow(struct builder *builder, void **items, size_t *capacity, size_t need,
-                        size_t item_bytes)
+static acre_status builder_grow(struct builder *builder, void **items, size_t *capacity,
+                                size_t need, size_t item_bytes)
 {
     acre_status status = builder_check_memory(builder, (need - *capacity) * item_bytes);
 
     return status == ACRE_OK ? array_room(items, capacity, need, item_bytes) : status;
 }
 
-#define ROOM(builder, owner, items, item, more)                                \
-    (LIKELY((owner)->item##_count + (more) <= (owner)->item##_capacity)        \
-         ? ACRE_OK                                                             \
-         : grow((builder), (void **)&(owner)->items, &(owner)->item##_capacity, \
-                (owner)->item##_count + (more), sizeof *(owner)->items))
+#define ROOM(builder, owner, items, item, more)                                                    \
+    (LIKELY((owner)->item##_count + (more) <= (owner)->item##_capacity)                            \
+         ? ACRE_OK                                                                                 \
+         : builder_grow((builder), (void **)&(owner)->items, &(owner)->item##_capacity,            \
+                        (owner)->item##_count + (more), sizeof *(owner)->items))
 
 /* ---- Values -------------------------------------------------------------------------- */
 
@@ -171,26 +172,29 @@ acre_status builder_mark(struct builder *builder)
 
 /* Finds the start of what an operation takes: above the last mark, or the top
  * count; one more value must stand below it when it needs a target. */
-static acre_status take(struct builder *builder, bool to_mark, size_t count, bool needs_target,
-                        size_t *out_base)
+static acre_status builder_take(struct builder *builder, bool to_mark, size_t count,
+                                bool needs_target, size_t *out_base)
 {
     size_t below = builder->mark_count ? builder->marks[builder->mark_count - 1] : 0;
 
     if (to_mark) {
         if (builder->mark_count == 0)
-            return BUILDER_FAIL(builder, "%s", "the end of a group without its beginning; the "
+            return BUILDER_FAIL(builder, "%s",
+                                "the end of a group without its beginning; the "
                                 "file is damaged");
         builder->mark_count--;
         *out_base = below;
         below = builder->mark_count ? builder->marks[builder->mark_count - 1] : 0;
     } else {
         if (builder->stack_count < below + count)
-            return BUILDER_FAIL(builder, "%s", "an operation lacks its values; the file is "
+            return BUILDER_FAIL(builder, "%s",
+                                "an operation lacks its values; the file is "
                                 "damaged");
         *out_base = builder->stack_count - count;
     }
     if (needs_target && *out_base <= below)
-        return BUILDER_FAIL(builder, "%s", "an operation lacks its list or dict; the file is "
+        return BUILDER_FAIL(builder, "%s",
+                            "an operation lacks its list or dict; the file is "
                             "damaged");
     return ACRE_OK;
 }
@@ -203,8 +207,10 @@ acre_status builder_memo_put(struct builder *builder, uint64_t index)
         return BUILDER_FAIL(builder, "%s", "nothing to remember; the file is damaged");
     if (index >= builder->memo_count) {
         if (index - builder->memo_count > builder->offset)
-            return BUILDER_FAIL(builder, "memo %llu is beyond what the file can hold; the file is "
-                                "damaged", (unsigned long long)index);
+            return BUILDER_FAIL(builder,
+                                "memo %llu is beyond what the file can hold; the file is "
+                                "damaged",
+                                (unsigned long long)index);
         acre_status status = ROOM(builder, builder, memo, memo, index + 1 - builder->memo_count);
         if (status != ACRE_OK)
             return status;
@@ -287,8 +293,8 @@ static acre_status numbers_push(struct builder *builder, struct list *list, uint
     if (status != ACRE_OK)
         return status;
     if (moved)
-        memcpy(snapshot->frame_ids + snapshot->frame_id_count,
-               snapshot->frame_ids + list->at.first, moved * sizeof *snapshot->frame_ids);
+        memcpy(snapshot->frame_ids + snapshot->frame_id_count, snapshot->frame_ids + list->at.first,
+               moved * sizeof *snapshot->frame_ids);
     if (!is_last)
         list->at.first = snapshot->frame_id_count;
     snapshot->frame_id_count += moved;
@@ -378,14 +384,15 @@ static acre_status append_from(struct builder *builder, value object, size_t bas
 acre_status builder_append(struct builder *builder, bool to_mark)
 {
     size_t base;
-    acre_status status = take(builder, to_mark, 1, true, &base);
+    acre_status status = builder_take(builder, to_mark, 1, true, &base);
 
     if (status != ACRE_OK)
         return status;
     value object = builder->stack[base - 1];
     if (VALUE_TAG(object) != TAG_OBJECT || (builder_kind(builder, object) != OBJECT_LIST &&
                                             builder_kind(builder, object) != OBJECT_NEW_LIST))
-        return BUILDER_FAIL(builder, "%s", "something is appended to what is no list; the file is "
+        return BUILDER_FAIL(builder, "%s",
+                            "something is appended to what is no list; the file is "
                             "damaged");
     return append_from(builder, object, base);
 }
@@ -407,7 +414,7 @@ static acre_status set_from(struct builder *builder, value object, size_t base)
 acre_status builder_set(struct builder *builder, bool to_mark)
 {
     size_t base;
-    acre_status status = take(builder, to_mark, 2, true, &base);
+    acre_status status = builder_take(builder, to_mark, 2, true, &base);
 
     if (status != ACRE_OK)
         return status;
@@ -428,8 +435,8 @@ static acre_status make_pool(struct builder *builder, size_t base, bool *out_is_
     if (!*out_is_done)
         return ACRE_OK;
     if (pair[0] != builder->last_pool[0] || pair[1] != builder->last_pool[1]) {
-        acre_status status = snapshot_add_pool(builder->snapshot, VALUE_INDEX(pair[0]),
-                                               VALUE_INDEX(pair[1]), &pool);
+        acre_status status =
+            snapshot_add_pool(builder->snapshot, VALUE_INDEX(pair[0]), VALUE_INDEX(pair[1]), &pool);
         if (status != ACRE_OK)
             return status;
         builder->last_pool[0] = pair[0];
@@ -459,7 +466,7 @@ static acre_status tuple_from(struct builder *builder, size_t base)
 acre_status builder_tuple(struct builder *builder, size_t count)
 {
     size_t base;
-    acre_status status = take(builder, false, count, false, &base);
+    acre_status status = builder_take(builder, false, count, false, &base);
 
     return status == ACRE_OK ? tuple_from(builder, base) : status;
 }
@@ -468,7 +475,7 @@ acre_status builder_collect(struct builder *builder, enum object_kind kind)
 {
     size_t base;
     value object;
-    acre_status status = take(builder, true, 0, false, &base);
+    acre_status status = builder_take(builder, true, 0, false, &base);
 
     if (status != ACRE_OK)
         return status;

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define VALUE_DEPTH 8
+#define VALUE_DEPTH     8
 #define VALUE_COUNT_MAX ((size_t)1 << 24)
 
 /* What an item of a list is; kind OBJECT_NEW_DICT stands for anything else. */
@@ -25,8 +25,8 @@ struct ref {
 struct finish {
     struct builder *builder;
     struct snapshot *snapshot;
-    uint32_t *stack_of;   /* by list: stack + 1, 0 before it is asked for */
-    uint32_t *texts_of;   /* the same for forward frames                  */
+    uint32_t *stack_of;        /* by list: stack + 1, 0 before it is asked for */
+    uint32_t *texts_of;        /* the same for forward frames                  */
     const struct list *rows;   /* the table of stacks in JSON, or NULL    */
     const struct list *frames; /* the table of frames in JSON, or NULL    */
 };
@@ -56,7 +56,6 @@ static bool value_list(const struct builder *builder, value item, const struct l
 }
 
 /* ---- Stacks --------------------------------------------------------------------------- */
-
 /* Gives equal frames one number and puts it into all lists of frames. */
 static acre_status number_frames(struct finish *finish)
 {
@@ -70,15 +69,14 @@ static acre_status number_frames(struct finish *finish)
         status = snapshot_add_frame(finish->snapshot, &builder->drafts[i], &frame_of[i]);
     for (size_t i = 0; i < builder->list_count && status == ACRE_OK; i++) {
         const struct list *list = &builder->lists[i];
-        uint32_t *ids = list->kind == LIST_FRAMES ? finish->snapshot->frame_ids + list->at.first
-                                                  : NULL;
+        uint32_t *ids =
+            list->kind == LIST_FRAMES ? finish->snapshot->frame_ids + list->at.first : NULL;
         for (uint32_t k = 0; ids && k < list->count; k++)
             ids[k] = frame_of[ids[k]];
         for (uint32_t k = 0; list->kind == LIST_VALUES && k < list->count; k++) {
             value item = list->at.values[k];
             if (VALUE_TAG(item) == TAG_OBJECT && builder_kind(builder, item) == OBJECT_FRAME)
-                list->at.values[k] = VALUE(TAG_INTEGER,
-                                           frame_of[builder_index(builder, item)]);
+                list->at.values[k] = VALUE(TAG_INTEGER, frame_of[builder_index(builder, item)]);
         }
     }
     heap_free(frame_of);
@@ -162,7 +160,8 @@ static acre_status finish_stack(struct finish *finish, uint32_t *field)
         else if (list->kind == LIST_VALUES)
             status = mixed_stack(finish, list, &stack);
         else
-            return BUILDER_FAIL(builder, "%s", "the key \"frames\" holds something else than "
+            return BUILDER_FAIL(builder, "%s",
+                                "the key \"frames\" holds something else than "
                                 "frames; this is no memory snapshot");
         if (status != ACRE_OK)
             return status;
@@ -197,21 +196,22 @@ static acre_status finish_forward(struct finish *finish, uint32_t *field)
 }
 
 /* ---- Records ----------------------------------------------------------------------------- */
-
 /* Copies of records of a kind, one behind the other at the end of their table. */
 static acre_status copy_records(struct finish *finish, const struct list *list,
                                 enum object_kind kind, uint64_t *out_first)
 {
     struct snapshot *snapshot = finish->snapshot;
-    acre_status status = builder_check_memory(finish->builder,
-                                              list->count * sizeof *snapshot->entries);
+    acre_status status =
+        builder_check_memory(finish->builder, list->count * sizeof *snapshot->entries);
 
-    *out_first = kind == OBJECT_ENTRY ? snapshot->entry_count
-               : kind == OBJECT_BLOCK ? snapshot->block_count : snapshot->past_count;
+    *out_first = kind == OBJECT_ENTRY   ? snapshot->entry_count
+                 : kind == OBJECT_BLOCK ? snapshot->block_count
+                                        : snapshot->past_count;
     for (uint32_t i = 0; i < list->count && status == ACRE_OK; i++) {
         struct ref ref = list_ref(finish->builder, list, i);
         if (ref.kind != kind)
-            return BUILDER_FAIL(finish->builder, "%s", "a list of events or blocks holds something "
+            return BUILDER_FAIL(finish->builder, "%s",
+                                "a list of events or blocks holds something "
                                 "else; this is no memory snapshot");
         if (kind == OBJECT_ENTRY) {
             status = ARRAY_ROOM(snapshot, entries, entry, 1);
@@ -231,8 +231,8 @@ static acre_status copy_records(struct finish *finish, const struct list *list,
 }
 
 /* Where the records of a list stand, side by side. */
-static acre_status record_run(struct finish *finish, const struct list *list,
-                              enum object_kind kind, uint64_t *out_first, uint64_t *out_count)
+static acre_status record_run(struct finish *finish, const struct list *list, enum object_kind kind,
+                              uint64_t *out_first, uint64_t *out_count)
 {
     *out_first = 0;
     *out_count = list ? list->count : 0;
@@ -253,8 +253,8 @@ static acre_status finish_blocks(struct finish *finish)
         status = finish_stack(finish, &snapshot->pasts[i].stack);
     for (size_t i = 0; i < snapshot->block_count && status == ACRE_OK; i++) {
         struct snap_block *block = &snapshot->blocks[i];
-        const struct list *list = block->first_past == SNAP_NONE
-                                      ? NULL : &finish->builder->lists[block->first_past];
+        const struct list *list =
+            block->first_past == SNAP_NONE ? NULL : &finish->builder->lists[block->first_past];
         uint64_t first, count;
         status = finish_stack(finish, &block->stack);
         if (status == ACRE_OK)
@@ -272,11 +272,11 @@ static acre_status finish_blocks(struct finish *finish)
 static acre_status finish_segment(struct finish *finish, struct snap_segment *segment)
 {
     struct snapshot *snapshot = finish->snapshot;
-    const struct list *list = segment->first_block == SNAP_NONE
-                                  ? NULL : &finish->builder->lists[segment->first_block];
+    const struct list *list =
+        segment->first_block == SNAP_NONE ? NULL : &finish->builder->lists[segment->first_block];
     uint64_t at = segment->address;
-    acre_status status = record_run(finish, list, OBJECT_BLOCK, &segment->first_block,
-                                    &segment->block_count);
+    acre_status status =
+        record_run(finish, list, OBJECT_BLOCK, &segment->first_block, &segment->block_count);
 
     if (status == ACRE_OK)
         status = finish_stack(finish, &segment->stack);
@@ -287,9 +287,10 @@ static acre_status finish_segment(struct finish *finish, struct snap_segment *se
         if (!(block->has & SNAP_HAS_ADDRESS))
             block->address = at;
         if (block->bytes >= UINT64_MAX - block->address)
-            return BUILDER_FAIL(finish->builder, "block %llu of the segment at 0x%llx ends beyond "
-                                "all addresses", (unsigned long long)i,
-                                (unsigned long long)segment->address);
+            return BUILDER_FAIL(finish->builder,
+                                "block %llu of the segment at 0x%llx ends beyond "
+                                "all addresses",
+                                (unsigned long long)i, (unsigned long long)segment->address);
         at += block->bytes;
     }
     return status;
@@ -314,8 +315,10 @@ static acre_status finish_segments(struct finish *finish, const struct list *lis
         for (uint64_t i = 0; i < count && status == ACRE_OK; i++) {
             struct ref ref = list_ref(finish->builder, list, i);
             if (ref.kind != OBJECT_SEGMENT)
-                status = BUILDER_FAIL(finish->builder, "item %llu of \"segments\" is no segment; "
-                                      "this is no memory snapshot", (unsigned long long)i);
+                status = BUILDER_FAIL(finish->builder,
+                                      "item %llu of \"segments\" is no segment; "
+                                      "this is no memory snapshot",
+                                      (unsigned long long)i);
             else
                 ordered[i] = snapshot->segments[ref.index];
         }
@@ -329,7 +332,8 @@ static acre_status finish_segments(struct finish *finish, const struct list *lis
         status = finish_segment(finish, &snapshot->segments[i]);
         block_count += snapshot->segments[i].block_count;
         if (status == ACRE_OK && block_count > snapshot->block_count)
-            status = BUILDER_FAIL(finish->builder, "%s", "two segments have the same blocks; the "
+            status = BUILDER_FAIL(finish->builder, "%s",
+                                  "two segments have the same blocks; the "
                                   "file is damaged");
     }
     return status;
@@ -352,15 +356,18 @@ static acre_status finish_traces(struct finish *finish, const struct list *list)
         const struct list *trace = ref.kind == OBJECT_LIST ? &builder->lists[ref.index] : NULL;
         struct snap_device *device;
         if (i >= 65536 || (!trace && ref.kind != OBJECT_NEW_LIST))
-            return BUILDER_FAIL(builder, "item %u of \"device_traces\" is no list of events; this "
-                                "is no memory snapshot", i);
+            return BUILDER_FAIL(builder,
+                                "item %u of \"device_traces\" is no list of events; this "
+                                "is no memory snapshot",
+                                i);
         status = snapshot_add_device(snapshot, &device);
         if (status == ACRE_OK)
-            status = record_run(finish, trace, OBJECT_ENTRY, &device->first_entry,
-                                &device->entry_count);
+            status =
+                record_run(finish, trace, OBJECT_ENTRY, &device->first_entry, &device->entry_count);
         entry_count += status == ACRE_OK ? device->entry_count : 0;
         if (entry_count > snapshot->entry_count)
-            return BUILDER_FAIL(builder, "%s", "two devices have the same events; the file is "
+            return BUILDER_FAIL(builder, "%s",
+                                "two devices have the same events; the file is "
                                 "damaged");
     }
     snapshot->trace_count = snapshot->device_count;
@@ -373,7 +380,6 @@ static acre_status finish_traces(struct finish *finish, const struct list *list)
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
-
 static acre_status add_values(struct finish *finish, value object, int depth, uint32_t *first);
 
 /* One value with everything below it, behind *last. */
@@ -399,7 +405,8 @@ static acre_status add_value(struct finish *finish, uint32_t key, value item, in
         out.kind = SNAP_TUPLE;
         for (int i = 0; i < 2 && status == ACRE_OK; i++)
             status = snapshot_add_value(finish->snapshot, &child, &child_last,
-                                        (struct snap_value){.key = SNAP_NONE, .kind = SNAP_INTEGER,
+                                        (struct snap_value){.key = SNAP_NONE,
+                                                            .kind = SNAP_INTEGER,
                                                             .as.integer = (int64_t)pool->id[i]});
         out.as.child = child;
     } else if (VALUE_TAG(item) == TAG_OBJECT) {
@@ -489,7 +496,6 @@ static acre_status finish_annotations(struct finish *finish, const struct list *
 }
 
 /* ---- The top ------------------------------------------------------------------------------- */
-
 /* A list at the top of the file; absent ones are NULL. */
 static acre_status top_list(struct finish *finish, value top, uint32_t key, bool *out_has,
                             const struct list **out)
@@ -514,7 +520,8 @@ static acre_status check_version(struct finish *finish, value top)
         return ACRE_OK;
     if (record_integer(finish->builder, item, &version) && version == 1)
         return ACRE_OK;
-    return BUILDER_FAIL(finish->builder, "%s", "the file was written by a newer version of this "
+    return BUILDER_FAIL(finish->builder, "%s",
+                        "the file was written by a newer version of this "
                         "library; version 1 of its JSON is read");
 }
 
@@ -542,7 +549,8 @@ static acre_status finish_top(struct finish *finish, value top)
             status = top_list(finish, top, KEY_FRAMES, &has_frames, &finish->frames);
     }
     if (status == ACRE_OK && !has_segments && !snapshot->has_traces)
-        status = BUILDER_FAIL(finish->builder, "%s", "the file has neither \"segments\" nor "
+        status = BUILDER_FAIL(finish->builder, "%s",
+                              "the file has neither \"segments\" nor "
                               "\"device_traces\"; this is no memory snapshot");
     if (status == ACRE_OK)
         status = number_frames(finish);
@@ -577,8 +585,8 @@ acre_status builder_finish(struct builder *builder, struct snapshot **out)
     builder->memo_count = builder->memo_capacity = 0;
     finish.stack_of = heap_array(builder->list_count + 1, sizeof *finish.stack_of);
     finish.texts_of = heap_array(builder->list_count + 1, sizeof *finish.texts_of);
-    acre_status status = finish.stack_of && finish.texts_of ? finish_top(&finish, top)
-                                                            : ACRE_ERR_HOST_MEMORY;
+    acre_status status =
+        finish.stack_of && finish.texts_of ? finish_top(&finish, top) : ACRE_ERR_HOST_MEMORY;
     heap_free(finish.stack_of);
     heap_free(finish.texts_of);
     if (status == ACRE_OK) {

@@ -99,8 +99,8 @@ static acre_status get_pool(struct builder *builder, uint32_t key, value item, u
         return status;
     const struct list *list = index == SNAP_NONE ? NULL : &builder->lists[index];
     if (!list || list->count != 2)
-        return BUILDER_FAIL(builder, "the key \"%s\" is not a pair of numbers", key_name(builder,
-                            key));
+        return BUILDER_FAIL(builder, "the key \"%s\" is not a pair of numbers",
+                            key_name(builder, key));
     uint64_t pair[2];
     for (int i = 0; i < 2; i++) {
         if (list->kind == LIST_NUMBERS)
@@ -192,8 +192,7 @@ static acre_status set_entry(struct builder *builder, uint64_t index, uint32_t k
     case KEY_POOL_ID:
         return get_pool(builder, key, item, &entry->pool, &entry->has);
     default:
-        return set_stack(builder, key, item, &entry->stack, &entry->forward, &entry->has,
-                         &is_done);
+        return set_stack(builder, key, item, &entry->stack, &entry->forward, &entry->has, &is_done);
     }
 }
 
@@ -203,8 +202,8 @@ static acre_status set_type(struct builder *builder, struct snap_segment *segmen
 {
     acre_status status = get_string(builder, KEY_SEGMENT_TYPE, item, &segment->type);
 
-    segment->is_small = strcmp(snapshot_string(builder->snapshot, segment->type, NULL),
-                               "small") == 0;
+    segment->is_small =
+        strcmp(snapshot_string(builder->snapshot, segment->type, NULL), "small") == 0;
     return status;
 }
 
@@ -298,8 +297,7 @@ static acre_status set_block(struct builder *builder, uint64_t index, uint32_t k
         block->has |= SNAP_HAS_HISTORY;
         return get_list(builder, key, item, &block->first_past);
     default:
-        return set_stack(builder, key, item, &block->stack, &block->forward, &block->has,
-                         &is_done);
+        return set_stack(builder, key, item, &block->stack, &block->forward, &block->has, &is_done);
     }
 }
 
@@ -429,8 +427,8 @@ static acre_status add_record(struct builder *builder, enum object_kind kind, ui
         if (status != ACRE_OK)
             return status;
         *out = builder->draft_count++;
-        builder->drafts[*out] = (struct snap_frame){.file = SNAP_NONE, .name = SNAP_NONE,
-                                                    .extra = SNAP_NONE};
+        builder->drafts[*out] =
+            (struct snap_frame){.file = SNAP_NONE, .name = SNAP_NONE, .extra = SNAP_NONE};
         return ACRE_OK;
     }
 }
@@ -478,7 +476,8 @@ static acre_status keep_pairs(struct builder *builder, uint64_t index, const val
         if (status != ACRE_OK)
             return status;
         void *bigger = capacity < UINT32_MAX
-                           ? heap_realloc(dict->pairs, capacity * sizeof *dict->pairs) : NULL;
+                           ? heap_realloc(dict->pairs, capacity * sizeof *dict->pairs)
+                           : NULL;
         if (!bigger)
             return ACRE_ERR_HOST_MEMORY;
         builder->loose_bytes += (capacity - dict->capacity) * sizeof *dict->pairs;
@@ -492,7 +491,8 @@ static acre_status keep_pairs(struct builder *builder, uint64_t index, const val
 }
 
 /* Makes a record of a dict that was kept so far. */
-static acre_status promote(struct builder *builder, value object, enum object_kind kind)
+static acre_status builder_record_promote(struct builder *builder, value object,
+                                          enum object_kind kind)
 {
     struct dict *dict = &builder->dicts[builder_index(builder, object)];
     uint64_t index;
@@ -540,7 +540,7 @@ acre_status record_set_pairs(struct builder *builder, value object, const value 
     if (status != ACRE_OK || dict->count == count || dict->count > LOOKED_AT_MAX)
         return status;
     kind = kind_of(key_set(&dict->pairs->key, dict->count));
-    return kind == OBJECT_DICT ? ACRE_OK : promote(builder, object, kind);
+    return kind == OBJECT_DICT ? ACRE_OK : builder_record_promote(builder, object, kind);
 }
 
 bool record_get(const struct builder *builder, value object, uint32_t key, value *out)

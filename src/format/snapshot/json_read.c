@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define NUMBER_BYTES_MAX 48
+#define NUMBER_BYTES_MAX    48
 #define TEXT_BYTES_MAX_READ ((size_t)64 << 20)
 
 /* Items of an array that wait on the stack before they are appended together. */
@@ -17,7 +17,7 @@
 struct reader {
     struct input *input;
     struct builder *builder;
-    char *text;             /* of the string being read, unless it stands in the window */
+    char *text; /* of the string being read, unless it stands in the window */
     size_t text_capacity;
     char open[BUILDER_DEPTH]; /* '{' or '[' of what is open */
     int depth;
@@ -30,7 +30,7 @@ static acre_status fail_at(struct reader *reader, const char *what)
 }
 
 /* The next byte, not taken; -1 at the end. */
-static acre_status peek(struct reader *reader, int *out)
+static acre_status json_read_peek(struct reader *reader, int *out)
 {
     struct input *input = reader->input;
     bool is_there = true;
@@ -48,7 +48,7 @@ static acre_status peek(struct reader *reader, int *out)
 static acre_status peek_solid(struct reader *reader, int *out)
 {
     for (;;) {
-        acre_status status = peek(reader, out);
+        acre_status status = json_read_peek(reader, out);
         if (status != ACRE_OK || (*out != ' ' && *out != '\n' && *out != '\r' && *out != '\t'))
             return status;
         reader->input->at++;
@@ -150,14 +150,14 @@ static acre_status read_slow_string(struct reader *reader)
 
     for (;;) {
         int c;
-        acre_status status = peek(reader, &c);
+        acre_status status = json_read_peek(reader, &c);
         if (status == ACRE_OK)
             status = text_room(reader, length + 8);
         if (status != ACRE_OK)
             return status;
         if (c < 0)
             return fail_at(reader, "the file ends inside a text; it is truncated: copy or save it "
-                           "again");
+                                   "again");
         if (c < 0x20)
             return fail_at(reader, "a text has a control character that is not escaped");
         input->at++;
@@ -247,8 +247,8 @@ static acre_status read_word(struct reader *reader)
 
 static acre_status open_container(struct reader *reader, char c)
 {
-    acre_status status = builder_push_object(reader->builder,
-                                             c == '{' ? OBJECT_NEW_DICT : OBJECT_NEW_LIST);
+    acre_status status =
+        builder_push_object(reader->builder, c == '{' ? OBJECT_NEW_DICT : OBJECT_NEW_LIST);
 
     if (status == ACRE_OK)
         status = builder_mark(reader->builder);
@@ -303,12 +303,12 @@ static acre_status read_value(struct reader *reader, bool *out_is_open)
         return read_number(reader);
     if (c < 0)
         return fail_at(reader, "the file ends before the data does; it is truncated: copy or save "
-                       "it again");
+                               "it again");
     return read_word(reader);
 }
 
 /* Appends what waits, so that long arrays need no long stack. */
-static acre_status flush(struct reader *reader)
+static acre_status json_read_flush(struct reader *reader)
 {
     struct builder *builder = reader->builder;
     size_t mark = builder->marks[builder->mark_count - 1];
@@ -330,7 +330,7 @@ static acre_status read_separator(struct reader *reader)
             return status;
         if (c == ',') {
             reader->input->at++;
-            status = flush(reader);
+            status = json_read_flush(reader);
             return status == ACRE_OK && open == '{' ? read_key(reader) : status;
         }
         if (c != (open == '{' ? '}' : ']'))

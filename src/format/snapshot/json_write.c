@@ -19,8 +19,11 @@ struct writer {
 static size_t utf8_at(const unsigned char *text, size_t left, uint32_t *out)
 {
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = text[0] < 0xc0 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3
-                  : text[0] < 0xf8 ? 4 : 0;
+    size_t length = text[0] < 0xc0   ? 0
+                    : text[0] < 0xe0 ? 2
+                    : text[0] < 0xf0 ? 3
+                    : text[0] < 0xf8 ? 4
+                                     : 0;
 
     if (length == 0 || length > left)
         return 0;
@@ -66,20 +69,20 @@ void json_write_string(struct sink *sink, const char *text, size_t length)
 
 /* ---- Structure ------------------------------------------------------------------------------ */
 
-static void separate(struct writer *writer)
+static void json_write_separate(struct writer *writer)
 {
     if (writer->has_item)
         sink_byte(writer->sink, ',');
     writer->has_item = true;
 }
 
-static void begin(struct writer *writer, char open)
+static void json_write_begin(struct writer *writer, char open)
 {
     sink_byte(writer->sink, (unsigned char)open);
     writer->has_item = false;
 }
 
-static void end(struct writer *writer, char close)
+static void json_write_end(struct writer *writer, char close)
 {
     sink_byte(writer->sink, (unsigned char)close);
     writer->has_item = true;
@@ -87,7 +90,7 @@ static void end(struct writer *writer, char close)
 
 static void put_name(struct writer *writer, const char *name, size_t length)
 {
-    separate(writer);
+    json_write_separate(writer);
     json_write_string(writer->sink, name, length);
     sink_byte(writer->sink, ':');
 }
@@ -113,7 +116,7 @@ static void put_string(struct writer *writer, uint32_t id)
 
 static void put_line(struct writer *writer)
 {
-    separate(writer);
+    json_write_separate(writer);
     sink_byte(writer->sink, '\n');
 }
 
@@ -156,14 +159,14 @@ static void put_value(struct writer *writer, const struct snap_value *value)
         break;
     case SNAP_LIST:
     case SNAP_TUPLE:
-        begin(writer, '[');
+        json_write_begin(writer, '[');
         put_values(writer, value->as.child);
-        end(writer, ']');
+        json_write_end(writer, ']');
         break;
     case SNAP_DICT:
-        begin(writer, '{');
+        json_write_begin(writer, '{');
         put_values(writer, value->as.child);
-        end(writer, '}');
+        json_write_end(writer, '}');
         break;
     }
 }
@@ -177,7 +180,7 @@ static void put_values(struct writer *writer, uint32_t first)
         if (value->key != SNAP_NONE)
             put_name(writer, name, length);
         else
-            separate(writer);
+            json_write_separate(writer);
         put_value(writer, value);
     }
 }
@@ -196,12 +199,12 @@ static void put_frames(struct writer *writer, uint8_t has, uint32_t stack, uint3
         return;
     const struct snap_run *run = &writer->snapshot->texts[forward];
     put_key(writer, KEY_FORWARD_FRAMES);
-    begin(writer, '[');
+    json_write_begin(writer, '[');
     for (uint32_t i = 0; i < run->count; i++) {
-        separate(writer);
+        json_write_separate(writer);
         put_string(writer, writer->snapshot->text_ids[run->first + i]);
     }
-    end(writer, ']');
+    json_write_end(writer, ']');
 }
 
 static void put_pool(struct writer *writer, unsigned key, uint32_t pool, uint8_t has)
@@ -220,7 +223,7 @@ static void put_entry(struct writer *writer, const struct snap_entry *entry)
 {
     const char *action = snapshot_action_name(writer->snapshot, entry->action);
 
-    begin(writer, '{');
+    json_write_begin(writer, '{');
     put_key(writer, KEY_ACTION);
     json_write_string(writer->sink, action, strlen(action));
     put_field(writer, entry->action == SNAP_OOM ? KEY_DEVICE_FREE : KEY_ADDR, entry->address);
@@ -240,28 +243,28 @@ static void put_entry(struct writer *writer, const struct snap_entry *entry)
     }
     put_pool(writer, KEY_POOL_ID, entry->pool, entry->has);
     put_frames(writer, entry->has, entry->stack, entry->forward);
-    end(writer, '}');
+    json_write_end(writer, '}');
 }
 
 static void put_history(struct writer *writer, const struct snap_block *block)
 {
     put_key(writer, KEY_HISTORY);
-    begin(writer, '[');
+    json_write_begin(writer, '[');
     for (uint32_t i = 0; i < block->past_count; i++) {
         const struct snap_past *past = &writer->snapshot->pasts[block->first_past + i];
-        separate(writer);
-        begin(writer, '{');
+        json_write_separate(writer);
+        json_write_begin(writer, '{');
         put_field(writer, KEY_ADDR, past->address);
         put_field(writer, KEY_REAL_SIZE, past->bytes);
         put_frames(writer, past->has, past->stack, SNAP_NONE);
-        end(writer, '}');
+        json_write_end(writer, '}');
     }
-    end(writer, ']');
+    json_write_end(writer, ']');
 }
 
 static void put_block(struct writer *writer, const struct snap_block *block)
 {
-    begin(writer, '{');
+    json_write_begin(writer, '{');
     if (block->has & SNAP_HAS_ADDRESS)
         put_field(writer, KEY_ADDRESS, block->address);
     put_field(writer, KEY_SIZE, block->bytes);
@@ -273,12 +276,12 @@ static void put_block(struct writer *writer, const struct snap_block *block)
     put_frames(writer, block->has, block->stack, block->forward);
     if (block->has & SNAP_HAS_HISTORY)
         put_history(writer, block);
-    end(writer, '}');
+    json_write_end(writer, '}');
 }
 
 static void put_segment(struct writer *writer, const struct snap_segment *segment)
 {
-    begin(writer, '{');
+    json_write_begin(writer, '{');
     put_field(writer, KEY_DEVICE, segment->device);
     put_field(writer, KEY_ADDRESS, segment->address);
     put_field(writer, KEY_TOTAL_SIZE, segment->bytes);
@@ -298,13 +301,13 @@ static void put_segment(struct writer *writer, const struct snap_segment *segmen
     }
     put_frames(writer, segment->has, segment->stack, segment->forward);
     put_key(writer, KEY_BLOCKS);
-    begin(writer, '[');
+    json_write_begin(writer, '[');
     for (uint64_t i = 0; i < segment->block_count; i++) {
         put_line(writer);
         put_block(writer, &writer->snapshot->blocks[segment->first_block + i]);
     }
-    end(writer, ']');
-    end(writer, '}');
+    json_write_end(writer, ']');
+    json_write_end(writer, '}');
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -314,11 +317,11 @@ static void put_frame_table(struct writer *writer)
     const struct snapshot *snapshot = writer->snapshot;
 
     put_key(writer, KEY_FRAMES);
-    begin(writer, '[');
+    json_write_begin(writer, '[');
     for (size_t i = 0; i < snapshot->frame_count; i++) {
         const struct snap_frame *frame = &snapshot->frames[i];
         put_line(writer);
-        begin(writer, '{');
+        json_write_begin(writer, '{');
         put_key(writer, KEY_FILENAME);
         put_string(writer, frame->file);
         put_key(writer, KEY_LINE);
@@ -326,9 +329,9 @@ static void put_frame_table(struct writer *writer)
         put_key(writer, KEY_NAME);
         put_string(writer, frame->name);
         put_values(writer, frame->extra);
-        end(writer, '}');
+        json_write_end(writer, '}');
     }
-    end(writer, ']');
+    json_write_end(writer, ']');
 }
 
 static void put_stack_table(struct writer *writer)
@@ -336,17 +339,17 @@ static void put_stack_table(struct writer *writer)
     const struct snapshot *snapshot = writer->snapshot;
 
     put_key(writer, KEY_STACKS);
-    begin(writer, '[');
+    json_write_begin(writer, '[');
     for (size_t i = 0; i < snapshot->stack_count; i++) {
         put_line(writer);
-        begin(writer, '[');
+        json_write_begin(writer, '[');
         for (uint32_t k = 0; k < snapshot->stacks[i].count; k++) {
-            separate(writer);
+            json_write_separate(writer);
             sink_unsigned(writer->sink, snapshot->frame_ids[snapshot->stacks[i].first + k]);
         }
-        end(writer, ']');
+        json_write_end(writer, ']');
     }
-    end(writer, ']');
+    json_write_end(writer, ']');
 }
 
 static void put_traces(struct writer *writer)
@@ -354,17 +357,17 @@ static void put_traces(struct writer *writer)
     const struct snapshot *snapshot = writer->snapshot;
 
     put_key(writer, KEY_DEVICE_TRACES);
-    begin(writer, '[');
+    json_write_begin(writer, '[');
     for (size_t device = 0; device < snapshot->trace_count; device++) {
-        separate(writer);
-        begin(writer, '[');
+        json_write_separate(writer);
+        json_write_begin(writer, '[');
         for (uint64_t i = 0; i < snapshot->devices[device].entry_count; i++) {
             put_line(writer);
             put_entry(writer, &snapshot->entries[snapshot->devices[device].first_entry + i]);
         }
-        end(writer, ']');
+        json_write_end(writer, ']');
     }
-    end(writer, ']');
+    json_write_end(writer, ']');
 }
 
 static void put_annotations(struct writer *writer)
@@ -372,11 +375,11 @@ static void put_annotations(struct writer *writer)
     const struct snapshot *snapshot = writer->snapshot;
 
     put_key(writer, KEY_EXTERNAL_ANNOTATIONS);
-    begin(writer, '[');
+    json_write_begin(writer, '[');
     for (size_t i = 0; i < snapshot->annotation_count; i++) {
         const struct snap_annotation *annotation = &snapshot->annotations[i];
         put_line(writer);
-        begin(writer, '{');
+        json_write_begin(writer, '{');
         put_values(writer, annotation->values);
         if (annotation->has_device)
             put_field(writer, KEY_DEVICE, annotation->device);
@@ -384,36 +387,36 @@ static void put_annotations(struct writer *writer)
             put_key(writer, KEY_TIME_US);
             sink_integer(writer->sink, annotation->time_us);
         }
-        end(writer, '}');
+        json_write_end(writer, '}');
     }
-    end(writer, ']');
+    json_write_end(writer, ']');
 }
 
 void json_write(const struct snapshot *snapshot, struct sink *sink)
 {
     struct writer writer = {.snapshot = snapshot, .sink = sink};
 
-    begin(&writer, '{');
+    json_write_begin(&writer, '{');
     put_field(&writer, KEY_ACRE_SNAPSHOT, JSON_VERSION);
     put_frame_table(&writer);
     put_stack_table(&writer);
     put_key(&writer, KEY_SEGMENTS);
-    begin(&writer, '[');
+    json_write_begin(&writer, '[');
     for (size_t i = 0; i < snapshot->segment_count; i++) {
         put_line(&writer);
         put_segment(&writer, &snapshot->segments[i]);
     }
-    end(&writer, ']');
+    json_write_end(&writer, ']');
     if (snapshot->has_traces)
         put_traces(&writer);
     if (snapshot->has_settings) {
         put_key(&writer, KEY_ALLOCATOR_SETTINGS);
-        begin(&writer, '{');
+        json_write_begin(&writer, '{');
         put_values(&writer, snapshot->settings);
-        end(&writer, '}');
+        json_write_end(&writer, '}');
     }
     if (snapshot->has_annotations)
         put_annotations(&writer);
-    end(&writer, '}');
+    json_write_end(&writer, '}');
     sink_byte(sink, '\n');
 }

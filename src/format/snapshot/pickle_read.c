@@ -11,13 +11,38 @@
 
 /* Instructions that are read: constant, code, bytes that follow. */
 enum op {
-    OP_MARK = '(', OP_STOP = '.', OP_BINFLOAT = 'G', OP_BININT = 'J', OP_BININT1 = 'K',
-    OP_BININT2 = 'M', OP_NONE = 'N', OP_BINUNICODE = 'X', OP_APPEND = 'a', OP_DICT = 'd',
-    OP_EMPTY_DICT = '}', OP_APPENDS = 'e', OP_BINGET = 'h', OP_LONG_BINGET = 'j', OP_LIST = 'l',
-    OP_EMPTY_LIST = ']', OP_BINPUT = 'q', OP_LONG_BINPUT = 'r', OP_SETITEM = 's', OP_TUPLE = 't',
-    OP_EMPTY_TUPLE = ')', OP_SETITEMS = 'u', OP_PROTO = 0x80, OP_TUPLE1 = 0x85, OP_TUPLE2 = 0x86,
-    OP_TUPLE3 = 0x87, OP_NEWTRUE = 0x88, OP_NEWFALSE = 0x89, OP_LONG1 = 0x8a,
-    OP_SHORT_BINUNICODE = 0x8c, OP_MEMOIZE = 0x94, OP_FRAME = 0x95,
+    OP_MARK = '(',
+    OP_STOP = '.',
+    OP_BINFLOAT = 'G',
+    OP_BININT = 'J',
+    OP_BININT1 = 'K',
+    OP_BININT2 = 'M',
+    OP_NONE = 'N',
+    OP_BINUNICODE = 'X',
+    OP_APPEND = 'a',
+    OP_DICT = 'd',
+    OP_EMPTY_DICT = '}',
+    OP_APPENDS = 'e',
+    OP_BINGET = 'h',
+    OP_LONG_BINGET = 'j',
+    OP_LIST = 'l',
+    OP_EMPTY_LIST = ']',
+    OP_BINPUT = 'q',
+    OP_LONG_BINPUT = 'r',
+    OP_SETITEM = 's',
+    OP_TUPLE = 't',
+    OP_EMPTY_TUPLE = ')',
+    OP_SETITEMS = 'u',
+    OP_PROTO = 0x80,
+    OP_TUPLE1 = 0x85,
+    OP_TUPLE2 = 0x86,
+    OP_TUPLE3 = 0x87,
+    OP_NEWTRUE = 0x88,
+    OP_NEWFALSE = 0x89,
+    OP_LONG1 = 0x8a,
+    OP_SHORT_BINUNICODE = 0x8c,
+    OP_MEMOIZE = 0x94,
+    OP_FRAME = 0x95,
 };
 
 /* Instructions that snapshots never have. */
@@ -26,53 +51,91 @@ static const struct {
     bool is_code; /* names or calls functions */
     const char *name;
 } refused[] = {
-    {'c', true, "GLOBAL"}, {'R', true, "REDUCE"}, {'b', true, "BUILD"}, {'i', true, "INST"},
-    {'o', true, "OBJ"}, {'P', true, "PERSID"}, {'Q', true, "BINPERSID"}, {0x81, true, "NEWOBJ"},
-    {0x92, true, "NEWOBJ_EX"}, {0x93, true, "STACK_GLOBAL"}, {0x82, true, "EXT1"},
-    {0x83, true, "EXT2"}, {0x84, true, "EXT4"}, {'0', false, "POP"}, {'1', false, "POP_MARK"},
-    {'2', false, "DUP"}, {'F', false, "FLOAT"}, {'I', false, "INT"}, {'L', false, "LONG"},
-    {'S', false, "STRING"}, {'T', false, "BINSTRING"}, {'U', false, "SHORT_BINSTRING"},
-    {'V', false, "UNICODE"}, {'g', false, "GET"}, {'p', false, "PUT"}, {'B', false, "BINBYTES"},
-    {'C', false, "SHORT_BINBYTES"}, {0x8b, false, "LONG4"}, {0x8d, false, "BINUNICODE8"},
-    {0x8e, false, "BINBYTES8"}, {0x8f, false, "EMPTY_SET"}, {0x90, false, "ADDITEMS"},
-    {0x91, false, "FROZENSET"}, {0x96, false, "BYTEARRAY8"}, {0x97, false, "NEXT_BUFFER"},
+    {'c', true, "GLOBAL"},
+    {'R', true, "REDUCE"},
+    {'b', true, "BUILD"},
+    {'i', true, "INST"},
+    {'o', true, "OBJ"},
+    {'P', true, "PERSID"},
+    {'Q', true, "BINPERSID"},
+    {0x81, true, "NEWOBJ"},
+    {0x92, true, "NEWOBJ_EX"},
+    {0x93, true, "STACK_GLOBAL"},
+    {0x82, true, "EXT1"},
+    {0x83, true, "EXT2"},
+    {0x84, true, "EXT4"},
+    {'0', false, "POP"},
+    {'1', false, "POP_MARK"},
+    {'2', false, "DUP"},
+    {'F', false, "FLOAT"},
+    {'I', false, "INT"},
+    {'L', false, "LONG"},
+    {'S', false, "STRING"},
+    {'T', false, "BINSTRING"},
+    {'U', false, "SHORT_BINSTRING"},
+    {'V', false, "UNICODE"},
+    {'g', false, "GET"},
+    {'p', false, "PUT"},
+    {'B', false, "BINBYTES"},
+    {'C', false, "SHORT_BINBYTES"},
+    {0x8b, false, "LONG4"},
+    {0x8d, false, "BINUNICODE8"},
+    {0x8e, false, "BINBYTES8"},
+    {0x8f, false, "EMPTY_SET"},
+    {0x90, false, "ADDITEMS"},
+    {0x91, false, "FROZENSET"},
+    {0x96, false, "BYTEARRAY8"},
+    {0x97, false, "NEXT_BUFFER"},
     {0x98, false, "READONLY_BUFFER"},
 };
 
-static acre_status refuse(const struct builder *builder, unsigned char code)
+static acre_status pickle_read_refuse(const struct builder *builder, unsigned char code)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (refused[i].code == code && refused[i].is_code)
-            return BUILDER_FAIL(builder, "the pickle has the instruction %s, which runs code; "
+            return BUILDER_FAIL(builder,
+                                "the pickle has the instruction %s, which runs code; "
                                 "memory snapshots never do: do not load this file anywhere",
                                 refused[i].name);
         else if (refused[i].code == code)
-            return BUILDER_FAIL(builder, "the pickle has the instruction %s, which memory "
+            return BUILDER_FAIL(builder,
+                                "the pickle has the instruction %s, which memory "
                                 "snapshots do not have; save it with "
-                                "torch.cuda.memory._dump_snapshot", refused[i].name);
-    return BUILDER_FAIL(builder, "0x%02x is no pickle instruction; the file is damaged or no "
-                        "memory snapshot", code);
+                                "torch.cuda.memory._dump_snapshot",
+                                refused[i].name);
+    return BUILDER_FAIL(builder,
+                        "0x%02x is no pickle instruction; the file is damaged or no "
+                        "memory snapshot",
+                        code);
 }
 
 /* How many bytes follow the code of an instruction; texts have more. */
 static unsigned argument_bytes(unsigned char code)
 {
     switch (code) {
-    case OP_PROTO: case OP_BININT1: case OP_BINGET: case OP_BINPUT: case OP_LONG1:
+    case OP_PROTO:
+    case OP_BININT1:
+    case OP_BINGET:
+    case OP_BINPUT:
+    case OP_LONG1:
     case OP_SHORT_BINUNICODE:
         return 1;
     case OP_BININT2:
         return 2;
-    case OP_BININT: case OP_BINUNICODE: case OP_LONG_BINGET: case OP_LONG_BINPUT:
+    case OP_BININT:
+    case OP_BINUNICODE:
+    case OP_LONG_BINGET:
+    case OP_LONG_BINPUT:
         return 4;
-    case OP_BINFLOAT: case OP_FRAME:
+    case OP_BINFLOAT:
+    case OP_FRAME:
         return 8;
     default:
         return 0;
     }
 }
 
-static uint32_t little32(const unsigned char *at)
+static uint32_t pickle_read_little32(const unsigned char *at)
 {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
@@ -123,8 +186,10 @@ static acre_status read_protocol(struct builder *builder, unsigned version)
 {
     if (version >= 2 && version <= 5)
         return ACRE_OK;
-    return BUILDER_FAIL(builder, "the file is a pickle of protocol %u; 2 to 5 are read: save it "
-                        "again with pickle.dump(snapshot, file, protocol=4)", version);
+    return BUILDER_FAIL(builder,
+                        "the file is a pickle of protocol %u; 2 to 5 are read: save it "
+                        "again with pickle.dump(snapshot, file, protocol=4)",
+                        version);
 }
 
 /* Instructions that build from what stands on the stack. */
@@ -145,7 +210,9 @@ static acre_status run_building(struct builder *builder, unsigned char code)
         return builder_collect(builder, OBJECT_NEW_LIST);
     case OP_TUPLE:
         return builder_collect(builder, OBJECT_NEW_TUPLE);
-    case OP_TUPLE1: case OP_TUPLE2: case OP_TUPLE3:
+    case OP_TUPLE1:
+    case OP_TUPLE2:
+    case OP_TUPLE3:
         return builder_tuple(builder, code - OP_TUPLE1 + 1u);
     case OP_EMPTY_DICT:
         return builder_push_object(builder, OBJECT_NEW_DICT);
@@ -164,25 +231,25 @@ static acre_status run_building(struct builder *builder, unsigned char code)
     case OP_NEWFALSE:
         return builder_push(builder, VALUE_FALSE);
     default:
-        return refuse(builder, code);
+        return pickle_read_refuse(builder, code);
     }
 }
 
 /* One instruction; argument points behind its code. */
-static inline acre_status run(struct input *input, struct builder *builder, unsigned char code,
-                              const unsigned char *argument)
+static inline acre_status pickle_read_run(struct input *input, struct builder *builder,
+                                          unsigned char code, const unsigned char *argument)
 {
     switch (code) {
     case OP_BINGET:
         return builder_memo_get(builder, argument[0]);
     case OP_LONG_BINGET:
-        return builder_memo_get(builder, little32(argument));
+        return builder_memo_get(builder, pickle_read_little32(argument));
     case OP_BININT1:
         return builder_push(builder, VALUE(TAG_INTEGER, argument[0]));
     case OP_BININT2:
         return builder_push(builder, VALUE(TAG_INTEGER, argument[0] | argument[1] << 8));
     case OP_BININT:
-        return builder_push_integer(builder, (int32_t)little32(argument));
+        return builder_push_integer(builder, (int32_t)pickle_read_little32(argument));
     case OP_LONG1:
         return read_long(input, builder, argument[0]);
     case OP_BINFLOAT:
@@ -190,11 +257,11 @@ static inline acre_status run(struct input *input, struct builder *builder, unsi
     case OP_SHORT_BINUNICODE:
         return read_text(input, builder, argument[0]);
     case OP_BINUNICODE:
-        return read_text(input, builder, little32(argument));
+        return read_text(input, builder, pickle_read_little32(argument));
     case OP_BINPUT:
         return builder_memo_put(builder, argument[0]);
     case OP_LONG_BINPUT:
-        return builder_memo_put(builder, little32(argument));
+        return builder_memo_put(builder, pickle_read_little32(argument));
     case OP_PROTO:
         return read_protocol(builder, argument[0]);
     case OP_FRAME:
@@ -207,7 +274,8 @@ static inline acre_status run(struct input *input, struct builder *builder, unsi
 static acre_status fail_end(struct input *input, struct builder *builder)
 {
     builder->offset = input_offset(input);
-    return BUILDER_FAIL(builder, "%s", "the pickle ends before its STOP; the file is truncated: "
+    return BUILDER_FAIL(builder, "%s",
+                        "the pickle ends before its STOP; the file is truncated: "
                         "copy or save it again");
 }
 
@@ -233,7 +301,7 @@ acre_status pickle_read(struct input *input, struct builder *builder)
             return input_drain(input);
         }
         input->at += 1 + argument_bytes(code);
-        status = run(input, builder, code, argument);
+        status = pickle_read_run(input, builder, code, argument);
         if (UNLIKELY(status != ACRE_OK))
             return status;
     }

@@ -37,7 +37,7 @@ static bool put_known(struct writer *writer, uint32_t memo)
 }
 
 /* Gives what was just written a number. */
-static void remember(struct writer *writer, uint32_t *memo)
+static void pickle_write_remember(struct writer *writer, uint32_t *memo)
 {
     sink_byte(writer->sink, 0x94);
     *memo = ++writer->memo_count;
@@ -50,7 +50,7 @@ static void put_text(struct writer *writer, const char *text, size_t length, uin
     sink_byte(writer->sink, length < 256 ? 0x8c : 'X');
     put_little(writer, length, length < 256 ? 1 : 4);
     sink_put(writer->sink, text, length);
-    remember(writer, memo);
+    pickle_write_remember(writer, memo);
 }
 
 static void put_string(struct writer *writer, uint32_t id)
@@ -78,8 +78,11 @@ static void put_unsigned(struct writer *writer, uint64_t number)
         sink_byte(writer->sink, 'J');
         put_little(writer, number, 4);
     } else {
-        unsigned bytes = number >> 63 ? 9 : number >> 55 ? 8 : number >> 47 ? 7 : number >> 39 ? 6
-                       : 5;
+        unsigned bytes = number >> 63   ? 9
+                         : number >> 55 ? 8
+                         : number >> 47 ? 7
+                         : number >> 39 ? 6
+                                        : 5;
         sink_byte(writer->sink, 0x8a);
         sink_byte(writer->sink, (unsigned char)bytes);
         put_little(writer, number, bytes > 8 ? 8 : bytes);
@@ -198,7 +201,7 @@ static void put_frame(struct writer *writer, uint32_t id)
     if (put_known(writer, writer->frame_memo[id]))
         return;
     sink_byte(writer->sink, '}');
-    remember(writer, &writer->frame_memo[id]);
+    pickle_write_remember(writer, &writer->frame_memo[id]);
     sink_byte(writer->sink, '(');
     if (frame->file != SNAP_NONE) {
         put_key(writer, KEY_FILENAME);
@@ -224,7 +227,7 @@ static void put_stack(struct writer *writer, uint32_t id)
         return;
     const struct snap_run *run = &writer->snapshot->stacks[id];
     sink_byte(writer->sink, ']');
-    remember(writer, &writer->stack_memo[id]);
+    pickle_write_remember(writer, &writer->stack_memo[id]);
     sink_byte(writer->sink, '(');
     for (uint32_t i = 0; i < run->count; i++) {
         list_next(writer, i);
@@ -246,7 +249,7 @@ static void put_frames(struct writer *writer, uint8_t has, uint32_t stack, uint3
         return;
     const struct snap_run *run = &writer->snapshot->texts[forward];
     sink_byte(writer->sink, ']');
-    remember(writer, &writer->text_memo[forward]);
+    pickle_write_remember(writer, &writer->text_memo[forward]);
     sink_byte(writer->sink, '(');
     for (uint32_t i = 0; i < run->count; i++)
         put_string(writer, writer->snapshot->text_ids[run->first + i]);
@@ -271,7 +274,7 @@ static void put_pool(struct writer *writer, unsigned key, uint32_t pool, uint8_t
     put_unsigned(writer, ids->id[0]);
     put_unsigned(writer, ids->id[1]);
     sink_byte(writer->sink, 0x86);
-    remember(writer, &writer->pool_memo[pool]);
+    pickle_write_remember(writer, &writer->pool_memo[pool]);
 }
 
 /* ---- Records -------------------------------------------------------------------------------- */

@@ -37,13 +37,27 @@ void snapshot_destroy(struct snapshot *snapshot)
 {
     if (!snapshot)
         return;
-    void *all[] = {snapshot->devices, snapshot->entries, snapshot->segments, snapshot->blocks,
-                   snapshot->pasts, snapshot->stacks, snapshot->frame_ids, snapshot->frames,
-                   snapshot->texts, snapshot->text_ids, snapshot->pools, snapshot->strings,
-                   snapshot->bytes, snapshot->annotations, snapshot->values,
-                   snapshot->other_actions, snapshot->string_index.slots,
-                   snapshot->frame_index.slots, snapshot->stack_index.slots,
-                   snapshot->text_index.slots, snapshot->pool_index.slots};
+    void *all[] = {snapshot->devices,
+                   snapshot->entries,
+                   snapshot->segments,
+                   snapshot->blocks,
+                   snapshot->pasts,
+                   snapshot->stacks,
+                   snapshot->frame_ids,
+                   snapshot->frames,
+                   snapshot->texts,
+                   snapshot->text_ids,
+                   snapshot->pools,
+                   snapshot->strings,
+                   snapshot->bytes,
+                   snapshot->annotations,
+                   snapshot->values,
+                   snapshot->other_actions,
+                   snapshot->string_index.slots,
+                   snapshot->frame_index.slots,
+                   snapshot->stack_index.slots,
+                   snapshot->text_index.slots,
+                   snapshot->pool_index.slots};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         heap_free(all[i]);
     heap_free(snapshot);
@@ -111,7 +125,7 @@ static acre_status index_find(struct snap_index *index, struct key key, size_t i
 {
     if (item_count >= SNAP_NONE - 1)
         return status_fail(ACRE_ERR_LIMIT, "a snapshot has more than 2^32 different texts or "
-                           "stacks; this is not supported");
+                                           "stacks; this is not supported");
     acre_status status = index_grow(index, key.snapshot, item_count, key_of);
     if (status != ACRE_OK)
         return status;
@@ -141,8 +155,7 @@ static struct key frame_key(const struct snapshot *snapshot, uint32_t item)
     return (struct key){snapshot, &snapshot->frames[item], sizeof *snapshot->frames};
 }
 
-static struct key ids_key(const struct snapshot *snapshot, const uint32_t *ids,
-                          struct snap_run run)
+static struct key ids_key(const struct snapshot *snapshot, const uint32_t *ids, struct snap_run run)
 {
     return (struct key){snapshot, run.count ? (const void *)(ids + run.first) : "",
                         run.count * sizeof *ids};
@@ -200,9 +213,9 @@ acre_status snapshot_add_frame(struct snapshot *snapshot, const struct snap_fram
     clean.name = frame->name;
     clean.line = frame->line;
     clean.extra = frame->extra;
-    acre_status status = index_find(&snapshot->frame_index,
-                                    (struct key){snapshot, &clean, sizeof clean},
-                                    snapshot->frame_count, frame_key, out, &slot);
+    acre_status status =
+        index_find(&snapshot->frame_index, (struct key){snapshot, &clean, sizeof clean},
+                   snapshot->frame_count, frame_key, out, &slot);
     if (status != ACRE_OK || !slot)
         return status;
     status = ARRAY_ROOM(snapshot, frames, frame, 1);
@@ -216,9 +229,9 @@ acre_status snapshot_add_frame(struct snapshot *snapshot, const struct snap_fram
 acre_status snapshot_adopt_stack(struct snapshot *snapshot, struct snap_run run, uint32_t *out)
 {
     uint32_t *slot;
-    acre_status status = index_find(&snapshot->stack_index,
-                                    ids_key(snapshot, snapshot->frame_ids, run),
-                                    snapshot->stack_count, stack_key, out, &slot);
+    acre_status status =
+        index_find(&snapshot->stack_index, ids_key(snapshot, snapshot->frame_ids, run),
+                   snapshot->stack_count, stack_key, out, &slot);
 
     if (status != ACRE_OK || !slot)
         return status;
@@ -251,9 +264,9 @@ acre_status snapshot_add_texts(struct snapshot *snapshot, const uint32_t *string
                                uint32_t *out)
 {
     uint32_t *slot;
-    acre_status status = index_find(&snapshot->text_index,
-                                    ids_key(snapshot, strings, (struct snap_run){0, count}),
-                                    snapshot->text_count, text_key, out, &slot);
+    acre_status status =
+        index_find(&snapshot->text_index, ids_key(snapshot, strings, (struct snap_run){0, count}),
+                   snapshot->text_count, text_key, out, &slot);
 
     if (status != ACRE_OK || !slot)
         return status;
@@ -275,9 +288,9 @@ acre_status snapshot_add_pool(struct snapshot *snapshot, uint64_t first, uint64_
 {
     struct snap_pool pool = {{first, second}};
     uint32_t *slot;
-    acre_status status = index_find(&snapshot->pool_index,
-                                    (struct key){snapshot, &pool, sizeof pool},
-                                    snapshot->pool_count, pool_key, out, &slot);
+    acre_status status =
+        index_find(&snapshot->pool_index, (struct key){snapshot, &pool, sizeof pool},
+                   snapshot->pool_count, pool_key, out, &slot);
 
     if (status != ACRE_OK || !slot)
         return status;
@@ -335,8 +348,11 @@ acre_status snapshot_add_entry(struct snapshot *snapshot, struct snap_entry **ou
     if (snapshot->device_count)
         snapshot->devices[snapshot->device_count - 1].entry_count++;
     *out = &snapshot->entries[snapshot->entry_count++];
-    **out = (struct snap_entry){.stack = SNAP_NONE, .forward = SNAP_NONE, .pool = SNAP_NONE,
-                                .compile_context = SNAP_NONE, .user_metadata = SNAP_NONE};
+    **out = (struct snap_entry){.stack = SNAP_NONE,
+                                .forward = SNAP_NONE,
+                                .pool = SNAP_NONE,
+                                .compile_context = SNAP_NONE,
+                                .user_metadata = SNAP_NONE};
     return ACRE_OK;
 }
 
@@ -347,8 +363,11 @@ acre_status snapshot_add_segment(struct snapshot *snapshot, struct snap_segment 
     if (status != ACRE_OK)
         return status;
     *out = &snapshot->segments[snapshot->segment_count++];
-    **out = (struct snap_segment){.stack = SNAP_NONE, .forward = SNAP_NONE, .pool = SNAP_NONE,
-                                  .type = SNAP_NONE, .first_block = snapshot->block_count};
+    **out = (struct snap_segment){.stack = SNAP_NONE,
+                                  .forward = SNAP_NONE,
+                                  .pool = SNAP_NONE,
+                                  .type = SNAP_NONE,
+                                  .first_block = snapshot->block_count};
     return ACRE_OK;
 }
 

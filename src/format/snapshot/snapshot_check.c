@@ -6,8 +6,8 @@
 
 typedef unsigned long long ull;
 
-#define FAIL(number, segment, format, ...)                                     \
-    status_fail(ACRE_ERR_FORMAT, "segment %llu of device %u at 0x%llx does not add up: " format, \
+#define FAIL(number, segment, format, ...)                                                         \
+    status_fail(ACRE_ERR_FORMAT, "segment %llu of device %u at 0x%llx does not add up: " format,   \
                 (ull)(number), (segment)->device, (ull)(segment)->address, __VA_ARGS__)
 
 static acre_status check_segment(const struct snapshot *snapshot, size_t number)
@@ -19,8 +19,10 @@ static acre_status check_segment(const struct snapshot *snapshot, size_t number)
     for (uint64_t i = 0; i < segment->block_count; i++) {
         const struct snap_block *block = &snapshot->blocks[segment->first_block + i];
         if (block->address != segment->address + total)
-            return FAIL(number, segment, "block %llu starts at 0x%llx, the one before ends at "
-                        "0x%llx", (ull)i, (ull)block->address, (ull)(segment->address + total));
+            return FAIL(number, segment,
+                        "block %llu starts at 0x%llx, the one before ends at "
+                        "0x%llx",
+                        (ull)i, (ull)block->address, (ull)(segment->address + total));
         total += block->bytes;
         allocated += block->state == SNAP_ALLOCATED ? block->bytes : 0;
         active += block->state != SNAP_INACTIVE ? block->bytes : 0;

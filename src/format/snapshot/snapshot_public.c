@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "format/snapshot/snapshot.h"
 
-static const struct snapshot *inner(const acre_snapshot *snapshot)
+static const struct snapshot *snapshot_public_inner(const acre_snapshot *snapshot)
 {
     return (const struct snapshot *)snapshot;
 }
@@ -42,7 +42,7 @@ void acre_snapshot_close(acre_snapshot *snapshot)
 
 acre_status acre_snapshot_info_get(const acre_snapshot *snapshot, acre_snapshot_info *info)
 {
-    const struct snapshot *from = inner(snapshot);
+    const struct snapshot *from = snapshot_public_inner(snapshot);
 
     if (!snapshot || !info || info->struct_size < sizeof *info)
         return status_fail(ACRE_ERR_INVALID, "acre_snapshot_info_get: %s",
@@ -69,7 +69,7 @@ acre_status acre_snapshot_check(const acre_snapshot *snapshot)
 {
     if (!snapshot)
         return status_fail(ACRE_ERR_INVALID, "acre_snapshot_check: snapshot is NULL");
-    return snapshot_check(inner(snapshot));
+    return snapshot_check(snapshot_public_inner(snapshot));
 }
 
 acre_status acre_snapshot_write(const acre_snapshot *snapshot, const char *path,
@@ -79,6 +79,6 @@ acre_status acre_snapshot_write(const acre_snapshot *snapshot, const char *path,
         return status_fail(ACRE_ERR_INVALID, "acre_snapshot_write: an argument is NULL");
     if (format != ACRE_SNAPSHOT_PICKLE && format != ACRE_SNAPSHOT_JSON)
         return status_fail(ACRE_ERR_INVALID, "acre_snapshot_write: %d is no format", (int)format);
-    return snapshot_write(inner(snapshot), path,
+    return snapshot_write(snapshot_public_inner(snapshot), path,
                           format == ACRE_SNAPSHOT_JSON ? SNAPSHOT_JSON : SNAPSHOT_PICKLE);
 }

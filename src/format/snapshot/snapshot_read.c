@@ -38,8 +38,10 @@ static acre_status read_any(struct input *input, struct builder *builder)
         return json_read_input(input, builder);
     if (first < 0)
         return BUILDER_FAIL(builder, "%s", "the file is empty; save the snapshot again");
-    return BUILDER_FAIL(builder, "0x%02x begins neither a pickle nor JSON; this is no memory "
-                        "snapshot as torch.cuda.memory._dump_snapshot writes it", first);
+    return BUILDER_FAIL(builder,
+                        "0x%02x begins neither a pickle nor JSON; this is no memory "
+                        "snapshot as torch.cuda.memory._dump_snapshot writes it",
+                        first);
 }
 
 acre_status snapshot_read(const char *path, struct snapshot **out)

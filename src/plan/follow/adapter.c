@@ -90,8 +90,8 @@ static acre_status check_device(const acre_planner *planner, int device)
 {
     if (device == planner->device->index)
         return ACRE_OK;
-    return status_fail(ACRE_ERR_RANGE, "Invalid device argument %d: this planner serves %d",
-                       device, planner->device->index);
+    return status_fail(ACRE_ERR_RANGE, "Invalid device argument %d: this planner serves %d", device,
+                       planner->device->index);
 }
 
 static acre_status plan_stats_get(void *self, int device, acre_allocator_stats *stats)
@@ -147,8 +147,8 @@ static const acre_allocator_ops plan_ops = {
 
 acre_status acre_planner_allocator(acre_planner *planner, acre_allocator **out)
 {
-    acre_allocator_desc desc = {.struct_size = sizeof desc, .name = "planner",
-                                .ops = &plan_ops, .self = planner};
+    acre_allocator_desc desc = {
+        .struct_size = sizeof desc, .name = "planner", .ops = &plan_ops, .self = planner};
 
     if (!planner || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_planner_allocator: an argument is NULL");

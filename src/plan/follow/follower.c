@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-#define LOOK_AHEAD 16u      /* allocations looked at for what is missing     */
-#define EVENTS_AHEAD 1024u  /* events looked at for that                     */
-#define BAD_SHARE 8u        /* a window is bad when one in so many departs   */
-#define BAD_WINDOWS 2u      /* so many in a row: departures persist          */
-#define WINDOW_MIN 64u      /* requests                                      */
+#define LOOK_AHEAD   16u   /* allocations looked at for what is missing     */
+#define EVENTS_AHEAD 1024u /* events looked at for that                     */
+#define BAD_SHARE    8u    /* a window is bad when one in so many departs   */
+#define BAD_WINDOWS  2u    /* so many in a row: departures persist          */
+#define WINDOW_MIN   64u   /* requests                                      */
 
 /* ---- Marks ----------------------------------------------------------------------- */
 
@@ -54,8 +54,7 @@ static bool is_kept(const struct follower *follower, uint32_t entry)
             return true;
     for (uint32_t i = 0; i < follower->use_count; i++) {
         const struct use *use = &follower->uses[i];
-        if (use->event && use->stream != mine->stream &&
-            is_overlapping(mine, &entries[use->entry]))
+        if (use->event && use->stream != mine->stream && is_overlapping(mine, &entries[use->entry]))
             return true;
     }
     return false;
@@ -150,7 +149,7 @@ static bool is_alloc(const struct timetable *table, uint32_t at)
 }
 
 /* Ends a round when its last event is passed. */
-static void wrap(struct follower *follower)
+static void follower_wrap(struct follower *follower)
 {
     if (follower->at < follower->table->event_count)
         return;
@@ -160,7 +159,7 @@ static void wrap(struct follower *follower)
 }
 
 /* Goes over one event that did not come. */
-static void pass(struct follower *follower)
+static void follower_pass(struct follower *follower)
 {
     uint32_t entry = follower->table->entry_of[follower->at];
 
@@ -175,15 +174,15 @@ static void pass(struct follower *follower)
     else
         set_mark(follower, entry, MARK_LATE);
     follower->at++;
-    wrap(follower);
+    follower_wrap(follower);
 }
 
 /* Goes to a position. */
-static void jump(struct follower *follower, uint32_t to)
+static void follower_jump(struct follower *follower, uint32_t to)
 {
-    wrap(follower);
+    follower_wrap(follower);
     while (follower->at != to)
-        pass(follower);
+        follower_pass(follower);
 }
 
 /* Passes frees of what is not there, so that the next event is one to wait for. */
@@ -191,15 +190,15 @@ static void skip_absent(struct follower *follower)
 {
     const struct timetable *table = follower->table;
 
-    wrap(follower);
+    follower_wrap(follower);
     while (follower->marked_count && !is_alloc(table, follower->at) &&
            (follower->marks[table->entry_of[follower->at]] & MARK_ABSENT))
-        pass(follower);
+        follower_pass(follower);
 }
 
 void follower_step(struct follower *follower)
 {
-    jump(follower, follower->step_at);
+    follower_jump(follower, follower->step_at);
     skip_absent(follower);
 }
 
@@ -250,8 +249,7 @@ static uint32_t find_near(const struct follower *follower, uint32_t at)
 
     for (uint32_t n = 0; n < LOOK_AHEAD && at != NO_POSITION; n++) {
         uint32_t next = next_alloc(table, at + 1);
-        if (next != NO_POSITION && is_request(table, at, last) &&
-            is_request(table, next, request))
+        if (next != NO_POSITION && is_request(table, at, last) && is_request(table, next, request))
             return next;
         at = next;
     }
@@ -281,7 +279,7 @@ static uint32_t find_anywhere(const struct follower *follower)
 }
 
 /* The position of a request, or NO_POSITION when it departs. */
-static uint32_t find(struct follower *follower, uint64_t request)
+static uint32_t follower_find(struct follower *follower, uint64_t request)
 {
     const struct timetable *table = follower->table;
     uint32_t first = next_alloc(table, follower->at), second = NO_POSITION;
@@ -330,20 +328,19 @@ enum served follower_alloc(struct follower *follower, size_t bytes, void *stream
     const struct timetable *table = follower->table;
     enum served served = SERVED_NOT;
 
-    memmove(follower->requests, follower->requests + 1,
-            (GRAM - 1) * sizeof follower->requests[0]);
+    memmove(follower->requests, follower->requests + 1, (GRAM - 1) * sizeof follower->requests[0]);
     follower->requests[GRAM - 1] = request_hash(bytes, stream);
     poll_uses(follower);
-    wrap(follower);
-    uint32_t at = find(follower, follower->requests[GRAM - 1]);
+    follower_wrap(follower);
+    uint32_t at = follower_find(follower, follower->requests[GRAM - 1]);
     if (at != NO_POSITION) {
         uint32_t entry = table->entry_of[at];
-        jump(follower, at);
+        follower_jump(follower, at);
         if (table->entries[entry].offset == OFFSET_CACHE) {
             served = SERVED_CACHE;
             follower->at++;
         } else if (is_kept(follower, entry))
-            pass(follower);
+            follower_pass(follower);
         else {
             served = SERVED_ARENA;
             *out = follower->arena + table->entries[entry].offset;
@@ -394,20 +391,20 @@ static uint32_t find_live(const struct follower *follower, const void *pointer)
     return NO_ENTRY;
 }
 
-static acre_status refuse(const void *pointer)
+static acre_status follower_refuse(const void *pointer)
 {
-    return status_fail(ACRE_ERR_INVALID,
-                       "invalid device pointer: nothing of the plan lives at %p", pointer);
+    return status_fail(ACRE_ERR_INVALID, "invalid device pointer: nothing of the plan lives at %p",
+                       pointer);
 }
 
 acre_status follower_free(struct follower *follower, void *pointer)
 {
     const struct timetable *table = follower->table;
 
-    wrap(follower);
+    follower_wrap(follower);
     uint32_t entry = find_live(follower, pointer), at = follower->at;
     if (entry == NO_ENTRY)
-        return refuse(pointer);
+        return follower_refuse(pointer);
     acre_status status = ACRE_OK;
     if (table->entries[entry].is_guarded)
         status = add_use(follower, entry, table->entries[entry].stream);
@@ -429,11 +426,11 @@ acre_status follower_free(struct follower *follower, void *pointer)
 
 acre_status follower_use(struct follower *follower, void *pointer, void *stream)
 {
-    wrap(follower);
+    follower_wrap(follower);
     uint32_t entry = find_live(follower, pointer);
 
     if (entry == NO_ENTRY)
-        return refuse(pointer);
+        return follower_refuse(pointer);
     if (follower->table->entries[entry].stream == stream)
         return ACRE_OK;
     for (uint32_t i = 0; i < follower->use_count; i++)
@@ -457,7 +454,7 @@ bool follower_is_idle(struct follower *follower)
 /* ---- Making ---------------------------------------------------------------------- */
 
 acre_status follower_create(struct timetable *table, acre_device *device, uint32_t at,
-                           struct follower **out)
+                            struct follower **out)
 {
     struct follower *follower = heap_zalloc(sizeof *follower);
     acre_status status = ACRE_ERR_HOST_MEMORY;

@@ -15,7 +15,7 @@
 
 struct span {
     uint64_t start;
-    uint32_t entry;  /* or NO_ENTRY */
+    uint32_t entry; /* or NO_ENTRY */
 };
 
 struct map {
@@ -64,8 +64,7 @@ static void take_bytes(struct map *map, struct entry *entries, uint32_t entry)
             entries[other].is_guarded = true;
     }
     map->spans[first].entry = entry;
-    memmove(map->spans + first + 1, map->spans + end,
-            (map->count - end) * sizeof *map->spans);
+    memmove(map->spans + first + 1, map->spans + end, (map->count - end) * sizeof *map->spans);
     map->count -= end - first - 1;
 }
 

@@ -11,7 +11,7 @@
 struct lesson {
     struct record *records;
     uint32_t record_count, entry_count;
-    uint32_t *entry_of;      /* by slot: entry + 1; 0: not live */
+    uint32_t *entry_of; /* by slot: entry + 1; 0: not live */
     uint32_t slot_count;
     void *const *streams;
     uint32_t stream_count;
@@ -50,8 +50,8 @@ static acre_status take_event(struct lesson *lesson, const acre_trace_event *eve
         return status;
     if (event->kind == ACRE_TRACE_ALLOC) {
         if (*entry || event->bytes == 0 || event->bytes > (uint64_t)1 << 60)
-            return fail_event(index, *entry ? "allocates what is live"
-                                            : "has a size of 0 or above 2^60");
+            return fail_event(index,
+                              *entry ? "allocates what is live" : "has a size of 0 or above 2^60");
         *entry = ++lesson->entry_count;
     }
     if (!*entry)
@@ -90,8 +90,8 @@ static acre_status take_all(struct lesson *lesson, const acre_trace_event *event
     return status;
 }
 
-acre_status acre_planner_learn(acre_planner *planner, const acre_trace_event *events,
-                               size_t count, void *const *streams, uint32_t stream_count)
+acre_status acre_planner_learn(acre_planner *planner, const acre_trace_event *events, size_t count,
+                               void *const *streams, uint32_t stream_count)
 {
     struct lesson lesson = {.streams = streams, .stream_count = stream_count};
 
@@ -119,8 +119,8 @@ acre_status acre_planner_learn(acre_planner *planner, const acre_trace_event *ev
 /* ---- Statistics ------------------------------------------------------------------ */
 
 /* Bytes allocated and live in all arenas. */
-static void sum_arenas(const struct acre_planner *planner, uint64_t *out_total,
-                       uint64_t *out_live, uint64_t *out_held, uint64_t *out_peak)
+static void sum_arenas(const struct acre_planner *planner, uint64_t *out_total, uint64_t *out_live,
+                       uint64_t *out_held, uint64_t *out_peak)
 {
     const struct follower *follower = planner->follower ? planner->follower : planner->retired;
 

@@ -7,9 +7,9 @@
 #include "base/log.h"
 #include "base/status.h"
 
-#define PERIOD_MIN 64u
-#define PERIOD_MAX (1u << 18)
-#define ROUNDS_GOOD 4u  /* a plan dropped before was no period: look for longer ones */
+#define PERIOD_MIN  64u
+#define PERIOD_MAX  (1u << 18)
+#define ROUNDS_GOOD 4u /* a plan dropped before was no period: look for longer ones */
 
 /* Matches nothing. */
 static const struct expected never = {0, STREAM_NONE, NULL, FREED_NONE};
@@ -21,7 +21,7 @@ void planner_enter(struct acre_planner *planner)
     quick_lock_take(&planner->lock);
     if (planner->next != &never)
         follower_catch_up(planner->follower,
-                         (uint32_t)(planner->next - planner->follower->table->events));
+                          (uint32_t)(planner->next - planner->follower->table->events));
     planner->next = &never;
 }
 
@@ -100,8 +100,9 @@ void planner_drop(struct acre_planner *planner)
     planner->follower = NULL;
     planner->drops++;
     if (follower->round_count < ROUNDS_GOOD && recorder->period_min < recorder->period_max / 4)
-        recorder->period_min = 2 * (follower->table->event_count > recorder->period_min
-                                        ? follower->table->event_count : recorder->period_min);
+        recorder->period_min =
+            2 * (follower->table->event_count > recorder->period_min ? follower->table->event_count
+                                                                     : recorder->period_min);
     if (recorder->period_min > recorder->period_max / 2)
         recorder->period_min = recorder->period_max / 2;
     follower->next = planner->retired;
@@ -119,8 +120,7 @@ static void try_period(struct acre_planner *planner, uint32_t period)
         return;
     acre_status status = planner_follow(planner, records, count);
     if (status != ACRE_OK)
-        log_line(ACRE_LOG_WARN, "planner: no plan for %u events: %s", count,
-                 acre_last_error());
+        log_line(ACRE_LOG_WARN, "planner: no plan for %u events: %s", count, acre_last_error());
     heap_free(records);
 }
 
@@ -173,8 +173,8 @@ static acre_status alloc_from_cache(struct acre_planner *planner, size_t bytes, 
     return status;
 }
 
-static __attribute__((noinline)) acre_status alloc_slow(struct acre_planner *planner,
-                                                        size_t bytes, void *stream, void **out)
+static __attribute__((noinline)) acre_status alloc_slow(struct acre_planner *planner, size_t bytes,
+                                                        void *stream, void **out)
 {
     enum served served = SERVED_CACHE;
     void *address = NULL;
@@ -228,8 +228,7 @@ static struct follower *find_follower(const struct acre_planner *planner, const 
     return NULL;
 }
 
-static __attribute__((noinline)) acre_status free_slow(struct acre_planner *planner,
-                                                       void *pointer)
+static __attribute__((noinline)) acre_status free_slow(struct acre_planner *planner, void *pointer)
 {
     acre_status status = ACRE_OK;
 
@@ -318,7 +317,8 @@ acre_status acre_planner_create(acre_cache *cache, const acre_planner_config *co
     if (period_min > period_max || period_max > 1u << 28 || !(config->seconds >= 0))
         return status_fail(ACRE_ERR_INVALID,
                            "acre_planner_create: periods of %u to %u events in %g seconds; at "
-                           "most 2^28 are possible", period_min, period_max, config->seconds);
+                           "most 2^28 are possible",
+                           period_min, period_max, config->seconds);
     struct acre_planner *planner = heap_zalloc(sizeof *planner);
     if (!planner)
         return ACRE_ERR_HOST_MEMORY;

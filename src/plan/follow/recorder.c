@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define LATEST 8u       /* events by which a distance is found         */
+#define LATEST       8u /* events by which a distance is found         */
 #define CLOSED_SHARE 8u /* one in so many may outlive the next round   */
 
 void recorder_init(struct recorder *recorder, uint32_t period_min, uint32_t period_max)
@@ -70,7 +70,7 @@ static void follow_distance(struct recorder *recorder)
         recorder_reset(recorder);
 }
 
-static void append(struct recorder *recorder, struct log_entry entry)
+static void recorder_append(struct recorder *recorder, struct log_entry entry)
 {
     if (recorder->count == recorder->capacity) {
         uint32_t capacity = recorder->capacity ? 2 * recorder->capacity : 1024;
@@ -97,7 +97,7 @@ void recorder_alloc(struct recorder *recorder, void *pointer, size_t bytes, void
         recorder_reset(recorder);
         return;
     }
-    append(recorder, (struct log_entry){symbol, bytes, stream, 0, ACRE_TRACE_ALLOC});
+    recorder_append(recorder, (struct log_entry){symbol, bytes, stream, 0, ACRE_TRACE_ALLOC});
 }
 
 void recorder_free(struct recorder *recorder, void *pointer)
@@ -108,7 +108,7 @@ void recorder_free(struct recorder *recorder, void *pointer)
         return;
     uint32_t alloc = (uint32_t)(number - 1);
     uint64_t symbol = mix(mix(recorder->count - alloc) + ACRE_TRACE_FREE);
-    append(recorder, (struct log_entry){symbol, 0, NULL, alloc, ACRE_TRACE_FREE});
+    recorder_append(recorder, (struct log_entry){symbol, 0, NULL, alloc, ACRE_TRACE_FREE});
 }
 
 void recorder_use(struct recorder *recorder, void *pointer, void *stream)
@@ -119,7 +119,7 @@ void recorder_use(struct recorder *recorder, void *pointer, void *stream)
         return;
     uint32_t alloc = (uint32_t)(number - 1);
     uint64_t symbol = request_hash(recorder->count - alloc, stream) + ACRE_TRACE_USE;
-    append(recorder, (struct log_entry){symbol, 0, stream, alloc, ACRE_TRACE_USE});
+    recorder_append(recorder, (struct log_entry){symbol, 0, stream, alloc, ACRE_TRACE_USE});
 }
 
 /* ---- Periods --------------------------------------------------------------------- */
@@ -178,8 +178,8 @@ bool recorder_step(struct recorder *recorder, uint32_t *out_period)
     return false;
 }
 
-acre_status recorder_round(const struct recorder *recorder, uint32_t period,
-                           struct record **out, uint32_t *out_count)
+acre_status recorder_round(const struct recorder *recorder, uint32_t period, struct record **out,
+                           uint32_t *out_count)
 {
     const struct log_entry *log = recorder->log;
     uint32_t from = recorder->count - period, count = 0, entry_count = 0;
@@ -197,10 +197,10 @@ acre_status recorder_round(const struct recorder *recorder, uint32_t period,
     for (uint32_t i = from; i < recorder->count; i++) {
         uint32_t alloc = log[i].kind == ACRE_TRACE_ALLOC ? i : log[i].alloc;
         if (i - alloc >= period)
-            continue; /* a free after more than a round */
+            continue;                                  /* a free after more than a round */
         alloc = alloc < from ? alloc + period : alloc; /* the same of this round */
-        records[count++] = (struct record){log[i].bytes, log[i].stream, number[alloc - from],
-                                           log[i].kind};
+        records[count++] =
+            (struct record){log[i].bytes, log[i].stream, number[alloc - from], log[i].kind};
     }
     heap_free(number);
     *out = records;

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK_BYTES 512u  /* sizes and offsets are multiples of it           */
-#define GUARDED_SHARE 16u /* streams share bytes when one in so many is guarded */
+#define BLOCK_BYTES   512u /* sizes and offsets are multiples of it           */
+#define GUARDED_SHARE 16u  /* streams share bytes when one in so many is guarded */
 
 char timetable_mark[1];
 
@@ -26,9 +26,11 @@ static void list_entries(struct timetable *table, const struct record *records, 
     for (uint32_t i = 0; i < count; i++) {
         struct entry *entry = &table->entries[records[i].entry];
         if (records[i].kind == ACRE_TRACE_ALLOC)
-            *entry = (struct entry){.bytes = records[i].bytes, .stream = records[i].stream,
+            *entry = (struct entry){.bytes = records[i].bytes,
+                                    .stream = records[i].stream,
                                     .size = round_up(records[i].bytes, BLOCK_BYTES),
-                                    .alloc_at = i, .free_at = NO_POSITION};
+                                    .alloc_at = i,
+                                    .free_at = NO_POSITION};
     }
     for (uint32_t i = 0; i < count; i++)
         if (records[i].kind == ACRE_TRACE_FREE)
@@ -56,8 +58,7 @@ static uint32_t find_turn(const struct timetable *table, const struct record *re
             least = live;
             turn = i;
         }
-        live += records[i].kind == ACRE_TRACE_ALLOC ? (int64_t)entry->size
-                                                    : -(int64_t)entry->size;
+        live += records[i].kind == ACRE_TRACE_ALLOC ? (int64_t)entry->size : -(int64_t)entry->size;
     }
     return turn;
 }
@@ -110,10 +111,10 @@ static acre_status list_events(struct timetable *table, const struct record *rec
 struct yard {
     acre_plan_buffer *buffers;
     acre_plan_gap *gaps;
-    uint32_t *whose;      /* by buffer: its entry                        */
+    uint32_t *whose; /* by buffer: its entry                        */
     uint64_t *offsets;
-    uint64_t *apart;      /* by entry: its offset when streams are apart */
-    bool *is_done;        /* by entry: its stream was seen               */
+    uint64_t *apart; /* by entry: its offset when streams are apart */
+    bool *is_done;   /* by entry: its stream was seen               */
     uint64_t seed;
     struct budget budget;
 };
@@ -122,8 +123,8 @@ struct yard {
 static void fill_buffer(const struct timetable *table, const struct entry *entry,
                         acre_plan_buffer *buffer, acre_plan_gap *gap)
 {
-    *buffer = (acre_plan_buffer){.start = entry->alloc_at, .end = entry->free_at,
-                                 .size = entry->size};
+    *buffer =
+        (acre_plan_buffer){.start = entry->alloc_at, .end = entry->free_at, .size = entry->size};
     if (entry->free_at > entry->alloc_at)
         return;
     buffer->end = table->event_count; /* lives over the end of the round */
@@ -136,10 +137,10 @@ static void fill_buffer(const struct timetable *table, const struct entry *entry
 }
 
 /* Places the entries of one stream, or all of them, above what the arena has. */
-static acre_status place_some(struct timetable *table, struct yard *yard, bool is_all,
-                              void *stream)
+static acre_status place_some(struct timetable *table, struct yard *yard, bool is_all, void *stream)
 {
-    acre_plan_config how = {.struct_size = sizeof how, .seed = yard->seed,
+    acre_plan_config how = {.struct_size = sizeof how,
+                            .seed = yard->seed,
                             .seconds = budget_next(&yard->budget, clock_now())};
     acre_plan_result result = {.struct_size = sizeof result};
     uint32_t count = 0;
@@ -329,12 +330,13 @@ void timetable_settle(struct timetable *table, char *arena)
     }
 }
 
-static acre_status fill(struct timetable *table, const struct record *records, uint32_t count,
-                        const acre_planner_config *config, uint32_t *out_turn)
+static acre_status timetable_fill(struct timetable *table, const struct record *records,
+                                  uint32_t count, const acre_planner_config *config,
+                                  uint32_t *out_turn)
 {
     list_entries(table, records, count);
-    acre_status status = list_events(table, records, count, find_turn(table, records, count),
-                                     out_turn);
+    acre_status status =
+        list_events(table, records, count, find_turn(table, records, count), out_turn);
     if (status == ACRE_OK)
         status = place_entries(table, config);
     if (status != ACRE_OK)
@@ -366,9 +368,9 @@ acre_status timetable_create(const struct record *records, uint32_t count,
     table->entries = heap_array(table->entry_count + (size_t)1, sizeof *table->entries);
     table->by_offset = heap_array(table->entry_count + (size_t)1, sizeof *table->by_offset);
     table->grams = heap_array(table->entry_count + (size_t)1, sizeof *table->grams);
-    if (table->events && table->entry_of && table->levels && table->entries &&
-        table->by_offset && table->grams)
-        status = fill(table, records, count, config, out_turn);
+    if (table->events && table->entry_of && table->levels && table->entries && table->by_offset &&
+        table->grams)
+        status = timetable_fill(table, records, count, config, out_turn);
     if (status != ACRE_OK) {
         timetable_destroy(table);
         return status;

@@ -36,8 +36,8 @@ static bool is_meeting(const struct sections *sections, uint32_t a, uint32_t b)
 }
 
 /* The lowest offset at which a buffer fits between sorted spans. */
-static int64_t fit(const struct sections *sections, uint32_t buffer, const struct span *spans,
-                   uint32_t count)
+static int64_t greedy_fit(const struct sections *sections, uint32_t buffer,
+                          const struct span *spans, uint32_t count)
 {
     int64_t at = 0;
 
@@ -50,8 +50,8 @@ static int64_t fit(const struct sections *sections, uint32_t buffer, const struc
     return at;
 }
 
-acre_status greedy_place(const struct sections *sections, const uint32_t *order,
-                         int64_t *offsets, int64_t *out_height)
+acre_status greedy_place(const struct sections *sections, const uint32_t *order, int64_t *offsets,
+                         int64_t *out_height)
 {
     uint32_t count = sections->buffer_count, placed_count = 0;
     struct span *spans = heap_array(count + 1u, sizeof *spans);
@@ -69,11 +69,11 @@ acre_status greedy_place(const struct sections *sections, const uint32_t *order,
             continue;
         for (uint32_t k = 0; k < placed_count; k++)
             if (is_meeting(sections, buffer, placed[k]))
-                spans[span_count++] = (struct span){
-                    offsets[placed[k]], offsets[placed[k]] + sections->size[placed[k]]};
+                spans[span_count++] = (struct span){offsets[placed[k]],
+                                                    offsets[placed[k]] + sections->size[placed[k]]};
         if (!is_fixed) {
             qsort(spans, span_count, sizeof *spans, compare_spans);
-            offsets[buffer] = fit(sections, buffer, spans, span_count);
+            offsets[buffer] = greedy_fit(sections, buffer, spans, span_count);
         }
         int64_t top = offsets[buffer] + sections->size[buffer];
         for (uint32_t k = 0; k < span_count && is_fixed; k++)

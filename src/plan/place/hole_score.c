@@ -5,14 +5,14 @@
 
 #include <math.h>
 
-struct taste taste_first(uint32_t turn)
+struct hole_score hole_score_first(uint32_t turn)
 {
-    static const struct taste tastes[] = {
+    static const struct hole_score hole_scores[] = {
         {false, 1, INFINITY, INFINITY, 0.2f, 0.4f, 10},
         {true, 10, 0.7f, 2.4f, 0.5f, 0.4f, 10},
     };
 
-    return tastes[turn % (sizeof tastes / sizeof *tastes)];
+    return hole_scores[turn % (sizeof hole_scores / sizeof *hole_scores)];
 }
 
 static float next_unit(uint64_t *random)
@@ -20,18 +20,19 @@ static float next_unit(uint64_t *random)
     return (float)(mix_next(random) >> 40) * 0x1p-24f;
 }
 
-struct taste taste_draw(uint64_t *random)
+struct hole_score hole_score_draw(uint64_t *random)
 {
-    struct taste taste = {.is_by_mean = next_unit(random) < 0.5f, .knee = INFINITY,
-                          .plateau = INFINITY};
+    struct hole_score hole_score = {
+        .is_by_mean = next_unit(random) < 0.5f, .knee = INFINITY, .plateau = INFINITY};
 
-    taste.slope = exp2f(-4 + 8 * next_unit(random));
-    taste.ends = exp2f(-5 + 5 * next_unit(random));
-    taste.tight = next_unit(random);
-    taste.edge = exp2f(6 * next_unit(random));
-    if (taste.is_by_mean) {
-        taste.knee = exp2f(-4 + 7 * next_unit(random));
-        taste.plateau = next_unit(random) * taste_log2(1 + taste.slope * taste.knee);
+    hole_score.slope = exp2f(-4 + 8 * next_unit(random));
+    hole_score.ends = exp2f(-5 + 5 * next_unit(random));
+    hole_score.tight = next_unit(random);
+    hole_score.edge = exp2f(6 * next_unit(random));
+    if (hole_score.is_by_mean) {
+        hole_score.knee = exp2f(-4 + 7 * next_unit(random));
+        hole_score.plateau =
+            next_unit(random) * hole_score_log2(1 + hole_score.slope * hole_score.knee);
     }
-    return taste;
+    return hole_score;
 }

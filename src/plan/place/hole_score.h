@@ -19,23 +19,23 @@
 #include <stdint.h>
 #include <string.h>
 
-struct taste {
-    bool is_by_mean;          /* left over in parts of the mean size              */
-    float slope;              /* how fast the score grows with what is left over  */
-    float knee;               /* infinite: there is none                          */
-    float plateau;            /* score behind the knee                            */
-    float ends;               /* weight of how far apart ends are                 */
-    float tight;              /* of that weight, what counts when nothing is left */
-    float edge;               /* how far apart any end is from floor and ceiling  */
+struct hole_score {
+    bool is_by_mean; /* left over in parts of the mean size              */
+    float slope;     /* how fast the score grows with what is left over  */
+    float knee;      /* infinite: there is none                          */
+    float plateau;   /* score behind the knee                            */
+    float ends;      /* weight of how far apart ends are                 */
+    float tight;     /* of that weight, what counts when nothing is left */
+    float edge;      /* how far apart any end is from floor and ceiling  */
 };
 
-/* A taste to begin with; there are two, in turns. */
-struct taste taste_first(uint32_t turn);
+/* A score to begin with; there are two, in turns. */
+struct hole_score hole_score_first(uint32_t turn);
 /* Some other one; moves the state of chance on. */
-struct taste taste_draw(uint64_t *random);
+struct hole_score hole_score_draw(uint64_t *random);
 
 /* Roughly the logarithm to base 2 of a number from 1 on. */
-static inline float taste_log2(float x)
+static inline float hole_score_log2(float x)
 {
     uint32_t bits;
     float part;
@@ -48,25 +48,26 @@ static inline float taste_log2(float x)
 }
 
 /* How far two ends are apart: the ratio of the times until them, at least 1. */
-static inline float taste_ratio(float a, float b)
+static inline float hole_score_ratio(float a, float b)
 {
     return a > b ? a / b : b / a;
 }
 
 /* The score of a hole, by what is left over and how far apart ends are. */
-static inline float taste_score(const struct taste *taste, float rest, float apart)
+static inline float hole_score_rate(const struct hole_score *hole_score, float rest, float apart)
 {
-    float score = rest < taste->knee ? taste_log2(1 + taste->slope * rest) : taste->plateau;
+    float score = rest < hole_score->knee ? hole_score_log2(1 + hole_score->slope * rest)
+                                          : hole_score->plateau;
 
-    return score + taste->ends * taste_log2(apart) * (rest > 0 ? 1 : taste->tight);
+    return score + hole_score->ends * hole_score_log2(apart) * (rest > 0 ? 1 : hole_score->tight);
 }
 
 /* The least score that a hole can have of which so much or more is left over. */
-static inline float taste_least(const struct taste *taste, float rest)
+static inline float hole_score_least(const struct hole_score *hole_score, float rest)
 {
-    float score = rest <= 0 ? 0 : taste_log2(1 + taste->slope * rest);
+    float score = rest <= 0 ? 0 : hole_score_log2(1 + hole_score->slope * rest);
 
-    return score < taste->plateau ? score : taste->plateau;
+    return score < hole_score->plateau ? score : hole_score->plateau;
 }
 
 #endif

@@ -10,20 +10,20 @@
 /* A buffer's place in an order: powers of its size, of one of its lives and of its load. */
 struct recipe {
     float size, life, load;
-    unsigned which;              /* of the lives                                    */
+    unsigned which; /* of the lives                                    */
 };
 
 static const struct recipe first_orders[] = {
-    {0, 1, 0, 0},    {1, 1, 0, 0},    {0, 1, 0, 1}, {0, 1, 0, 2},    {0, 1, 0, 4}, {0, 1, 0, 3},
-    {0.1f, 1, 0, 2}, {0.1f, 1, 0, 4}, {1, 0, 0, 0}, {1, 1, 1, 0},    {0, 1, 1, 0}, {0.3f, 1, 0, 4},
-    {1, 0, 1, 0},    {0.5f, 1, 0, 0},
+    {0, 1, 0, 0}, {1, 1, 0, 0},    {0, 1, 0, 1},    {0, 1, 0, 2},    {0, 1, 0, 4},
+    {0, 1, 0, 3}, {0.1f, 1, 0, 2}, {0.1f, 1, 0, 4}, {1, 0, 0, 0},    {1, 1, 1, 0},
+    {0, 1, 1, 0}, {0.3f, 1, 0, 4}, {1, 0, 1, 0},    {0.5f, 1, 0, 0},
 };
 #define FIRST_ORDERS (sizeof first_orders / sizeof *first_orders)
 
 /* A section counts in a life as its share of the fullest to such a power. */
 static const double full_powers[ORDER_LIVES] = {0, 20, 40, 60, 80};
 
-static float unit(uint64_t x)
+static float order_unit(uint64_t x)
 {
     return (float)(mix(x) >> 40) * 0x1p-24f;
 }
@@ -73,8 +73,9 @@ static acre_status fill_lives(struct order_facts *facts, unsigned which)
     }
     for (uint32_t i = 0; i < sections->buffer_count; i++)
         if (sections->size[i] > 0)
-            facts->lives[which][i] = logf((float)(sums[sections_last(sections, i)] -
-                                                  sums[sections_first(sections, i)]) + 1e-30f);
+            facts->lives[which][i] =
+                logf((float)(sums[sections_last(sections, i)] - sums[sections_first(sections, i)]) +
+                     1e-30f);
     heap_free(sums);
     return ACRE_OK;
 }
@@ -144,7 +145,7 @@ static void sort_items(struct order_work *work, uint32_t count)
 }
 
 /* A number that grows as the key falls. */
-static uint32_t sortable(float key)
+static uint32_t order_sortable(float key)
 {
     uint32_t bits;
 
@@ -154,8 +155,8 @@ static uint32_t sortable(float key)
 
 static struct recipe draw_recipe(uint64_t salt)
 {
-    return (struct recipe){1.5f * unit(salt + 1), 1.5f * unit(salt + 2), 1.5f * unit(salt + 3),
-                           (unsigned)(mix(salt + 4) % ORDER_LIVES)};
+    return (struct recipe){1.5f * order_unit(salt + 1), 1.5f * order_unit(salt + 2),
+                           1.5f * order_unit(salt + 3), (unsigned)(mix(salt + 4) % ORDER_LIVES)};
 }
 
 void order_make(const struct order_facts *facts, struct order_work *work, uint64_t seed,
@@ -165,15 +166,15 @@ void order_make(const struct order_facts *facts, struct order_work *work, uint64
     uint64_t salt = mix(seed ^ mix(turn));
     struct recipe recipe = turn < FIRST_ORDERS ? first_orders[turn] : draw_recipe(salt);
     const float *lives = facts->lives[recipe.which];
-    float noise = turn >= FIRST_ORDERS && turn % 2 ? unit(salt + 9) : 0;
+    float noise = turn >= FIRST_ORDERS && turn % 2 ? order_unit(salt + 9) : 0;
 
     for (uint32_t n = 0; n < count; n++) {
         uint32_t i = facts->sections->order[n];
-        float key = recipe.size * facts->size[i] + recipe.life * lives[i] +
-                    recipe.load * facts->load[i];
+        float key =
+            recipe.size * facts->size[i] + recipe.life * lives[i] + recipe.load * facts->load[i];
         if (noise > 0)
-            key += noise * unit(salt ^ mix(n));
-        work->items[n] = (struct order_item){sortable(key), i};
+            key += noise * order_unit(salt ^ mix(n));
+        work->items[n] = (struct order_item){order_sortable(key), i};
     }
     sort_items(work, count);
     for (uint32_t n = 0; n < count; n++)

@@ -29,30 +29,30 @@
 #include <pthread.h>
 #include <string.h>
 
-#define PAIR 2
-#define ROUND_WORK 1700000u               /* buffers placed in rounds                */
-#define ROUNDS_MIN 3u
-#define SEARCHED_ROUNDS 8u                /* where a search comes next               */
-#define CEILING_PART 210                  /* of the bound: the first ceiling above it */
-#define MISSES 2u                         /* rounds above a ceiling before it is raised */
-#define SEARCH_BUFFERS_MAX 3000u          /* more are not searched                   */
-#define LOWEST_NS 2000000000.0            /* work of all searches for the lowest     */
-#define LOWEST_STEP_NS 150000000.0        /* and of one                              */
-#define LOWEST_STEP_TURNS 80u             /* work of one for each buffer, at most    */
-#define LOWEST_STEP_MIN 20000u            /* but never less than this                */
-#define CAPACITY_NS 1000000000.0          /* work of one search for a capacity       */
-#define CAPACITY_STEPS 20u                /* searches for a given capacity           */
+#define PAIR               2
+#define ROUND_WORK         1700000u /* buffers placed in rounds                */
+#define ROUNDS_MIN         3u
+#define SEARCHED_ROUNDS    8u           /* where a search comes next               */
+#define CEILING_PART       210          /* of the bound: the first ceiling above it */
+#define MISSES             2u           /* rounds above a ceiling before it is raised */
+#define SEARCH_BUFFERS_MAX 3000u        /* more are not searched                   */
+#define LOWEST_NS          2000000000.0 /* work of all searches for the lowest     */
+#define LOWEST_STEP_NS     150000000.0  /* and of one                              */
+#define LOWEST_STEP_TURNS  80u          /* work of one for each buffer, at most    */
+#define LOWEST_STEP_MIN    20000u       /* but never less than this                */
+#define CAPACITY_NS        1000000000.0 /* work of one search for a capacity       */
+#define CAPACITY_STEPS     20u          /* searches for a given capacity           */
 
 /* One of two workers. */
 struct worker {
     struct place *place;
-    struct skyline *skyline;              /* NULL until used                         */
-    struct sweep *sweep;                  /* NULL until used                         */
-    struct search *search;                /* NULL until used                         */
+    struct skyline *skyline; /* NULL until used                         */
+    struct sweep *sweep;     /* NULL until used                         */
+    struct search *search;   /* NULL until used                         */
     struct order_work order;
     int64_t *offsets;
-    int64_t height;                       /* of the offsets                          */
-    uint32_t turn;                        /* number of the order or seed             */
+    int64_t height; /* of the offsets                          */
+    uint32_t turn;  /* number of the order or seed             */
     acre_status status;
     enum search_result result;
     uint64_t work;
@@ -64,16 +64,16 @@ struct place {
     struct sections *sections;
     struct order_facts facts;
     struct worker workers[PAIR];
-    int64_t *best;                        /* offsets                                 */
-    int64_t best_height;                  /* INT64_MAX: nothing yet                  */
-    int64_t target;                       /* good enough                             */
-    int64_t goal;                         /* height that is tried for now            */
-    int64_t missed;                       /* ceiling that sweeps went through, or 0  */
-    _Atomic uint64_t work_limit;          /* of the search under way                 */
-    bool is_race;                         /* its styles differ                       */
-    bool is_proved;                       /* nothing lower than best exists          */
-    bool is_excluded;                     /* nothing within the capacity exists      */
-    double started, deadline;             /* seconds; deadline 0: none               */
+    int64_t *best;               /* offsets                                 */
+    int64_t best_height;         /* INT64_MAX: nothing yet                  */
+    int64_t target;              /* good enough                             */
+    int64_t goal;                /* height that is tried for now            */
+    int64_t missed;              /* ceiling that sweeps went through, or 0  */
+    _Atomic uint64_t work_limit; /* of the search under way                 */
+    bool is_race;                /* its styles differ                       */
+    bool is_proved;              /* nothing lower than best exists          */
+    bool is_excluded;            /* nothing within the capacity exists      */
+    double started, deadline;    /* seconds; deadline 0: none               */
     double told;
 };
 
@@ -82,7 +82,7 @@ static bool is_late(const struct place *place)
     return clock_is_past(place->deadline);
 }
 
-static void tell(struct place *place, double share)
+static void place_tell(struct place *place, double share)
 {
     if (place->deadline > 0)
         share = (clock_now() - place->started) / (place->deadline - place->started);
@@ -100,8 +100,8 @@ static void tell(struct place *place, double share)
 static acre_status run_pair(struct place *place, void *(*work)(void *))
 {
     pthread_t thread;
-    bool has_thread = place->config->threads != 1 &&
-                      pthread_create(&thread, NULL, work, &place->workers[1]) == 0;
+    bool has_thread =
+        place->config->threads != 1 && pthread_create(&thread, NULL, work, &place->workers[1]) == 0;
 
     work(&place->workers[0]);
     if (has_thread)
@@ -117,7 +117,7 @@ static acre_status run_pair(struct place *place, void *(*work)(void *))
 }
 
 /* Keeps the offsets of a worker if they are lower than the best. */
-static bool keep(struct place *place, const struct worker *worker)
+static bool place_keep(struct place *place, const struct worker *worker)
 {
     if (worker->height >= place->best_height)
         return false;
@@ -135,17 +135,17 @@ static void *work_skyline(void *arg)
 
     order_make(&place->facts, &worker->order, place->config->seed, worker->turn);
     if (place->sections->has_fixed) {
-        worker->status = greedy_place(place->sections, worker->order.order, worker->offsets,
-                                      &worker->height);
+        worker->status =
+            greedy_place(place->sections, worker->order.order, worker->offsets, &worker->height);
         return NULL;
     }
     worker->status = ACRE_OK;
     if (!worker->skyline)
         worker->status = skyline_create(place->sections, &worker->skyline);
     if (worker->status == ACRE_OK)
-        worker->height = skyline_place(worker->skyline, worker->order.order,
-                                       place->best_height == INT64_MAX ? 0 : place->deadline,
-                                       worker->offsets);
+        worker->height =
+            skyline_place(worker->skyline, worker->order.order,
+                          place->best_height == INT64_MAX ? 0 : place->deadline, worker->offsets);
     return NULL;
 }
 
@@ -160,9 +160,8 @@ static void *work_sweep(void *arg)
     if (!worker->sweep)
         worker->status = sweep_create(place->sections, &worker->sweep);
     if (worker->status == ACRE_OK)
-        worker->height = sweep_place(worker->sweep, place->config->seed, worker->turn,
-                                     place->goal, place->best_height, place->deadline,
-                                     worker->offsets);
+        worker->height = sweep_place(worker->sweep, place->config->seed, worker->turn, place->goal,
+                                     place->best_height, place->deadline, worker->offsets);
     return NULL;
 }
 
@@ -187,7 +186,7 @@ static int64_t pick_ceiling(struct place *place)
 /* How rounds of a kind have gone. */
 struct kind {
     uint32_t rounds;
-    int64_t best;                         /* height                                  */
+    int64_t best; /* height                                  */
 };
 
 /* Whether a round is one of sweeps. Where there are many buffers, skylines have the first
@@ -233,7 +232,7 @@ static acre_status run_round(struct place *place, struct kind *kind, void *(*wor
     kind->rounds++;
     acre_status status = run_pair(place, work);
     for (int w = 0; w < PAIR && status == ACRE_OK; w++) {
-        keep(place, &place->workers[w]);
+        place_keep(place, &place->workers[w]);
         if (place->workers[w].height < kind->best)
             kind->best = place->workers[w].height;
     }
@@ -261,8 +260,8 @@ static acre_status run_rounds(struct place *place)
             return status;
         if (is_sweep && place->best_height > place->goal && ++misses % MISSES == 0)
             place->missed = place->goal;
-        tell(place, is_searched ? 0.5 * (round + 1) / SEARCHED_ROUNDS
-                                : (double)work / ROUND_WORK);
+        place_tell(place,
+                   is_searched ? 0.5 * (round + 1) / SEARCHED_ROUNDS : (double)work / ROUND_WORK);
     }
     return ACRE_OK;
 }
@@ -274,14 +273,14 @@ static void *work_search(void *arg)
     struct worker *worker = arg;
     struct place *place = worker->place;
     uint64_t limit = atomic_load(&place->work_limit);
-    enum search_style style = !place->is_race ? SEARCH_DOWN
+    enum search_style style = !place->is_race            ? SEARCH_DOWN
                               : worker == place->workers ? SEARCH_BY_SECTION
                                                          : SEARCH_BY_FLOOR;
 
     search_set_deadline(worker->search, place->best_height == INT64_MAX ? 0 : place->deadline);
-    worker->result = search_run(worker->search, style, place->goal,
-                                place->config->seed * PAIR + worker->turn, &place->work_limit,
-                                worker->offsets, &worker->work);
+    worker->result =
+        search_run(worker->search, style, place->goal, place->config->seed * PAIR + worker->turn,
+                   &place->work_limit, worker->offsets, &worker->work);
     if (worker->result == SEARCH_LIMIT)
         return NULL;
     while (worker->work < limit &&
@@ -290,7 +289,7 @@ static void *work_search(void *arg)
     return NULL;
 }
 
-static void measure(struct place *place, struct worker *worker)
+static void place_measure(struct place *place, struct worker *worker)
 {
     worker->height = 0;
     for (uint32_t i = 0; i < place->sections->buffer_count; i++) {
@@ -322,8 +321,8 @@ static acre_status search_once(struct place *place, int64_t goal, uint32_t step,
     }
     *out_result = winner ? winner->result : SEARCH_LIMIT;
     if (winner && winner->result == SEARCH_FOUND) {
-        measure(place, winner);
-        keep(place, winner);
+        place_measure(place, winner);
+        place_keep(place, winner);
     }
     return ACRE_OK;
 }
@@ -345,14 +344,14 @@ static acre_status search_capacity(struct place *place, uint64_t cost)
         enum search_result result;
         if (place->deadline > 0 ? step && is_late(place) : step >= CAPACITY_STEPS)
             break;
-        acre_status status = search_once(place, place->target, step,
-                                         step_work(place, CAPACITY_NS, cost), &result);
+        acre_status status =
+            search_once(place, place->target, step, step_work(place, CAPACITY_NS, cost), &result);
         if (status != ACRE_OK)
             return status;
         place->is_excluded = result == SEARCH_NONE;
         if (place->is_excluded)
             break;
-        tell(place, 0.5 + 0.5 * (step + 1) / CAPACITY_STEPS);
+        place_tell(place, 0.5 + 0.5 * (step + 1) / CAPACITY_STEPS);
     }
     return ACRE_OK;
 }
@@ -379,13 +378,13 @@ static acre_status search_lowest(struct place *place, uint64_t cost)
         if (place->deadline > 0 ? step && is_late(place) : work >= most)
             break;
         place->is_race = goal.is_race;
-        acre_status status = search_once(place, goal.height, step,
-                                         goal_work(place, &goal, cost), &result);
+        acre_status status =
+            search_once(place, goal.height, step, goal_work(place, &goal, cost), &result);
         if (status != ACRE_OK)
             return status;
         work += atomic_load(&place->work_limit);
         goal_note(&goal, result, atomic_load(&place->work_limit));
-        tell(place, 0.5 + 0.5 * (double)work / (double)most);
+        place_tell(place, 0.5 + 0.5 * (double)work / (double)most);
     }
     place->is_proved = place->best_height <= goal.proved;
     return ACRE_OK;
@@ -395,8 +394,7 @@ static acre_status run_searches(struct place *place)
 {
     acre_status status = ACRE_OK;
 
-    if (place->best_height <= place->target ||
-        place->sections->buffer_count > SEARCH_BUFFERS_MAX)
+    if (place->best_height <= place->target || place->sections->buffer_count > SEARCH_BUFFERS_MAX)
         return ACRE_OK;
     for (int w = 0; w < PAIR && status == ACRE_OK; w++)
         status = search_create(place->sections, &place->workers[w].search);
@@ -448,7 +446,7 @@ static acre_status place_init(struct place *place, const acre_plan_buffer *buffe
 }
 
 /* Says why there is no placement within the capacity. */
-static acre_status refuse(const struct place *place)
+static acre_status place_refuse(const struct place *place)
 {
     const struct sections *sections = place->sections;
     unsigned long long capacity = place->config->capacity;
@@ -459,8 +457,7 @@ static acre_status refuse(const struct place *place)
                            (unsigned long long)sections->lower_bound,
                            (unsigned long long)sections->bound_time, capacity);
     if (place->is_excluded)
-        return status_fail(ACRE_ERR_LIMIT, "plan: no placement within %llu bytes exists",
-                           capacity);
+        return status_fail(ACRE_ERR_LIMIT, "plan: no placement within %llu bytes exists", capacity);
     return status_fail(ACRE_ERR_LIMIT,
                        "plan: no placement within %llu bytes was found; the lowest needs %lld",
                        capacity, (long long)place->best_height);
@@ -473,18 +470,18 @@ static acre_status place_run(struct place *place)
     acre_status status = ACRE_OK;
 
     if (config->capacity && (uint64_t)bound > config->capacity)
-        return refuse(place);
+        return place_refuse(place);
     place->target = bound;
     if (config->capacity)
-        place->target = config->capacity < INT64_MAX / 16 ? (int64_t)config->capacity
-                                                          : INT64_MAX / 16;
+        place->target =
+            config->capacity < INT64_MAX / 16 ? (int64_t)config->capacity : INT64_MAX / 16;
     status = run_rounds(place);
     if (status == ACRE_OK)
         status = run_searches(place);
     place->is_proved |= place->best_height == bound;
     if (status == ACRE_OK && config->capacity && place->best_height > place->target)
-        status = refuse(place);
-    tell(place, 1);
+        status = place_refuse(place);
+    place_tell(place, 1);
     return status;
 }
 

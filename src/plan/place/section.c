@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define SIZE_BYTES_MAX ((uint64_t)1 << 60)
-#define ALIGNMENT_MAX ((uint64_t)1 << 40)
-#define COUNT_MAX 100000000u
+#define ALIGNMENT_MAX  ((uint64_t)1 << 40)
+#define COUNT_MAX      100000000u
 
 /* A start or an end of a piece. */
 struct event {
@@ -80,8 +80,7 @@ static bool is_live(const acre_plan_buffer *buffer)
 }
 
 /* Adds the start and end of a piece unless it is empty. */
-static void add_piece(struct sections *sections, struct event *events, uint64_t start,
-                      uint64_t end)
+static void add_piece(struct sections *sections, struct event *events, uint64_t start, uint64_t end)
 {
     uint32_t piece = sections->piece_count;
 
@@ -117,8 +116,8 @@ static void list_pieces(struct sections *sections, const acre_plan_buffer *buffe
 
 /* Numbers sections along the sorted events: a new one begins with the first
  * start after an end. owner tells the buffer of a piece. */
-static acre_status cut(struct sections *sections, const struct event *events,
-                       const uint32_t *owner)
+static acre_status section_cut(struct sections *sections, const struct event *events,
+                               const uint32_t *owner)
 {
     uint32_t section = 0;
     int64_t load = 0;
@@ -198,7 +197,7 @@ static void sort_canonically(struct sections *sections)
 
 /* ---- Making ---------------------------------------------------------------------- */
 
-static struct sections *allocate(size_t count, size_t piece_max)
+static struct sections *section_allocate(size_t count, size_t piece_max)
 {
     struct sections *sections = heap_zalloc(sizeof *sections);
 
@@ -220,8 +219,8 @@ static struct sections *allocate(size_t count, size_t piece_max)
     return sections;
 }
 
-static acre_status fill(struct sections *sections, const acre_plan_buffer *buffers,
-                        size_t piece_max)
+static acre_status section_fill(struct sections *sections, const acre_plan_buffer *buffers,
+                                size_t piece_max)
 {
     struct event *events = heap_array(2 * piece_max + 1, sizeof *events);
     uint32_t *owner = heap_array(piece_max + 1, sizeof *owner);
@@ -233,15 +232,14 @@ static acre_status fill(struct sections *sections, const acre_plan_buffer *buffe
             for (uint32_t p = sections->piece_start[i]; p < sections->piece_start[i + 1]; p++)
                 owner[p] = i;
         qsort(events, 2 * (size_t)sections->piece_count, sizeof *events, compare_events);
-        status = cut(sections, events, owner);
+        status = section_cut(sections, events, owner);
     }
     heap_free(events);
     heap_free(owner);
     return status;
 }
 
-acre_status sections_create(const acre_plan_buffer *buffers, size_t count,
-                            struct sections **out)
+acre_status sections_create(const acre_plan_buffer *buffers, size_t count, struct sections **out)
 {
     size_t piece_max = count;
 
@@ -257,10 +255,10 @@ acre_status sections_create(const acre_plan_buffer *buffers, size_t count,
     if (piece_max > COUNT_MAX)
         return status_fail(ACRE_ERR_INVALID, "plan: %zu gaps; at most %u can be kept",
                            piece_max - count, COUNT_MAX);
-    struct sections *sections = allocate(count, piece_max);
+    struct sections *sections = section_allocate(count, piece_max);
     if (!sections)
         return ACRE_ERR_HOST_MEMORY;
-    acre_status status = fill(sections, buffers, piece_max);
+    acre_status status = section_fill(sections, buffers, piece_max);
     if (status != ACRE_OK) {
         sections_destroy(sections);
         return status;

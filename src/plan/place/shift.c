@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/place/shift.h"
 
-#define HOLES_MAX 48u         /* large holes that are looked at                   */
-#define PLACES_MAX 32u        /* holes that are looked at for what is to move     */
+#define HOLES_MAX  48u /* large holes that are looked at                   */
+#define PLACES_MAX 32u /* holes that are looked at for what is to move     */
 
 /* A move: which buffer, and the owner of the hole that it goes to. */
 struct move {
     uint32_t buffer, to;
-    int64_t size;             /* of the buffer                                    */
+    int64_t size; /* of the buffer                                    */
 };
 
 /* A hole that has been free since a buffer was born and is not next to it; SPACE_NONE when

@@ -22,44 +22,44 @@
 
 #include <string.h>
 
-#define LEAF 8              /* buffers of a leaf, at most                    */
-#define CLOCK_STEPS 4096u   /* placements between looks at the clock         */
-#define NO_RANK UINT32_MAX
-#define NO_RUN UINT32_MAX
+#define LEAF        8     /* buffers of a leaf, at most                    */
+#define CLOCK_STEPS 4096u /* placements between looks at the clock         */
+#define NO_RANK     UINT32_MAX
+#define NO_RUN      UINT32_MAX
 
 /* Buffers below a node that are not yet placed. */
 struct node {
     uint32_t first_min, first_max, last_min, last_max;
-    uint32_t best;          /* smallest rank, or NO_RANK when there are none */
+    uint32_t best; /* smallest rank, or NO_RANK when there are none */
 };
 
 /* A buffer, next to those of its leaf. */
 struct item {
-    uint32_t first, last;   /* sections of its life                          */
-    uint32_t rank;          /* NO_RANK once placed                           */
+    uint32_t first, last; /* sections of its life                          */
+    uint32_t rank;        /* NO_RANK once placed                           */
     uint32_t buffer;
 };
 
 /* A run, known by its first section. */
 struct run {
     int64_t height;
-    uint32_t end;           /* first section behind it                       */
-    uint32_t before;        /* first section of the run before, or NO_RUN    */
-    uint32_t heap_at;       /* where it stands in the heap                   */
+    uint32_t end;     /* first section behind it                       */
+    uint32_t before;  /* first section of the run before, or NO_RUN    */
+    uint32_t heap_at; /* where it stands in the heap                   */
 };
 
 struct skyline {
     const struct sections *sections;
-    uint32_t count;         /* buffers that live                             */
-    uint32_t depth;         /* of the tree; leaves are 1 << depth            */
-    struct node *nodes;     /* 1 is the root, 2i and 2i + 1 its children     */
-    uint32_t *leaf_start;   /* by leaf and one more, into items              */
-    struct item *items;     /* by leaf                                       */
-    uint32_t *item_of;      /* by buffer                                     */
-    uint32_t *leaf_of;      /* by item                                       */
-    uint32_t *by_rank;      /* items in the order given                      */
-    struct run *runs;       /* by section                                    */
-    uint32_t *heap;         /* runs, the lowest first                        */
+    uint32_t count;       /* buffers that live                             */
+    uint32_t depth;       /* of the tree; leaves are 1 << depth            */
+    struct node *nodes;   /* 1 is the root, 2i and 2i + 1 its children     */
+    uint32_t *leaf_start; /* by leaf and one more, into items              */
+    struct item *items;   /* by leaf                                       */
+    uint32_t *item_of;    /* by buffer                                     */
+    uint32_t *leaf_of;    /* by item                                       */
+    uint32_t *by_rank;    /* items in the order given                      */
+    struct run *runs;     /* by section                                    */
+    uint32_t *heap;       /* runs, the lowest first                        */
     uint32_t heap_count;
 };
 
@@ -101,17 +101,17 @@ static void select_middle(struct key *keys, int64_t from, int64_t to, int64_t mi
 }
 
 /* Sorts a range of items into leaves, halving by first and last in turn. */
-static void split(struct skyline *skyline, struct key *keys, uint32_t from, uint32_t to,
-                  uint32_t node, uint32_t level)
+static void skyline_split(struct skyline *skyline, struct key *keys, uint32_t from, uint32_t to,
+                          uint32_t node, uint32_t level)
 {
     if (level == skyline->depth) {
         uint32_t leaf = node - (1u << skyline->depth);
         skyline->leaf_start[leaf] = from;
         for (uint32_t k = from; k < to; k++) {
             uint32_t buffer = keys[k].buffer;
-            skyline->items[k] = (struct item){sections_first(skyline->sections, buffer),
-                                              sections_last(skyline->sections, buffer),
-                                              NO_RANK, buffer};
+            skyline->items[k] =
+                (struct item){sections_first(skyline->sections, buffer),
+                              sections_last(skyline->sections, buffer), NO_RANK, buffer};
             skyline->item_of[buffer] = k;
             skyline->leaf_of[k] = leaf;
         }
@@ -122,8 +122,8 @@ static void split(struct skyline *skyline, struct key *keys, uint32_t from, uint
                                 : sections_first(skyline->sections, keys[k].buffer);
     uint32_t middle = from + (to - from) / 2;
     select_middle(keys, from, to, middle);
-    split(skyline, keys, from, middle, 2 * node, level + 1);
-    split(skyline, keys, middle, to, 2 * node + 1, level + 1);
+    skyline_split(skyline, keys, from, middle, 2 * node, level + 1);
+    skyline_split(skyline, keys, middle, to, 2 * node + 1, level + 1);
 }
 
 static void sum_leaf(struct skyline *skyline, uint32_t leaf)
@@ -149,18 +149,17 @@ static bool sum_node(struct skyline *skyline, uint32_t at)
     const struct node *a = &skyline->nodes[2 * at], *b = a + 1;
     struct node before = skyline->nodes[at];
 
-    skyline->nodes[at] = (struct node){
-        a->first_min < b->first_min ? a->first_min : b->first_min,
-        a->first_max > b->first_max ? a->first_max : b->first_max,
-        a->last_min < b->last_min ? a->last_min : b->last_min,
-        a->last_max > b->last_max ? a->last_max : b->last_max,
-        a->best < b->best ? a->best : b->best};
+    skyline->nodes[at] = (struct node){a->first_min < b->first_min ? a->first_min : b->first_min,
+                                       a->first_max > b->first_max ? a->first_max : b->first_max,
+                                       a->last_min < b->last_min ? a->last_min : b->last_min,
+                                       a->last_max > b->last_max ? a->last_max : b->last_max,
+                                       a->best < b->best ? a->best : b->best};
     return memcmp(&before, &skyline->nodes[at], sizeof before) != 0;
 }
 
 /* Looks below a node for a rank better than best, within [first, last). */
-static uint32_t find_best(const struct skyline *skyline, uint32_t at, uint32_t first,
-                          uint32_t last, uint32_t best)
+static uint32_t find_best(const struct skyline *skyline, uint32_t at, uint32_t first, uint32_t last,
+                          uint32_t best)
 {
     const struct node *node = &skyline->nodes[at];
 
@@ -293,7 +292,7 @@ static void cut_run(struct skyline *skyline, uint32_t run, uint32_t at)
 }
 
 /* No buffer fits in the run: it rises to its lower neighbour. */
-static void rise(struct skyline *skyline, uint32_t run)
+static void skyline_rise(struct skyline *skyline, uint32_t run)
 {
     uint32_t before = skyline->runs[run].before, next = skyline->runs[run].end;
     int64_t height = INT64_MAX;
@@ -308,7 +307,7 @@ static void rise(struct skyline *skyline, uint32_t run)
 
 /* ---- Placing ---------------------------------------------------------------------- */
 
-static void reset(struct skyline *skyline, const uint32_t *order)
+static void skyline_reset(struct skyline *skyline, const uint32_t *order)
 {
     uint32_t rank = 0;
 
@@ -336,12 +335,12 @@ int64_t skyline_place(struct skyline *skyline, const uint32_t *order, double dea
     memset(offsets, 0, sections->buffer_count * sizeof *offsets);
     if (skyline->count == 0)
         return 0;
-    reset(skyline, order);
+    skyline_reset(skyline, order);
     for (uint32_t left = skyline->count; left > 0;) {
         uint32_t run = skyline->heap[0];
         uint32_t rank = find_best(skyline, 1, run, skyline->runs[run].end, NO_RANK);
         if (rank == NO_RANK) {
-            rise(skyline, run);
+            skyline_rise(skyline, run);
             continue;
         }
         const struct item *item = &skyline->items[skyline->by_rank[rank]];
@@ -362,7 +361,7 @@ int64_t skyline_place(struct skyline *skyline, const uint32_t *order, double dea
 
 /* ---- Making ----------------------------------------------------------------------- */
 
-static acre_status fill(struct skyline *skyline)
+static acre_status skyline_fill(struct skyline *skyline)
 {
     struct key *keys = heap_array(skyline->count + 1u, sizeof *keys);
     uint32_t at = 0;
@@ -374,7 +373,7 @@ static acre_status fill(struct skyline *skyline)
         if (skyline->sections->size[buffer] > 0)
             keys[at++].buffer = buffer;
     }
-    split(skyline, keys, 0, skyline->count, 1, 0);
+    skyline_split(skyline, keys, 0, skyline->count, 1, 0);
     skyline->leaf_start[1u << skyline->depth] = skyline->count;
     heap_free(keys);
     return ACRE_OK;
@@ -394,8 +393,8 @@ acre_status skyline_create(const struct sections *sections, struct skyline **out
     while (((uint64_t)LEAF << skyline->depth) < skyline->count)
         skyline->depth++;
     skyline->nodes = heap_array((size_t)2 << skyline->depth, sizeof *skyline->nodes);
-    skyline->leaf_start = heap_array(((size_t)1 << skyline->depth) + 1,
-                                     sizeof *skyline->leaf_start);
+    skyline->leaf_start =
+        heap_array(((size_t)1 << skyline->depth) + 1, sizeof *skyline->leaf_start);
     skyline->items = heap_array(count + 1, sizeof *skyline->items);
     skyline->leaf_of = heap_array(count + 1, sizeof *skyline->leaf_of);
     skyline->item_of = heap_array(count + 1, sizeof *skyline->item_of);
@@ -404,7 +403,7 @@ acre_status skyline_create(const struct sections *sections, struct skyline **out
     skyline->heap = heap_array(sections->section_count + 1u, sizeof *skyline->heap);
     if (skyline->nodes && skyline->leaf_start && skyline->items && skyline->leaf_of &&
         skyline->item_of && skyline->by_rank && skyline->runs && skyline->heap)
-        status = fill(skyline);
+        status = skyline_fill(skyline);
     if (status != ACRE_OK) {
         skyline_destroy(skyline);
         return status;

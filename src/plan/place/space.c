@@ -39,8 +39,8 @@ static void remove_hole(struct space *space, uint32_t owner)
 static void sort_hole(struct space *space, uint32_t owner)
 {
     struct resident *resident = &space->residents[owner];
-    int64_t end = resident->above == SPACE_NONE ? space->ceiling
-                                                : space->residents[resident->above].offset;
+    int64_t end =
+        resident->above == SPACE_NONE ? space->ceiling : space->residents[resident->above].offset;
 
     remove_hole(space, owner);
     resident->hole = end - space_hole_start(space, owner);
@@ -59,13 +59,16 @@ static void sort_hole(struct space *space, uint32_t owner)
 /* ---- Residents ------------------------------------------------------------------- */
 
 /* Empties the space but for the floor, whose hole is still to be sorted. */
-static void reset(struct space *space, int64_t ceiling, uint32_t section)
+static void space_reset(struct space *space, int64_t ceiling, uint32_t section)
 {
     memset(space->bins, 0xFF, sizeof space->bins);
     memset(space->filled, 0, sizeof space->filled);
-    space->residents[space->floor] =
-        (struct resident){.below = SPACE_NONE, .above = SPACE_NONE, .since = section,
-                          .bin = SPACE_NONE, .before = SPACE_NONE, .behind = SPACE_NONE};
+    space->residents[space->floor] = (struct resident){.below = SPACE_NONE,
+                                                       .above = SPACE_NONE,
+                                                       .since = section,
+                                                       .bin = SPACE_NONE,
+                                                       .before = SPACE_NONE,
+                                                       .behind = SPACE_NONE};
     space->ceiling = ceiling;
     space->top = space->floor;
     space->count = 0;
@@ -73,7 +76,7 @@ static void reset(struct space *space, int64_t ceiling, uint32_t section)
 
 void space_clear(struct space *space, int64_t ceiling)
 {
-    reset(space, ceiling, 0);
+    space_reset(space, ceiling, 0);
     sort_hole(space, space->floor);
 }
 
@@ -128,7 +131,7 @@ void space_list(const struct space *space, uint32_t *out)
 void space_restore(struct space *space, const uint32_t *list, uint32_t count, int64_t ceiling,
                    uint32_t section)
 {
-    reset(space, ceiling, section);
+    space_reset(space, ceiling, section);
     for (uint32_t k = 0; k < count; k++) {
         struct resident *resident = &space->residents[list[k]];
         resident->below = space->top;

@@ -12,13 +12,13 @@
  *   floor   ---------------------------
  *           start ->
  *
- * Which hole is a matter of taste: one that leaves little over, next to a buffer that
+ * Which hole is a matter of score: one that leaves little over, next to a buffer that
  * ends at about the same time, at that end of the hole. Farther out the load is lower,
  * so there is room for the holes that no buffer fits into; the start, where there is
  * none, has no such holes.
  *
  * When a buffer finds no hole, the sweep goes back to a mark and comes again with other
- * tastes, from farther back each time. When that has taken as much work as is allotted,
+ * scores, from farther back each time. When that has taken as much work as is allotted,
  * the ceiling is raised. The best of each side of a start is kept, and only a side that
  * is above the ceiling is placed again. One thread at a time; several sweeps may share
  * their sections.
@@ -37,39 +37,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STARTS 6u             /* sections to start from, at most                */
-#define START_APART 20u       /* they are this part of all sections apart       */
-#define NEAR_STARTS 2u        /* but so many are only a tenth of that           */
-#define START_LOAD 0.97       /* of the fullest                                 */
-#define MARKS 16u             /* marks to go back to                            */
-#define MARK_STEP 1000u       /* births between them, at least                  */
-#define TRIES 6u              /* with other tastes before going farther back    */
-#define RETRY_WORK 100000u    /* births in vain, at most; and not more than there are */
-#define RETURN_COST 8u        /* residents that come back for the work of a birth */
-#define HOLES_MAX 32u         /* holes that fit, looked at for one buffer       */
-#define MISFITS_MAX 64u       /* holes of about its size that do not, at most   */
-#define DRAWN_TURNS 4u        /* turns from here on have tastes of their own     */
+#define STARTS      6u      /* sections to start from, at most                */
+#define START_APART 20u     /* they are this part of all sections apart       */
+#define NEAR_STARTS 2u      /* but so many are only a tenth of that           */
+#define START_LOAD  0.97    /* of the fullest                                 */
+#define MARKS       16u     /* marks to go back to                            */
+#define MARK_STEP   1000u   /* births between them, at least                  */
+#define TRIES       6u      /* with other scores before going farther back    */
+#define RETRY_WORK  100000u /* births in vain, at most; and not more than there are */
+#define RETURN_COST 8u      /* residents that come back for the work of a birth */
+#define HOLES_MAX   32u     /* holes that fit, looked at for one buffer       */
+#define MISFITS_MAX 64u     /* holes of about its size that do not, at most   */
+#define DRAWN_TURNS 4u      /* turns from here on have scores of their own     */
 
 /* A state to come back to. */
 struct mark {
-    uint32_t births, deaths;  /* how many have been                             */
-    uint32_t section;         /* in which it was set                            */
+    uint32_t births, deaths; /* how many have been                             */
+    uint32_t section;        /* in which it was set                            */
     int64_t ceiling;
-    uint32_t *list;           /* residents                                      */
+    uint32_t *list; /* residents                                      */
     uint32_t count, capacity;
 };
 
 /* The best that was found for one side of a start. */
 struct half {
-    int64_t height;           /* INT64_MAX: nothing yet                         */
-    int64_t *offsets;         /* of those born on this side, as they are born   */
+    int64_t height;   /* INT64_MAX: nothing yet                         */
+    int64_t *offsets; /* of those born on this side, as they are born   */
 };
 
 struct sweep {
     const struct sections *sections;
-    uint32_t count;           /* buffers that live                              */
-    float mean;               /* size                                           */
-    struct side sides[2];     /* to later sections, and to earlier ones         */
+    uint32_t count;             /* buffers that live                              */
+    float mean;                 /* size                                           */
+    struct sweep_axis sides[2]; /* to later sections, and to earlier ones         */
     uint32_t starts[STARTS], start_count;
     struct half halves[STARTS][2];
     struct space space;
@@ -77,21 +77,21 @@ struct sweep {
     uint32_t *stack;          /* what lives at the start                        */
     uint32_t stack_count;
     int64_t stack_top;
-    const struct side *side;  /* under way                                      */
-    struct taste taste;
-    uint32_t start;           /* section, as seen from the side under way       */
-    uint32_t marked;          /* section of the last mark: what was born until then
+    const struct sweep_axis *side; /* under way                                      */
+    struct hole_score hole_score;
+    uint32_t start;  /* section, as seen from the side under way       */
+    uint32_t marked; /* section of the last mark: what was born until then
                                  stays where it is                              */
-    uint32_t deaths;          /* how many have been                             */
+    uint32_t deaths; /* how many have been                             */
     uint64_t random;
-    uint64_t work;            /* births, those in vain as well                  */
+    uint64_t work; /* births, those in vain as well                  */
 };
 
 /* ---- Holes ----------------------------------------------------------------------- */
 
 /* Where a buffer is to go. */
 struct choice {
-    uint32_t below;           /* owner of the hole, or SPACE_NONE               */
+    uint32_t below; /* owner of the hole, or SPACE_NONE               */
     int64_t offset;
     float score;
 };
@@ -101,7 +101,7 @@ static bool try_hole(const struct sweep *sweep, uint32_t buffer, uint32_t owner,
                      struct choice *choice)
 {
     const struct space *space = &sweep->space;
-    const struct taste *taste = &sweep->taste;
+    const struct hole_score *hole_score = &sweep->hole_score;
     const uint32_t *death = sweep->side->death;
     int64_t size = space->residents[buffer].size;
     int64_t low = sections_align(sweep->sections, buffer, space_hole_start(space, owner));
@@ -111,11 +111,11 @@ static bool try_hole(const struct sweep *sweep, uint32_t buffer, uint32_t owner,
     if (rest < 0)
         return false;
     float left = (float)(death[buffer] - now);
-    float lower = owner == space->floor ? taste->edge
-                                        : taste_ratio((float)(death[owner] - now), left);
-    float upper = above == SPACE_NONE ? taste->edge
-                                      : taste_ratio((float)(death[above] - now), left);
-    float score = taste_score(taste, (float)rest / unit, lower < upper ? lower : upper);
+    float lower = owner == space->floor ? hole_score->edge
+                                        : hole_score_ratio((float)(death[owner] - now), left);
+    float upper = above == SPACE_NONE ? hole_score->edge
+                                      : hole_score_ratio((float)(death[above] - now), left);
+    float score = hole_score_rate(hole_score, (float)rest / unit, lower < upper ? lower : upper);
     if (score >= choice->score)
         return true;
     if (upper < lower)
@@ -124,18 +124,18 @@ static bool try_hole(const struct sweep *sweep, uint32_t buffer, uint32_t owner,
     return true;
 }
 
-static struct choice choose(const struct sweep *sweep, uint32_t buffer)
+static struct choice sweep_choose(const struct sweep *sweep, uint32_t buffer)
 {
     const struct space *space = &sweep->space;
     struct choice choice = {SPACE_NONE, 0, INFINITY};
     int64_t size = space->residents[buffer].size;
-    float unit = sweep->taste.is_by_mean ? sweep->mean : (float)size;
+    float unit = sweep->hole_score.is_by_mean ? sweep->mean : (float)size;
     uint32_t fits = 0;
 
     for (uint32_t bin = space_next_bin(space, space_bin(size));
          bin < SPACE_BINS && fits < HOLES_MAX; bin = space_next_bin(space, bin + 1)) {
         uint32_t owner = space->bins[bin], misfits = 0;
-        if (taste_least(&sweep->taste, (float)(space_bin_size(bin) - size) / unit) >=
+        if (hole_score_least(&sweep->hole_score, (float)(space_bin_size(bin) - size) / unit) >=
             choice.score)
             break;
         for (; owner != SPACE_NONE && misfits < MISFITS_MAX && fits < HOLES_MAX;
@@ -151,12 +151,11 @@ static struct choice choose(const struct sweep *sweep, uint32_t buffer)
 /* ---- Going outward --------------------------------------------------------------- */
 
 /* Ends what does not live in a section any more. */
-static void bury(struct sweep *sweep, uint32_t section)
+static void sweep_bury(struct sweep *sweep, uint32_t section)
 {
-    const struct side *side = sweep->side;
+    const struct sweep_axis *side = sweep->side;
 
-    while (sweep->deaths < sweep->count &&
-           side->death[side->by_death[sweep->deaths]] <= section)
+    while (sweep->deaths < sweep->count && side->death[side->by_death[sweep->deaths]] <= section)
         space_take(&sweep->space, side->by_death[sweep->deaths++], section);
 }
 
@@ -165,11 +164,11 @@ static uint32_t go_on(struct sweep *sweep, uint32_t from, uint32_t to)
 {
     for (uint32_t k = from; k < to; k++) {
         uint32_t buffer = sweep->side->by_birth[k];
-        bury(sweep, sweep->side->birth[buffer]);
-        struct choice choice = choose(sweep, buffer);
-        if (choice.below == SPACE_NONE && shift_one(&sweep->space, sweep->sections,
-                                                    sweep->side->birth, sweep->marked, buffer))
-            choice = choose(sweep, buffer);
+        sweep_bury(sweep, sweep->side->birth[buffer]);
+        struct choice choice = sweep_choose(sweep, buffer);
+        if (choice.below == SPACE_NONE &&
+            shift_one(&sweep->space, sweep->sections, sweep->side->birth, sweep->marked, buffer))
+            choice = sweep_choose(sweep, buffer);
         if (choice.below == SPACE_NONE)
             return k;
         space_put(&sweep->space, buffer, choice.below, choice.offset);
@@ -228,7 +227,7 @@ static uint32_t step_back(struct sweep *sweep, uint32_t tries, uint32_t oldest, 
 
     *last -= back < *last - oldest ? back : *last - oldest;
     return_to(sweep, &sweep->marks[*last % MARKS]);
-    sweep->taste = taste_draw(&sweep->random);
+    sweep->hole_score = hole_score_draw(&sweep->random);
     return sweep->marks[*last % MARKS].births;
 }
 
@@ -256,7 +255,7 @@ static uint32_t next_mark(const struct sweep *sweep, uint32_t births)
  * reached, memory is short or time is up. */
 static bool go_out(struct sweep *sweep, uint32_t births, int64_t limit, double deadline)
 {
-    struct taste first = sweep->taste;
+    struct hole_score first = sweep->hole_score;
     uint32_t spare = sweep->count - births < RETRY_WORK ? sweep->count - births : RETRY_WORK;
     uint32_t goal = births, tries = 0;
     uint32_t last = 0, oldest = 0; /* marks, numbered as they are set */
@@ -281,7 +280,7 @@ static bool go_out(struct sweep *sweep, uint32_t births, int64_t limit, double d
             return false;
         births = to;
         if (births >= goal) {
-            sweep->taste = first;
+            sweep->hole_score = first;
             tries = 0;
         }
         last++;
@@ -297,9 +296,9 @@ static bool go_out(struct sweep *sweep, uint32_t births, int64_t limit, double d
 /* A buffer that lives at the start: its rank in the stack. */
 struct stacked {
     uint32_t buffer;
-    bool is_right;            /* it ends sooner to the left                     */
-    uint32_t end;             /* sections to the sooner end                     */
-    uint32_t place;           /* in the canonical order                         */
+    bool is_right;  /* it ends sooner to the left                     */
+    uint32_t end;   /* sections to the sooner end                     */
+    uint32_t place; /* in the canonical order                         */
 };
 
 static int compare_stacked(const void *left, const void *right)
@@ -330,8 +329,8 @@ static acre_status stack_up(struct sweep *sweep, uint32_t start)
             continue;
         uint32_t later = sections_last(sections, i) - start;
         uint32_t earlier = start - sections_first(sections, i) + 1;
-        stacked[count++] = (struct stacked){i, earlier <= later,
-                                            earlier <= later ? earlier : later, n};
+        stacked[count++] =
+            (struct stacked){i, earlier <= later, earlier <= later ? earlier : later, n};
     }
     qsort(stacked, count, sizeof *stacked, compare_stacked);
     space_clear(&sweep->space, INT64_MAX / 2);
@@ -375,7 +374,7 @@ static int64_t place_side(struct sweep *sweep, uint32_t start, uint32_t which, i
                           int64_t limit, double deadline, int64_t *offsets)
 {
     struct half *half = &sweep->halves[start][which];
-    const struct side *side = sweep->side = &sweep->sides[which];
+    const struct sweep_axis *side = sweep->side = &sweep->sides[which];
     uint32_t section = sweep->starts[start];
 
     if (which)
@@ -410,7 +409,8 @@ int64_t sweep_place(struct sweep *sweep, uint64_t seed, uint32_t turn, int64_t c
         offsets[sweep->stack[k]] = sweep->space.residents[sweep->stack[k]].offset;
     int64_t height = sweep->stack_top;
     for (uint32_t which = 0; which < 2 && height < limit; which++) {
-        sweep->taste = turn < DRAWN_TURNS ? taste_first(turn / 2) : taste_draw(&sweep->random);
+        sweep->hole_score =
+            turn < DRAWN_TURNS ? hole_score_first(turn / 2) : hole_score_draw(&sweep->random);
         int64_t side = place_side(sweep, start, which, height > ceiling ? height : ceiling, limit,
                                   deadline, offsets); /* a side may be as high as the other */
         height = side > height ? side : height;
@@ -485,7 +485,7 @@ static acre_status pick_starts(struct sweep *sweep)
     return ACRE_OK;
 }
 
-static acre_status fill(struct sweep *sweep)
+static acre_status sweep_fill(struct sweep *sweep)
 {
     uint32_t *by_size = heap_array(sweep->sections->buffer_count + (size_t)1, sizeof *by_size);
     acre_status status = by_size ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
@@ -512,7 +512,7 @@ acre_status sweep_create(const struct sections *sections, struct sweep **out)
     if (sweep->stack)
         status = space_init(&sweep->space, sections->buffer_count);
     if (status == ACRE_OK)
-        status = fill(sweep);
+        status = sweep_fill(sweep);
     if (status != ACRE_OK) {
         sweep_destroy(sweep);
         return status;

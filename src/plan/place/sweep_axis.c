@@ -30,7 +30,7 @@ static acre_status list_by_time(uint32_t **out, const struct sections *sections,
     return is_done ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 }
 
-acre_status side_init(struct side *side, const struct sections *sections, bool is_backward,
+acre_status side_init(struct sweep_axis *side, const struct sections *sections, bool is_backward,
                       const uint32_t *buffers, uint32_t count)
 {
     side->count = count;
@@ -50,7 +50,7 @@ acre_status side_init(struct side *side, const struct sections *sections, bool i
     return list_by_time(&side->by_death, sections, buffers, count, side->death);
 }
 
-void side_fini(struct side *side)
+void side_fini(struct sweep_axis *side)
 {
     heap_free(side->birth);
     heap_free(side->death);
@@ -74,12 +74,12 @@ static uint32_t count_up_to(const uint32_t *buffers, uint32_t count, const uint3
     return low;
 }
 
-uint32_t side_born(const struct side *side, uint32_t section)
+uint32_t side_born(const struct sweep_axis *side, uint32_t section)
 {
     return count_up_to(side->by_birth, side->count, side->birth, section);
 }
 
-uint32_t side_dead(const struct side *side, uint32_t section)
+uint32_t side_dead(const struct sweep_axis *side, uint32_t section)
 {
     return count_up_to(side->by_death, side->count, side->death, section);
 }

@@ -7,7 +7,7 @@
 
 #include "plan/place/section.h"
 
-struct side {
+struct sweep_axis {
     uint32_t count;           /* buffers that live                              */
     uint32_t *birth, *death;  /* by buffer: the first section, and the one behind */
     uint32_t *by_birth;       /* buffers; of those born together as they were given */
@@ -15,12 +15,12 @@ struct side {
 };
 
 /* Takes the buffers that live, in an order to keep. Errors: ACRE_ERR_HOST_MEMORY. */
-acre_status side_init(struct side *side, const struct sections *sections, bool is_backward,
+acre_status side_init(struct sweep_axis *side, const struct sections *sections, bool is_backward,
                       const uint32_t *buffers, uint32_t count);
-void side_fini(struct side *side); /* zeroed is fine */
+void side_fini(struct sweep_axis *side); /* zeroed is fine */
 
 /* How many are born up to a section, and how many are dead in it. */
-uint32_t side_born(const struct side *side, uint32_t section);
-uint32_t side_dead(const struct side *side, uint32_t section);
+uint32_t side_born(const struct sweep_axis *side, uint32_t section);
+uint32_t side_dead(const struct sweep_axis *side, uint32_t section);
 
 #endif

@@ -75,7 +75,7 @@ static size_t add_life(struct moment *moments, size_t at, struct life *life, uin
     return at;
 }
 
-static acre_status sweep(const struct moment *moments, size_t count)
+static acre_status verify_sweep(const struct moment *moments, size_t count)
 {
     struct rbtree live = RBTREE_INITIALIZER;
 
@@ -112,8 +112,8 @@ static size_t list_moments(const acre_plan_buffer *buffers, size_t count, const 
             continue;
         for (uint32_t g = 0; g <= buffers[i].gap_count; g++) {
             bool is_last = g == buffers[i].gap_count;
-            lives[at / 2] = (struct life){.offset = offsets[i], .size = buffers[i].size,
-                                          .buffer = i};
+            lives[at / 2] =
+                (struct life){.offset = offsets[i], .size = buffers[i].size, .buffer = i};
             at = add_life(moments, at, &lives[at / 2], start,
                           is_last ? buffers[i].end : buffers[i].gaps[g].start);
             start = is_last ? start : buffers[i].gaps[g].end;
@@ -122,8 +122,8 @@ static size_t list_moments(const acre_plan_buffer *buffers, size_t count, const 
     return at;
 }
 
-acre_status acre_plan_verify(const acre_plan_buffer *buffers, size_t count,
-                             const uint64_t *offsets, uint64_t capacity)
+acre_status acre_plan_verify(const acre_plan_buffer *buffers, size_t count, const uint64_t *offsets,
+                             uint64_t capacity)
 {
     size_t piece_max = count;
     acre_status status = ACRE_OK;
@@ -144,7 +144,7 @@ acre_status acre_plan_verify(const acre_plan_buffer *buffers, size_t count,
     if (lives && moments) {
         size_t moment_count = list_moments(buffers, count, offsets, lives, moments);
         qsort(moments, moment_count, sizeof *moments, compare_moments);
-        status = sweep(moments, moment_count);
+        status = verify_sweep(moments, moment_count);
     }
     heap_free(lives);
     heap_free(moments);

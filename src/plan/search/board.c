@@ -10,10 +10,10 @@
 #define OVERLAPS_MAX 40000000u /* neighbours of all buffers together */
 
 /* Walks the sections of a buffer, s in each. */
-#define FOR_SECTIONS(board, buffer, s)                                                         \
-    for (uint32_t p_ = (board)->sections->piece_start[buffer];                                 \
-         p_ < (board)->sections->piece_start[(buffer) + 1]; p_++)                              \
-        for (uint32_t s = (board)->sections->pieces[p_].first;                                 \
+#define FOR_SECTIONS(board, buffer, s)                                                             \
+    for (uint32_t p_ = (board)->sections->piece_start[buffer];                                     \
+         p_ < (board)->sections->piece_start[(buffer) + 1]; p_++)                                  \
+        for (uint32_t s = (board)->sections->pieces[p_].first;                                     \
              s < (board)->sections->pieces[p_].last; s++)
 
 /* ---- Changes --------------------------------------------------------------------- */
@@ -24,7 +24,7 @@ static bool is_placed(const struct board *board, uint32_t buffer)
 }
 
 /* Notes what is about to change of a buffer. */
-static void note(struct board *board, uint32_t buffer)
+static void board_note(struct board *board, uint32_t buffer)
 {
     if (UNLIKELY(board->trail_count == board->trail_capacity)) {
         size_t capacity = board->trail_capacity ? 2 * board->trail_capacity : 4096;
@@ -64,7 +64,8 @@ void board_undo(struct board *board, struct board_mark mark)
         if (is_placed(board, buffer)) {
             board->left++;
             board->depth--;
-            FOR_SECTIONS(board, buffer, s) {
+            FOR_SECTIONS(board, buffer, s)
+            {
                 board->room[s] -= board->sections->size[buffer];
                 board->unplaced[s]++;
             }
@@ -172,7 +173,7 @@ bool board_skip(struct board *board, uint32_t buffer, int64_t to)
         board->is_lost = true;
         return true;
     }
-    note(board, buffer);
+    board_note(board, buffer);
     board->skipped[buffer] = 1;
     if (!raise_floor(board, buffer, to, cause))
         return fail_buffer(board, buffer);
@@ -189,20 +190,21 @@ bool board_place(struct board *board, uint32_t buffer)
     int64_t top = board->top[buffer];
     uint32_t bad = UINT32_MAX;
 
-    note(board, buffer);
+    board_note(board, buffer);
     board->offset[buffer] = board->floor[buffer];
     board->floor[buffer] = board->top[buffer] = FLOOR_PLACED;
     board->conflict.depth[buffer] = board->depth++;
     board->left--;
     mark_changed(board, buffer);
-    FOR_SECTIONS(board, buffer, s) {
+    FOR_SECTIONS(board, buffer, s)
+    {
         board->room[s] += sections->size[buffer];
         board->unplaced[s]--;
     }
     for (; other < end; other++) {
         if ((board->floor[*other] >= top && !board->skipped[*other]) || is_placed(board, *other))
             continue;
-        note(board, *other);
+        board_note(board, *other);
         board->skipped[*other] = 0;
         if (board->floor[*other] >= top)
             continue;
@@ -285,7 +287,8 @@ static acre_status list_members(struct board *board)
         return ACRE_ERR_HOST_MEMORY;
     for (uint32_t n = 0; n < board->count; n++) {
         uint32_t i = sections->order[n];
-        FOR_SECTIONS(board, i, s) {
+        FOR_SECTIONS(board, i, s)
+        {
             board->members[start[s]++] = i;
         }
     }
@@ -309,13 +312,13 @@ static uint32_t first_new(const struct board *board, uint32_t buffer, uint32_t s
 }
 
 /* Walks the overlapping buffers of one; puts them at out unless it is NULL. */
-static uint32_t walk_neighbours(struct board *board, uint32_t buffer, uint32_t *seen,
-                                uint32_t *out)
+static uint32_t walk_neighbours(struct board *board, uint32_t buffer, uint32_t *seen, uint32_t *out)
 {
     uint32_t count = 0;
 
     seen[buffer] = buffer + 1;
-    FOR_SECTIONS(board, buffer, s) {
+    FOR_SECTIONS(board, buffer, s)
+    {
         for (uint32_t k = first_new(board, buffer, s); k < board->member_start[s + 1]; k++) {
             uint32_t other = board->members[k];
             if (seen[other] == buffer + 1)
@@ -381,9 +384,9 @@ acre_status board_create(const struct sections *sections, struct board **out)
     board->weight = heap_array(section_count, sizeof *board->weight);
     board->changed = heap_array(section_count, sizeof *board->changed);
     board->member_start = heap_array(section_count + 1, sizeof *board->member_start);
-    if (board->floor && board->top && board->offset && board->skipped &&
-        board->neighbour_start && board->room && board->watch && board->unplaced &&
-        board->weight && board->changed && board->member_start)
+    if (board->floor && board->top && board->offset && board->skipped && board->neighbour_start &&
+        board->room && board->watch && board->unplaced && board->weight && board->changed &&
+        board->member_start)
         status = conflict_init(&board->conflict, board->count);
     if (status == ACRE_OK)
         status = list_members(board);

@@ -19,8 +19,7 @@ acre_status conflict_init(struct conflict *conflict, uint32_t buffer_count)
     conflict->cause = heap_array(buffer_count + 1u, sizeof *conflict->cause);
     conflict->depth = heap_array(buffer_count + 1u, sizeof *conflict->depth);
     conflict->found = heap_array(conflict->words, sizeof *conflict->found);
-    return conflict->cause && conflict->depth && conflict->found ? ACRE_OK
-                                                                 : ACRE_ERR_HOST_MEMORY;
+    return conflict->cause && conflict->depth && conflict->found ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 }
 
 void conflict_fini(struct conflict *conflict)
@@ -66,8 +65,8 @@ bool conflict_record(struct conflict *conflict, int32_t *out_cause)
     size_t bytes = conflict->words * sizeof *conflict->found;
 
     if (conflict->record_count == conflict->record_capacity) {
-        uint32_t capacity = conflict->record_capacity ? 2 * conflict->record_capacity
-                                                      : RECORDS_FIRST;
+        uint32_t capacity =
+            conflict->record_capacity ? 2 * conflict->record_capacity : RECORDS_FIRST;
         void *records = heap_realloc(conflict->records, capacity * bytes);
         if (!records)
             return false;

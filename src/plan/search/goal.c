@@ -2,7 +2,7 @@
 #include "plan/search/goal.h"
 
 #define SHARE_FIRST 0.25
-#define RACE_PART 8u /* of the work at most is done in races */
+#define RACE_PART   8u /* of the work at most is done in races */
 
 static int64_t common_divisor(int64_t a, int64_t b)
 {
@@ -26,8 +26,8 @@ static int64_t find_unit(const struct sections *sections)
     }
     for (uint32_t i = 0; i < sections->buffer_count; i++)
         if (sections->alignment[i] > 1)
-            unit = unit % sections->alignment[i] ? common_divisor(unit, sections->alignment[i])
-                                                 : unit;
+            unit =
+                unit % sections->alignment[i] ? common_divisor(unit, sections->alignment[i]) : unit;
     return unit ? unit : 1;
 }
 
@@ -46,8 +46,7 @@ bool goal_next(struct goal *goal, int64_t best)
     if (best <= goal->proved)
         return false;
     int64_t step = (int64_t)((double)(best - goal->proved) * goal->share) / goal->unit * goal->unit;
-    goal->is_race = !goal->is_begun ||
-                    (goal->was_next && goal->raced <= goal->work / RACE_PART);
+    goal->is_race = !goal->is_begun || (goal->was_next && goal->raced <= goal->work / RACE_PART);
     goal->height = !goal->is_begun ? goal->proved : best - 1;
     goal->was_next = !goal->is_race && step <= goal->unit;
     if (!goal->is_race && step > goal->unit)

@@ -34,25 +34,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOCK_STEPS 1024u     /* decisions between looks at the clock */
-#define FIRST_LOOK 1.7        /* decisions of the first descent, per buffer   */
-#define FIXED_LOOK 4.0        /* and of the next, if ranks are not drawn      */
-#define ROUND_TURNS 15u       /* descents after which weights and limits begin anew */
-#define ROUNDS_GROWTH 8u      /* rounds after which limits double              */
-#define SHORTEST 20u          /* decisions that a descent may always make     */
-#define PROMISE_START 0.32    /* of its limit a descent may spend unjudged    */
-#define PROMISE_LEFT 0.75     /* of the buffers may be left then, less        */
-#define PROMISE_PACE 0.625    /* times the part that is spent                 */
-#define LEARN_TURNS 60u       /* descents that learn from one another         */
-#define WEIGHT_KEPT 0.8f      /* of what was learned, at a restart            */
+#define CLOCK_STEPS   1024u /* decisions between looks at the clock */
+#define FIRST_LOOK    1.7   /* decisions of the first descent, per buffer   */
+#define FIXED_LOOK    4.0   /* and of the next, if ranks are not drawn      */
+#define ROUND_TURNS   15u   /* descents after which weights and limits begin anew */
+#define ROUNDS_GROWTH 8u    /* rounds after which limits double              */
+#define SHORTEST      20u   /* decisions that a descent may always make     */
+#define PROMISE_START 0.32  /* of its limit a descent may spend unjudged    */
+#define PROMISE_LEFT  0.75  /* of the buffers may be left then, less        */
+#define PROMISE_PACE  0.625 /* times the part that is spent                 */
+#define LEARN_TURNS   60u   /* descents that learn from one another         */
+#define WEIGHT_KEPT   0.8f  /* of what was learned, at a restart            */
 
 /* How a search goes. */
 static const struct style {
-    bool is_by_section;       /* else by the lowest floor                        */
-    bool is_learning;         /* ranks from failures, under limits that stay     */
-    double restart;           /* decisions of the shortest descent, per buffer   */
-    unsigned fixed;           /* descents with ranks that no seed changes        */
-    unsigned work;            /* of a decision, next to one by the lowest floor  */
+    bool is_by_section; /* else by the lowest floor                        */
+    bool is_learning;   /* ranks from failures, under limits that stay     */
+    double restart;     /* decisions of the shortest descent, per buffer   */
+    unsigned fixed;     /* descents with ranks that no seed changes        */
+    unsigned work;      /* of a decision, next to one by the lowest floor  */
 } styles[SEARCH_STYLES] = {
     [SEARCH_BY_SECTION] = {true, false, 2.5, 3, 4},
     [SEARCH_BY_FLOOR] = {false, true, 2.5, 3, 1},
@@ -68,13 +68,13 @@ struct open_node {
 struct search {
     struct board *board;
     struct ranks ranks;
-    uint32_t *candidates;     /* by section: how many may be its lowest          */
-    int64_t *lowest;          /* by section: the lowest floor in it              */
-    struct open_node *stack;  /* by depth                                        */
+    uint32_t *candidates;    /* by section: how many may be its lowest          */
+    int64_t *lowest;         /* by section: the lowest floor in it              */
+    struct open_node *stack; /* by depth                                        */
     const struct style *style;
-    bool is_learned;          /* ranks of this descent are, and it is learned from */
-    uint64_t work;            /* done                                            */
-    uint64_t node_limit;      /* of one descent                                  */
+    bool is_learned;     /* ranks of this descent are, and it is learned from */
+    uint64_t work;       /* done                                            */
+    uint64_t node_limit; /* of one descent                                  */
     double deadline;
 };
 
@@ -164,8 +164,8 @@ static uint32_t pick_section(struct search *search)
             continue;
         if (board->changed[s])
             count_candidates(search, s);
-        double score = search->candidates[s] * ((double)search->lowest[s] + base) /
-                       (double)board->weight[s];
+        double score =
+            search->candidates[s] * ((double)search->lowest[s] + base) / (double)board->weight[s];
         if (score < best) {
             best = score;
             found = s;
@@ -185,13 +185,12 @@ static uint32_t pick_member(const struct search *search, uint32_t section)
 
     while (++member < end)
         if (board->floor[*member] < board->floor[best] ||
-            (board->floor[*member] == board->floor[best] &&
-             rank[*member] < rank[best]))
+            (board->floor[*member] == board->floor[best] && rank[*member] < rank[best]))
             best = *member;
     return best;
 }
 
-static inline int64_t smaller(int64_t a, int64_t b)
+static inline int64_t search_smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -203,14 +202,14 @@ static int64_t find_level(const struct board *board)
     int64_t a = FLOOR_PLACED, b = a, c = a, d = a;
 
     for (; end - floor >= 4; floor += 4) {
-        a = smaller(floor[0], a);
-        b = smaller(floor[1], b);
-        c = smaller(floor[2], c);
-        d = smaller(floor[3], d);
+        a = search_smaller(floor[0], a);
+        b = search_smaller(floor[1], b);
+        c = search_smaller(floor[2], c);
+        d = search_smaller(floor[3], d);
     }
     for (; floor < end; floor++)
-        a = smaller(*floor, a);
-    return smaller(smaller(a, b), smaller(c, d));
+        a = search_smaller(*floor, a);
+    return search_smaller(search_smaller(a, b), search_smaller(c, d));
 }
 
 /* The lowest buffer of all, the best-ranked of several. */
@@ -226,14 +225,13 @@ static uint32_t pick_lowest(const struct search *search)
 }
 
 /* Picks the buffer to decide on. False when the node has failed. */
-static bool pick(struct search *search, uint32_t *out_buffer)
+static bool search_pick(struct search *search, uint32_t *out_buffer)
 {
     struct board *board = search->board;
 
     for (;;) {
-        uint32_t buffer = search->style->is_by_section
-                              ? pick_member(search, pick_section(search))
-                              : pick_lowest(search);
+        uint32_t buffer = search->style->is_by_section ? pick_member(search, pick_section(search))
+                                                       : pick_lowest(search);
         int64_t lowest;
         while ((lowest = board_lowest_top(board, buffer)) <= board->floor[buffer])
             buffer = board_lowest(board, buffer, lowest); /* down to what nothing goes below */
@@ -250,7 +248,7 @@ static bool pick(struct search *search, uint32_t *out_buffer)
 /* ---- Searching ------------------------------------------------------------------- */
 
 /* Blames what was still to be placed in the section that failed last. */
-static void blame(struct search *search)
+static void search_blame(struct search *search)
 {
     const struct board *board = search->board;
     const uint32_t *member = board->members + board->member_start[board->failed];
@@ -271,7 +269,7 @@ static bool is_promising(const struct search *search, uint64_t nodes, uint32_t l
 }
 
 /* One descent with backtracking, until found, excluded or out of nodes. */
-static enum search_result descend(struct search *search, const _Atomic uint64_t *limit)
+static enum search_result search_descend(struct search *search, const _Atomic uint64_t *limit)
 {
     struct board *board = search->board;
     uint32_t least = board->left;
@@ -281,18 +279,17 @@ static enum search_result descend(struct search *search, const _Atomic uint64_t 
         uint32_t buffer = 0, depth;
         search->work += search->style->work;
         least = board->left < least ? board->left : least;
-        if (++nodes > search->node_limit || board->is_lost ||
-            !is_promising(search, nodes, least) ||
+        if (++nodes > search->node_limit || board->is_lost || !is_promising(search, nodes, least) ||
             search->work > atomic_load_explicit(limit, memory_order_relaxed) ||
             (search->work % CLOCK_STEPS == 0 && clock_is_past(search->deadline)))
             return SEARCH_LIMIT;
-        bool is_good = pick(search, &buffer);
+        bool is_good = search_pick(search, &buffer);
         if (is_good) {
             search->stack[board->depth] = (struct open_node){board_now(board), buffer};
             is_good = board_place(board, buffer);
         }
         if (!is_good && search->is_learned)
-            blame(search);
+            search_blame(search);
         while (!is_good) { /* the last placement to blame does not work: skip it instead */
             if (!conflict_take_last(&board->conflict, &depth))
                 return SEARCH_NONE;
@@ -305,7 +302,7 @@ static enum search_result descend(struct search *search, const _Atomic uint64_t 
 }
 
 /* The i-th number of Luby's sequence 1 1 2 1 1 2 4 ..., from 1. */
-static uint64_t luby(uint64_t i)
+static uint64_t search_luby(uint64_t i)
 {
     for (;;) {
         unsigned bits = 64 - (unsigned)__builtin_clzll(i);
@@ -316,7 +313,7 @@ static uint64_t luby(uint64_t i)
 }
 
 /* Between low and high. */
-static double draw(struct search *search, double low, double high)
+static double search_draw(struct search *search, double low, double high)
 {
     return low + (high - low) * ranks_unit(&search->ranks);
 }
@@ -333,9 +330,9 @@ static void rank_turn(struct search *search, unsigned turn)
     if (turn < style->fixed)
         ranks_draw(ranks, first[turn][0], first[turn][1], 0);
     else if (!search->is_learned)
-        ranks_draw(ranks, draw(search, 1, 2), draw(search, -0.3, 0.6), 0.5);
+        ranks_draw(ranks, search_draw(search, 1, 2), search_draw(search, -0.3, 0.6), 0.5);
     else if ((turn - style->fixed) % LEARN_TURNS == 0)
-        ranks_draw(ranks, draw(search, 1.3, 2), draw(search, -0.1, 0.5), 0.3);
+        ranks_draw(ranks, search_draw(search, 1.3, 2), search_draw(search, -0.1, 0.5), 0.3);
     else
         ranks_learn(ranks);
     ranks_sort(ranks, search->is_learned ? 0.1 : 0);
@@ -352,9 +349,9 @@ static uint64_t limit_turn(const struct search *search, unsigned turn)
     if (style->is_learning && turn < style->fixed)
         return (uint64_t)(FIXED_LOOK * search->board->count);
     if (style->is_learning)
-        return (uint64_t)(shortest * (double)luby(turn / LEARN_TURNS + 1)) + SHORTEST;
+        return (uint64_t)(shortest * (double)search_luby(turn / LEARN_TURNS + 1)) + SHORTEST;
     turn -= style->fixed > 0;
-    shortest *= (double)luby(turn % ROUND_TURNS + 1);
+    shortest *= (double)search_luby(turn % ROUND_TURNS + 1);
     return (uint64_t)ldexp(shortest, (int)(turn / ROUND_TURNS / ROUNDS_GROWTH));
 }
 
@@ -370,9 +367,9 @@ static void begin_turn(struct search *search, unsigned turn)
     rank_turn(search, turn);
 }
 
-enum search_result search_run(struct search *search, enum search_style style,
-                              int64_t capacity, uint64_t seed, const _Atomic uint64_t *limit,
-                              int64_t *offsets, uint64_t *out_work)
+enum search_result search_run(struct search *search, enum search_style style, int64_t capacity,
+                              uint64_t seed, const _Atomic uint64_t *limit, int64_t *offsets,
+                              uint64_t *out_work)
 {
     struct board *board = search->board;
     enum search_result result = SEARCH_LIMIT;
@@ -386,7 +383,7 @@ enum search_result search_run(struct search *search, enum search_style style,
             (turn && clock_is_past(search->deadline)))
             break;
         begin_turn(search, turn);
-        result = board_reset(board, capacity) ? descend(search, limit) : SEARCH_NONE;
+        result = board_reset(board, capacity) ? search_descend(search, limit) : SEARCH_NONE;
     }
     if (result == SEARCH_FOUND)
         memcpy(offsets, board->offset, board->count * sizeof *offsets);

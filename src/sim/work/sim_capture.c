@@ -12,14 +12,16 @@
 /* Id of the latest capture of the process. */
 static _Atomic uint64_t capture_last;
 
-static acre_status refused(const struct capture *capture)
+static acre_status sim_capture_refused(const struct capture *capture)
 {
-    return status_fail(ACRE_ERR_STATE, "capture %llu was invalidated by %s; end it on the stream "
-                       "that began it", (unsigned long long)capture->id, capture->reason);
+    return status_fail(ACRE_ERR_STATE,
+                       "capture %llu was invalidated by %s; end it on the stream "
+                       "that began it",
+                       (unsigned long long)capture->id, capture->reason);
 }
 
 /* The first reason stays. */
-static void invalidate(struct capture *capture, const char *reason)
+static void sim_capture_invalidate(struct capture *capture, const char *reason)
 {
     if (!capture->reason)
         capture->reason = reason;
@@ -34,7 +36,6 @@ static struct capture *find_locked(struct sim_streams *all, uint64_t id)
 }
 
 /* ---- Streams that take part ------------------------------------------------------- */
-
 /* Takes a stream in that does not capture yet. terminals is of the heap, may be NULL,
  * and becomes the stream's on success. */
 static acre_status join_locked(struct sim_streams *all, struct capture *capture, int device,
@@ -91,8 +92,7 @@ static acre_status capture_of_locked(struct sim_streams *all, int device, void *
 }
 
 /* Adds nodes to the terminals of a stream, each once. */
-static acre_status merge_locked(struct sim_stream *stream, const uint32_t *nodes,
-                                uint32_t count)
+static acre_status merge_locked(struct sim_stream *stream, const uint32_t *nodes, uint32_t count)
 {
     uint32_t have = stream->terminal_count;
     uint32_t *merged = heap_array(have + count + 1, sizeof *merged);
@@ -116,7 +116,6 @@ static acre_status merge_locked(struct sim_stream *stream, const uint32_t *nodes
 }
 
 /* ---- Work of capturing streams ------------------------------------------------------ */
-
 /* Makes one node what comes last on a stream. */
 static acre_status add_node_locked(struct sim_stream *stream, const struct op *op)
 {
@@ -186,7 +185,7 @@ acre_status capture_add(struct sim_streams *all, void *handle, const struct op *
     status = capture_of_locked(all, -1, handle, &stream, &capture);
     *is_captured = status == ACRE_OK && capture;
     if (*is_captured && capture->reason)
-        status = refused(capture);
+        status = sim_capture_refused(capture);
     else if (*is_captured && op->type == OP_GRAPH)
         status = add_graph_locked(stream, op->graph.graph);
     else if (*is_captured)
@@ -196,7 +195,6 @@ acre_status capture_add(struct sim_streams *all, void *handle, const struct op *
 }
 
 /* ---- Events ------------------------------------------------------------------------- */
-
 /* Marks a locked event with the terminals of a stream. */
 static acre_status mark_locked(struct sim_event *event, const struct sim_stream *stream)
 {
@@ -230,7 +228,7 @@ acre_status capture_record(struct sim_streams *all, int device, void *event_hand
         if (status == ACRE_OK && !capture)
             *is_captured = false;
         else if (status == ACRE_OK)
-            status = capture->reason ? refused(capture) : mark_locked(event, stream);
+            status = capture->reason ? sim_capture_refused(capture) : mark_locked(event, stream);
         lock_drop(&event->slot.lock);
     }
     lock_drop(&all->captures.lock);
@@ -259,13 +257,15 @@ static acre_status check_wait_locked(struct capture *capture, struct capture *fr
                                      const struct capture_mark *mark)
 {
     if (from && (!capture || capture == from))
-        return from->reason ? refused(from) : ACRE_OK;
+        return from->reason ? sim_capture_refused(from) : ACRE_OK;
     if (capture)
-        invalidate(capture, "a wait for an event of another capture");
+        sim_capture_invalidate(capture, "a wait for an event of another capture");
     if (from)
-        invalidate(from, "a wait by a stream of another capture");
-    return status_fail(ACRE_ERR_STATE, "the event was recorded in capture %llu, which the "
-                       "stream cannot join", (unsigned long long)mark->capture_id);
+        sim_capture_invalidate(from, "a wait by a stream of another capture");
+    return status_fail(ACRE_ERR_STATE,
+                       "the event was recorded in capture %llu, which the "
+                       "stream cannot join",
+                       (unsigned long long)mark->capture_id);
 }
 
 acre_status capture_wait(struct sim_streams *all, int device, void *stream_handle,
@@ -294,10 +294,10 @@ acre_status capture_wait(struct sim_streams *all, int device, void *stream_handl
     } else if (!capture) {
         *is_captured = false;
     } else if (capture->reason) {
-        status = refused(capture);
+        status = sim_capture_refused(capture);
     } else if (event->stream) {
-        invalidate(capture, "a wait for an event that was recorded outside of it");
-        status = refused(capture);
+        sim_capture_invalidate(capture, "a wait for an event that was recorded outside of it");
+        status = sim_capture_refused(capture);
     }
 drop_event:
     lock_drop(&event->slot.lock);
@@ -307,7 +307,6 @@ drop_captures:
 }
 
 /* ---- What a capture does not survive ---------------------------------------------- */
-
 acre_status capture_refuse_stream(struct sim_streams *all, void *handle, const char *call)
 {
     struct sim_stream *stream;
@@ -318,7 +317,7 @@ acre_status capture_refuse_stream(struct sim_streams *all, void *handle, const c
     status = capture_of_locked(all, -1, handle, &stream, &capture);
     if (status == ACRE_OK) {
         if (capture)
-            invalidate(capture, call);
+            sim_capture_invalidate(capture, call);
         status = status_fail(ACRE_ERR_STATE, "%s is not possible while stream %p captures", call,
                              handle);
     }
@@ -333,10 +332,12 @@ acre_status capture_refuse_event(struct sim_streams *all, uint64_t capture_id, c
     lock_take(&all->captures.lock);
     capture = find_locked(all, capture_id);
     if (capture)
-        invalidate(capture, call);
+        sim_capture_invalidate(capture, call);
     lock_drop(&all->captures.lock);
-    return status_fail(ACRE_ERR_STATE, "%s is not possible: the event was recorded in capture "
-                       "%llu, not in a stream that runs", call, (unsigned long long)capture_id);
+    return status_fail(ACRE_ERR_STATE,
+                       "%s is not possible: the event was recorded in capture "
+                       "%llu, not in a stream that runs",
+                       call, (unsigned long long)capture_id);
 }
 
 acre_status capture_refuse_device(struct sim_streams *all, int device, const char *call)
@@ -351,7 +352,7 @@ acre_status capture_refuse_device(struct sim_streams *all, int device, const cha
 
         LIST_FOR_EACH(link, &capture->streams) {
             if (CONTAINER_OF(link, struct sim_stream, capture_link)->device == device) {
-                invalidate(capture, call);
+                sim_capture_invalidate(capture, call);
                 is_found = true;
             }
         }
@@ -370,7 +371,7 @@ void capture_leave(struct sim_streams *all, void *handle)
 
     lock_take(&all->captures.lock);
     if (capture_of_locked(all, -1, handle, &stream, &capture) == ACRE_OK && capture) {
-        invalidate(capture, "stream_destroy");
+        sim_capture_invalidate(capture, "stream_destroy");
         if (capture->origin == stream)
             end_locked(all, capture);
         else
@@ -388,7 +389,6 @@ void capture_drop_all(struct sim_streams *all)
 }
 
 /* ---- Entries of the table ------------------------------------------------------------ */
-
 /* Makes a capture that has no stream yet. */
 static struct capture *capture_create(int device)
 {
@@ -462,16 +462,17 @@ static acre_status count_unjoined(const struct capture *capture, uint32_t *out)
 }
 
 /* Ends a capture on its origin. When host memory is short, it goes on. */
-static acre_status finish_locked(struct sim_streams *all, struct capture *capture,
-                                 void **out_graph)
+static acre_status finish_locked(struct sim_streams *all, struct capture *capture, void **out_graph)
 {
     struct sim_graph *graph = capture->graph;
     uint32_t unjoined;
     acre_status status;
 
     if (capture->reason) {
-        status = status_fail(ACRE_ERR_STATE, "capture %llu gives no graph: it was invalidated "
-                             "by %s", (unsigned long long)capture->id, capture->reason);
+        status = status_fail(ACRE_ERR_STATE,
+                             "capture %llu gives no graph: it was invalidated "
+                             "by %s",
+                             (unsigned long long)capture->id, capture->reason);
         end_locked(all, capture);
         return status;
     }
@@ -479,7 +480,8 @@ static acre_status finish_locked(struct sim_streams *all, struct capture *captur
     if (status != ACRE_OK)
         return status;
     if (unjoined) {
-        status = status_fail(ACRE_ERR_STATE, "capture %llu gives no graph: the stream that began "
+        status = status_fail(ACRE_ERR_STATE,
+                             "capture %llu gives no graph: the stream that began "
                              "it does not wait for %u of its %u nodes; join all streams by events",
                              (unsigned long long)capture->id, unjoined, graph->count);
         end_locked(all, capture);
@@ -513,8 +515,8 @@ acre_status sim_capture_end(void *self, int device, void *handle, void **out_gra
     if (status == ACRE_OK && !capture) {
         status = status_fail(ACRE_ERR_STATE, "stream %p does not capture", handle);
     } else if (status == ACRE_OK && capture->origin != stream) {
-        invalidate(capture, "capture_end on a stream that did not begin it");
-        status = refused(capture);
+        sim_capture_invalidate(capture, "capture_end on a stream that did not begin it");
+        status = sim_capture_refused(capture);
     } else if (status == ACRE_OK) {
         status = finish_locked(all, capture, out_graph);
     }
@@ -569,8 +571,7 @@ static const struct node *find_node(const struct sim_graph *graph, uint64_t id)
 }
 
 acre_status sim_capture_dependencies(void *self, int device, uint64_t capture_id, uint64_t id,
-                                     uint64_t *out_nodes, uint32_t capacity,
-                                     uint32_t *out_count)
+                                     uint64_t *out_nodes, uint32_t capacity, uint32_t *out_count)
 {
     struct sim *sim = self;
     struct sim_streams *all = sim->streams;

@@ -50,7 +50,7 @@ static acre_status pin_both(struct sim *sim, void *dst, const void *src, size_t 
 }
 
 /* Ranges may overlap. */
-static void move(const struct sim_pin *dst, const struct sim_pin *src)
+static void sim_copy_move(const struct sim_pin *dst, const struct sim_pin *src)
 {
     if (dst->address && src->address)
         memmove(dst->address, src->address, dst->bytes);
@@ -74,7 +74,7 @@ static acre_status copy_run(struct sim *sim, void *dst, const void *src, size_t 
     if (status == ACRE_OK)
         status = sim_pin_copy(sim, &src_pin, accessor, ACRE_ACCESS_READ);
     if (status == ACRE_OK)
-        move(&dst_pin, &src_pin);
+        sim_copy_move(&dst_pin, &src_pin);
     sim_unpin(sim, &src_pin);
     sim_unpin(sim, &dst_pin);
     return status;
@@ -101,7 +101,7 @@ static acre_status copy_peer_run(struct sim *sim, const struct op *op)
     if (status == ACRE_OK)
         status = check_peer(sim, &src, op->copy.src_device, ACRE_ACCESS_READ);
     if (status == ACRE_OK)
-        move(&dst, &src);
+        sim_copy_move(&dst, &src);
     sim_unpin(sim, &src);
     sim_unpin(sim, &dst);
     return status;
@@ -116,8 +116,10 @@ static acre_status multicast_run(struct sim *sim, const struct op *op)
     if (status != ACRE_OK)
         return status;
     if (src.kind != ACRE_MEMORY_DEVICE)
-        status = status_fail(ACRE_ERR_INVALID, "multicast write: the source %p is not device "
-                             "memory", op->multicast.src);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "multicast write: the source %p is not device "
+                             "memory",
+                             op->multicast.src);
     if (status == ACRE_OK)
         status = sim_pin_kernel(sim, &src, op->device, ACRE_ACCESS_READ);
     if (status == ACRE_OK)
@@ -125,7 +127,7 @@ static acre_status multicast_run(struct sim *sim, const struct op *op)
                                    op->multicast.bytes, members, &count);
     if (status == ACRE_OK) {
         for (int i = 0; i < count; i++) {
-            move(&members[i], &src);
+            sim_copy_move(&members[i], &src);
             sim_unpin(sim, &members[i]);
         }
     }
@@ -144,8 +146,10 @@ static acre_status pin_kernel(struct sim *sim, const void *pointer, size_t bytes
     if (status != ACRE_OK)
         return status;
     if (out->kind == ACRE_MEMORY_UNMANAGED)
-        status = status_fail(ACRE_ERR_INVALID, "%zu bytes at %p are not memory that device %d can "
-                             "reach", bytes, pointer, device);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "%zu bytes at %p are not memory that device %d can "
+                             "reach",
+                             bytes, pointer, device);
     else
         status = sim_pin_kernel(sim, out, device, access);
     if (status != ACRE_OK)
@@ -156,8 +160,8 @@ static acre_status pin_kernel(struct sim *sim, const void *pointer, size_t bytes
 static acre_status fill_run(struct sim *sim, const struct op *op)
 {
     struct sim_pin pin;
-    acre_status status = pin_kernel(sim, op->fill.dst, op->fill.bytes, op->device,
-                                    ACRE_ACCESS_READ_WRITE, &pin);
+    acre_status status =
+        pin_kernel(sim, op->fill.dst, op->fill.bytes, op->device, ACRE_ACCESS_READ_WRITE, &pin);
 
     if (status != ACRE_OK)
         return status;
@@ -203,16 +207,18 @@ acre_status op_check_value(struct sim_streams *all, const struct op *op, bool *o
     acre_status status;
 
     if (atomic_load(&all->is_closing))
-        return status_fail(ACRE_ERR_STATE, "the backend is going: nobody will write the value "
-                           "at %p that a stream waits for", op->value.address);
-    status = pin_kernel(all->sim, op->value.address, sizeof(uint32_t), op->device,
-                        ACRE_ACCESS_READ, &pin);
+        return status_fail(ACRE_ERR_STATE,
+                           "the backend is going: nobody will write the value "
+                           "at %p that a stream waits for",
+                           op->value.address);
+    status = pin_kernel(all->sim, op->value.address, sizeof(uint32_t), op->device, ACRE_ACCESS_READ,
+                        &pin);
     if (status != ACRE_OK)
         return status;
-    *out_met = !pin.address || /* a dry device has no values to wait for */
-               condition_holds(atomic_load_explicit((_Atomic uint32_t *)pin.address,
-                                                    memory_order_acquire),
-                               op->value.value, op->value.condition);
+    *out_met =
+        !pin.address || /* a dry device has no values to wait for */
+        condition_holds(atomic_load_explicit((_Atomic uint32_t *)pin.address, memory_order_acquire),
+                        op->value.value, op->value.condition);
     sim_unpin(all->sim, &pin);
     return ACRE_OK;
 }
@@ -249,17 +255,15 @@ static bool kernel_reserve(struct kernel_run *run)
 }
 
 /* The same memory asked for twice is pinned once. */
-static void *kernel_pointer(acre_kernel_context *context, const void *device_pointer,
-                            size_t bytes)
+static void *kernel_pointer(acre_kernel_context *context, const void *device_pointer, size_t bytes)
 {
     struct kernel_run *run = CONTAINER_OF(context, struct kernel_run, context);
 
     for (size_t i = 0; i < run->count; i++)
         if (run->pins[i].pointer == device_pointer && run->pins[i].bytes >= bytes && bytes)
             return run->pins[i].address;
-    if (!kernel_reserve(run) ||
-        pin_kernel(run->sim, device_pointer, bytes, context->device, ACRE_ACCESS_READ,
-                   &run->pins[run->count]) != ACRE_OK)
+    if (!kernel_reserve(run) || pin_kernel(run->sim, device_pointer, bytes, context->device,
+                                           ACRE_ACCESS_READ, &run->pins[run->count]) != ACRE_OK)
         return NULL;
     return run->pins[run->count++].address;
 }
@@ -282,9 +286,8 @@ static acre_status kernel_run(struct sim *sim, const struct op *op)
 {
     _Alignas(16) unsigned char room[TASK_ARGS_BYTES];
     void *args;
-    struct kernel_run run = {.context = {op->device, kernel_pointer},
-                             .sim = sim,
-                             .capacity = KERNEL_PINS};
+    struct kernel_run run = {
+        .context = {op->device, kernel_pointer}, .sim = sim, .capacity = KERNEL_PINS};
 
     if (sim_is_dry(sim))
         return ACRE_OK;
@@ -379,8 +382,7 @@ acre_status sim_copy_peer_async(void *self, void *dst, int dst_device, const voi
     return stream_submit(sim->streams, stream ? -1 : dst_device, stream, &op);
 }
 
-acre_status sim_fill_async(void *self, int device, void *dst, int value, size_t bytes,
-                           void *stream)
+acre_status sim_fill_async(void *self, int device, void *dst, int value, size_t bytes, void *stream)
 {
     struct sim *sim = self;
     struct op op = {.type = OP_FILL, .device = device};
@@ -439,8 +441,10 @@ static acre_status queue_value(struct sim *sim, enum op_type type, int device, v
     if (status != ACRE_OK)
         return status;
     if (!address || (uintptr_t)address % sizeof value != 0)
-        return status_fail(ACRE_ERR_INVALID, "a 32-bit value cannot lie at %p: give an aligned "
-                           "device address", address);
+        return status_fail(ACRE_ERR_INVALID,
+                           "a 32-bit value cannot lie at %p: give an aligned "
+                           "device address",
+                           address);
     if (condition < ACRE_WAIT_GEQ || condition > ACRE_WAIT_NOR)
         return status_fail(ACRE_ERR_INVALID, "wait condition %d is not one of 0 to 3", condition);
     op.value.address = address;
@@ -449,14 +453,13 @@ static acre_status queue_value(struct sim *sim, enum op_type type, int device, v
     return stream_submit(sim->streams, device, stream, &op);
 }
 
-acre_status sim_write_value32(void *self, int device, void *stream, void *address,
-                              uint32_t value)
+acre_status sim_write_value32(void *self, int device, void *stream, void *address, uint32_t value)
 {
     return queue_value(self, OP_WRITE_VALUE, device, stream, address, value, ACRE_WAIT_EQ);
 }
 
-acre_status sim_wait_value32(void *self, int device, void *stream, void *address,
-                             uint32_t value, acre_wait_condition condition)
+acre_status sim_wait_value32(void *self, int device, void *stream, void *address, uint32_t value,
+                             acre_wait_condition condition)
 {
     return queue_value(self, OP_WAIT_VALUE, device, stream, address, value, (int)condition);
 }

@@ -21,8 +21,7 @@ void event_slot_init(struct slot *slot)
     (void)slot;
 }
 
-acre_status event_lock(struct sim_streams *all, int device, void *handle,
-                       struct sim_event **out)
+acre_status event_lock(struct sim_streams *all, int device, void *handle, struct sim_event **out)
 {
     struct sim_event *event = (struct sim_event *)slots_lock(&all->events, handle);
 
@@ -100,8 +99,7 @@ void event_stamp(const struct op *op, struct sim_stream *stream)
 
 /* Records on a stream that does not capture; both locks are held. Only an event
  * with timing on a busy stream needs a task. */
-static acre_status record_locked(struct sim_event *event, struct sim_stream *stream,
-                                 bool *is_owner)
+static acre_status record_locked(struct sim_event *event, struct sim_stream *stream, bool *is_owner)
 {
     uint64_t position = atomic_load_explicit(&stream->submitted, memory_order_relaxed);
     bool is_idle = stream_reached(stream, position);
@@ -166,8 +164,7 @@ acre_status sim_event_record(void *self, int device, void *event_handle, void *s
 
 /* ---- Waiting and asking ------------------------------------------------------------ */
 
-acre_status sim_stream_wait_event(void *self, int device, void *stream_handle,
-                                  void *event_handle)
+acre_status sim_stream_wait_event(void *self, int device, void *stream_handle, void *event_handle)
 {
     struct sim *sim = self;
     struct sim_streams *all = sim->streams;
@@ -257,8 +254,10 @@ acre_status sim_event_synchronize(void *self, int device, void *handle)
     if (!stream || stream_reached(stream, position))
         return ACRE_OK;
     if (stream == stream_running())
-        return status_fail(ACRE_ERR_STATE, "a task cannot wait for event %p, which its own stream "
-                           "reaches only later", handle);
+        return status_fail(ACRE_ERR_STATE,
+                           "a task cannot wait for event %p, which its own stream "
+                           "reaches only later",
+                           handle);
     lock_take(&stream->slot.lock);
     stream_wait_locked(stream, position);
     lock_drop(&stream->slot.lock);
@@ -275,8 +274,8 @@ static acre_status read_stamp(struct sim_streams *all, int device, void *handle,
     if (status != ACRE_OK)
         return status;
     if (!event->has_timing)
-        status = status_fail(ACRE_ERR_INVALID, "event %p was created without ACRE_EVENT_TIMING",
-                             handle);
+        status =
+            status_fail(ACRE_ERR_INVALID, "event %p was created without ACRE_EVENT_TIMING", handle);
     else if (!event->stream)
         status = status_fail(ACRE_ERR_INVALID, "event %p was never recorded", handle);
     else if (check_done && !stream_reached(event->stream, event->position))

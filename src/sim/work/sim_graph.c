@@ -52,7 +52,7 @@ void graph_cut(struct sim_graph *graph, uint32_t count)
 }
 
 /* Makes room for one more node. */
-static acre_status reserve(struct sim_graph *graph)
+static acre_status sim_graph_reserve(struct sim_graph *graph)
 {
     uint32_t capacity = graph->capacity ? 2 * graph->capacity : 8;
     struct node *nodes;
@@ -72,7 +72,7 @@ acre_status graph_add(struct sim_graph *graph, const struct op *op, const uint32
 {
     struct node node = {.op = *op, .need_count = need_count};
 
-    if (reserve(graph) != ACRE_OK)
+    if (sim_graph_reserve(graph) != ACRE_OK)
         return ACRE_ERR_HOST_MEMORY;
     if (need_count > 0) {
         node.needs = heap_alloc(need_count * sizeof *needs);

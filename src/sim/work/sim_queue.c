@@ -53,8 +53,7 @@ static acre_status default_handle(struct sim_streams *all, int device, void **ou
     return ACRE_OK;
 }
 
-acre_status stream_lock(struct sim_streams *all, int device, void *handle,
-                        struct sim_stream **out)
+acre_status stream_lock(struct sim_streams *all, int device, void *handle, struct sim_stream **out)
 {
     struct sim_stream *stream;
 
@@ -139,8 +138,7 @@ void op_fini(struct op *op, const struct task *task)
         graph_unref(op->graph.graph);
 }
 
-acre_status stream_append_locked(struct sim_stream *stream, const struct op *op,
-                                 bool *is_owner)
+acre_status stream_append_locked(struct sim_stream *stream, const struct op *op, bool *is_owner)
 {
     struct task *task = task_take_locked(stream);
 
@@ -161,8 +159,7 @@ acre_status stream_append_locked(struct sim_stream *stream, const struct op *op,
     return ACRE_OK;
 }
 
-acre_status stream_submit(struct sim_streams *all, int device, void *handle,
-                          const struct op *op)
+acre_status stream_submit(struct sim_streams *all, int device, void *handle, const struct op *op)
 {
     struct sim_stream *stream;
     bool is_owner = false;
@@ -244,7 +241,7 @@ static void wake_locked(struct sim_stream *stream, uint64_t completed, struct li
 }
 
 /* Ends the operation at the head. False: the stream is idle, no longer owned. */
-static bool finish(struct sim_stream *stream, acre_status status, struct list *work)
+static bool sim_queue_finish(struct sim_stream *stream, acre_status status, struct list *work)
 {
     struct task *task = stream->first;
     bool has_more;
@@ -289,7 +286,7 @@ static void waiter_insert_locked(struct sim_stream *stream, struct waiter *waite
 
 /* Parks an owned stream until another one has reached a position. False when it
  * has; true means that the stream is no longer owned. */
-static bool park(struct sim_stream *stream, const struct op *op)
+static bool sim_queue_park(struct sim_stream *stream, const struct op *op)
 {
     struct sim_stream *target = op->point.stream;
     bool is_parked;
@@ -307,7 +304,7 @@ static bool park(struct sim_stream *stream, const struct op *op)
 
 /* Passes the waits at the head of an owned stream. True: what comes next can run.
  * False: the stream is parked or idle and no longer owned. */
-static bool step(struct sim_streams *all, struct sim_stream *stream, struct list *work)
+static bool sim_queue_step(struct sim_streams *all, struct sim_stream *stream, struct list *work)
 {
     for (;;) {
         const struct op *op = head_op(stream);
@@ -315,7 +312,7 @@ static bool step(struct sim_streams *all, struct sim_stream *stream, struct list
         bool is_met = true;
 
         if (op->type == OP_WAIT_POINT) {
-            if (park(stream, op))
+            if (sim_queue_park(stream, op))
                 return false;
         } else if (op->type == OP_WAIT_VALUE) {
             status = op_check_value(all, op, &is_met);
@@ -326,20 +323,19 @@ static bool step(struct sim_streams *all, struct sim_stream *stream, struct list
         } else {
             return true;
         }
-        if (!finish(stream, status, work))
+        if (!sim_queue_finish(stream, status, work))
             return false;
     }
 }
 
-bool stream_retry_value(struct sim_streams *all, struct sim_stream *stream,
-                        struct list *work)
+bool stream_retry_value(struct sim_streams *all, struct sim_stream *stream, struct list *work)
 {
     bool is_met = true;
     acre_status status = op_check_value(all, head_op(stream), &is_met);
 
     if (status == ACRE_OK && !is_met)
         return false;
-    if (finish(stream, status, work))
+    if (sim_queue_finish(stream, status, work))
         list_push_back(work, &stream->link);
     return true;
 }
@@ -350,7 +346,7 @@ void stream_drive(struct sim_streams *all, struct list *work)
         struct sim_stream *stream = CONTAINER_OF(work->next, struct sim_stream, link);
 
         list_remove(&stream->link);
-        if (step(all, stream, work))
+        if (sim_queue_step(all, stream, work))
             workers_ready(&all->workers, stream);
     }
 }
@@ -388,13 +384,13 @@ void stream_run(struct sim_streams *all, struct sim_stream *stream, struct worke
 {
     struct list work = LIST_INITIALIZER(work);
 
-    for (unsigned done = 0; step(all, stream, &work); done++) {
+    for (unsigned done = 0; sim_queue_step(all, stream, &work); done++) {
         stream_drive(all, &work); /* before anything that may block */
         if (done && workers_wanted(&all->workers, stream->priority, done)) {
             workers_ready(&all->workers, stream);
             return;
         }
-        if (!finish(stream, run_head(all, stream, worker), &work))
+        if (!sim_queue_finish(stream, run_head(all, stream, worker), &work))
             break;
     }
     stream_drive(all, &work);

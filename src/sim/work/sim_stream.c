@@ -56,8 +56,10 @@ static void stream_release(struct sim_streams *all, struct sim_stream *stream)
     heap_free(slab);
     slots_give(&all->streams, &stream->slot);
     if (failure.status != ACRE_OK)
-        log_line(ACRE_LOG_WARN, "a stream was destroyed without synchronizing; a task had "
-                 "failed: %s", failure.text);
+        log_line(ACRE_LOG_WARN,
+                 "a stream was destroyed without synchronizing; a task had "
+                 "failed: %s",
+                 failure.text);
 }
 
 acre_status stream_close(struct sim_streams *all, int device, void *handle)
@@ -240,12 +242,12 @@ acre_status sim_streams_create(struct sim *sim)
                         stream_slot_init);
     if (status != ACRE_OK)
         goto free_all;
-    status = slots_init(&all->events, "event", sizeof(struct sim_event), RANK_EVENT,
-                        event_slot_init);
+    status =
+        slots_init(&all->events, "event", sizeof(struct sim_event), RANK_EVENT, event_slot_init);
     if (status != ACRE_OK)
         goto fini_streams;
-    status = slots_init(&all->graphs, "graph", sizeof(struct graph_slot), RANK_EVENT,
-                        graph_slot_init);
+    status =
+        slots_init(&all->graphs, "graph", sizeof(struct graph_slot), RANK_EVENT, graph_slot_init);
     if (status != ACRE_OK)
         goto fini_events;
     lock_init(&all->captures.lock, RANK_GRAPH, "sim captures");
@@ -264,7 +266,7 @@ free_all:
 }
 
 /* Lets all streams run dry. Handles go first, so that nothing can be added. */
-static void drain(struct sim_streams *all)
+static void sim_stream_drain(struct sim_streams *all)
 {
     uint32_t made = atomic_load(&all->streams.made);
 
@@ -293,7 +295,7 @@ void sim_streams_destroy(struct sim *sim)
     if (!all || sim_enter_plain(sim, 0) == ACRE_ERR_FORKED)
         return; /* in a child of fork there are no threads to wait for */
     capture_drop_all(all);
-    drain(all);
+    sim_stream_drain(all);
     workers_stop(&all->workers);
     for (uint32_t i = 0; i < atomic_load(&all->streams.made); i++)
         heap_free(((struct sim_stream *)slots_at(&all->streams, i))->slab);

@@ -9,14 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINGER_NS 100000000LL    /* an idle worker ends after this                  */
-#define TICK_NS 1000000LL
-#define PAUSE_NS_MIN 20000LL     /* between two looks at values                     */
-#define PAUSE_NS_MAX 1000000LL
-#define SHARE_TASKS 64           /* tasks of one stream before others have a turn   */
+#define LINGER_NS        100000000LL /* an idle worker ends after this                  */
+#define TICK_NS          1000000LL
+#define PAUSE_NS_MIN     20000LL /* between two looks at values                     */
+#define PAUSE_NS_MAX     1000000LL
+#define SHARE_TASKS      64 /* tasks of one stream before others have a turn   */
 #define WORKERS_FREE_MIN 4
 
-static struct sim_streams *owner(struct sim_workers *workers)
+static struct sim_streams *sim_worker_owner(struct sim_workers *workers)
 {
     return CONTAINER_OF(workers, struct sim_streams, workers);
 }
@@ -125,8 +125,7 @@ static bool call_locked(struct sim_workers *workers)
 
 /* The next stream to run, or NULL when the worker is to end. is_fresh: the worker has
  * just started. */
-static struct sim_stream *pick_locked(struct sim_workers *workers, struct worker *me,
-                                      bool is_fresh)
+static struct sim_stream *pick_locked(struct sim_workers *workers, struct worker *me, bool is_fresh)
 {
     for (bool is_called = is_fresh;; is_called = true) {
         struct sim_stream *stream = ready_take_locked(workers);
@@ -162,7 +161,7 @@ static void *worker_main(void *arg)
         lock_drop(&workers->lock);
         if (is_starting)
             worker_start(workers);
-        stream_run(owner(workers), stream, &me);
+        stream_run(sim_worker_owner(workers), stream, &me);
         lock_take(&workers->lock);
     }
     list_remove(&me.link);
@@ -257,13 +256,13 @@ static void watch_values_locked(struct sim_workers *workers, struct watch *watch
         struct sim_stream *stream = CONTAINER_OF(link, struct sim_stream, link);
 
         list_remove(link);
-        if (stream_retry_value(owner(workers), stream, &work)) {
+        if (stream_retry_value(sim_worker_owner(workers), stream, &work)) {
             is_met = true;
         } else {
             list_push_back(after, link);
         }
     }
-    stream_drive(owner(workers), &work);
+    stream_drive(sim_worker_owner(workers), &work);
     lock_take(&workers->lock);
     LIST_FOR_EACH_SAFE(link, after, &looked) {
         list_remove(link);

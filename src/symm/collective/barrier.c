@@ -23,8 +23,7 @@ static struct spot generation_spot(struct control *control, _Atomic uint64_t *st
 }
 
 /* Removes the own bit. False: all have come meanwhile, and the generation changes or has. */
-static bool barrier_leave(_Atomic uint64_t *state, uint32_t generation, uint64_t bit,
-                          uint64_t all)
+static bool barrier_leave(_Atomic uint64_t *state, uint32_t generation, uint64_t bit, uint64_t all)
 {
     uint64_t seen = atomic_load(state);
 
@@ -40,8 +39,7 @@ static int missing_dead(const struct team *team, uint64_t seen, uint64_t all)
     bool is_full = (uint32_t)seen == all;
 
     for (int i = 0; i < team->count; i++)
-        if (i != team->rank && (is_full || !(seen >> i & 1)) &&
-            link_is_dead(team->group->peers, i))
+        if (i != team->rank && (is_full || !(seen >> i & 1)) && link_is_dead(team->group->peers, i))
             return i;
     return -1;
 }

@@ -18,8 +18,8 @@
 
 #include <string.h>
 
-#define RANKS_MAX 1024
-#define STAGED_RANKS 8              /* more would need much room on the stack            */
+#define RANKS_MAX      1024
+#define STAGED_RANKS   8            /* more would need much room on the stack            */
 #define ONE_SHOT_BYTES (256u << 10) /* above, every rank reading everything costs more */
 
 struct all_reduce {
@@ -47,9 +47,11 @@ static void sum_near(const struct all_reduce *op, void *const *from, void *const
             targets[near_count++] = (char *)to[i] + at;
     reduce_run(&(struct reduction){.dtype = op->dtype,
                                    .is_wide = op->algorithm == ACRE_ALGORITHM_MULTICAST,
-                                   .to = targets, .to_count = near_count,
+                                   .to = targets,
+                                   .to_count = near_count,
                                    .from = (const void *const *)sources,
-                                   .from_count = from_count, .count = end - begin});
+                                   .from_count = from_count,
+                                   .count = end - begin});
 }
 
 /* Sends a part of the own array to all ranks on other hosts. */
@@ -61,14 +63,14 @@ static acre_status spread_far(struct all_reduce *op, struct pulled *pulled, cons
 
     for (int i = 0; i < team->count; i++)
         if (team_is_far(team, i))
-            pulled->ops[count++] = reach_piece(&op->work, WIRE_PUT, i, op->offset + at,
-                                               (const char *)own + at, bytes);
+            pulled->ops[count++] =
+                reach_piece(&op->work, WIRE_PUT, i, op->offset + at, (const char *)own + at, bytes);
     return reach_together(&op->work, pulled->ops, count);
 }
 
 /* The same where some ranks are far, chunk by chunk. */
-static acre_status sum_far(struct all_reduce *op, void *const *from, void *const *to,
-                           int to_count, size_t begin, size_t end)
+static acre_status sum_far(struct all_reduce *op, void *const *from, void *const *to, int to_count,
+                           size_t begin, size_t end)
 {
     struct team *team = op->work.symm->team;
     size_t element = dtype_bytes(op->dtype), chunk = REACH_CHUNK / element;
@@ -89,8 +91,8 @@ static acre_status sum_far(struct all_reduce *op, void *const *from, void *const
     return status;
 }
 
-static acre_status sum(struct all_reduce *op, void *const *from, int from_count, void *const *to,
-                       int to_count, size_t begin, size_t end)
+static acre_status collective_sum(struct all_reduce *op, void *const *from, int from_count,
+                                  void *const *to, int to_count, size_t begin, size_t end)
 {
     if (begin >= end)
         return ACRE_OK;
@@ -121,7 +123,7 @@ static acre_status run_staged(struct all_reduce *op, void *const *at, void *out)
     from[team->rank] = own;
     if (!out)
         out = own;
-    return sum(op, from, team->count, &out, 1, 0, op->count);
+    return collective_sum(op, from, team->count, &out, 1, 0, op->count);
 }
 
 static acre_status run_one_shot(struct all_reduce *op, void *const *at, void *out)
@@ -130,7 +132,7 @@ static acre_status run_one_shot(struct all_reduce *op, void *const *at, void *ou
 
     if (status != ACRE_OK)
         return status;
-    status = sum(op, at, op->work.symm->team->count, &out, 1, 0, op->count);
+    status = collective_sum(op, at, op->work.symm->team->count, &out, 1, 0, op->count);
     return status == ACRE_OK ? sync_meet(&op->work) : status;
 }
 
@@ -142,7 +144,7 @@ static size_t part_of(const struct all_reduce *op)
     return ((op->count + count - 1) / count + lane - 1) / lane * lane;
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t collective_smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -150,12 +152,13 @@ static size_t smaller(size_t a, size_t b)
 static acre_status run_two_shot(struct all_reduce *op, void *const *at)
 {
     const struct team *team = op->work.symm->team;
-    size_t part = part_of(op), begin = smaller((size_t)team->rank * part, op->count);
+    size_t part = part_of(op), begin = collective_smaller((size_t)team->rank * part, op->count);
     acre_status status = sync_meet(&op->work);
 
     if (status != ACRE_OK)
         return status;
-    status = sum(op, at, team->count, at, team->count, begin, smaller(begin + part, op->count));
+    status = collective_sum(op, at, team->count, at, team->count, begin,
+                            collective_smaller(begin + part, op->count));
     return status == ACRE_OK ? sync_meet(&op->work) : status;
 }
 
@@ -163,25 +166,25 @@ static acre_status run_two_shot_out(struct all_reduce *op, void *const *at, char
 {
     const struct team *team = op->work.symm->team;
     size_t part = part_of(op), element = dtype_bytes(op->dtype);
-    size_t begin = smaller((size_t)team->rank * part, op->count);
+    size_t begin = collective_smaller((size_t)team->rank * part, op->count);
     acre_status status = sync_meet(&op->work);
 
     if (status != ACRE_OK)
         return status;
-    status = sum(op, at, team->count, &at[team->rank], 1, begin,
-                 smaller(begin + part, op->count));
+    status = collective_sum(op, at, team->count, &at[team->rank], 1, begin,
+                            collective_smaller(begin + part, op->count));
     if (status == ACRE_OK)
         status = sync_meet(&op->work);
     for (int i = 0; i < team->count && status == ACRE_OK; i++) {
         int rank = (team->rank + i) % team->count;
-        begin = smaller((size_t)rank * part, op->count);
-        size_t bytes = (smaller(begin + part, op->count) - begin) * element;
+        begin = collective_smaller((size_t)rank * part, op->count);
+        size_t bytes = (collective_smaller(begin + part, op->count) - begin) * element;
         begin *= element;
         if (at[rank]) {
             memcpy(out + begin, (char *)at[rank] + begin, bytes);
         } else {
-            far_op piece = reach_piece(&op->work, WIRE_GET, rank, op->offset + begin,
-                                       out + begin, bytes);
+            far_op piece =
+                reach_piece(&op->work, WIRE_GET, rank, op->offset + begin, out + begin, bytes);
             status = reach_together(&op->work, &piece, bytes != 0);
         }
     }
@@ -221,7 +224,7 @@ static acre_status all_reduce_body(struct work *work)
     return status;
 }
 
-static acre_algorithm choose(const struct all_reduce *op)
+static acre_algorithm collective_choose(const struct all_reduce *op)
 {
     int count = op->work.symm->team->count;
     bool is_power = count == 2 || count == 4 || count == 8;
@@ -244,11 +247,11 @@ static acre_status algorithm_check(const struct all_reduce *op)
     if ((unsigned)op->algorithm > ACRE_ALGORITHM_STAGED)
         return status_fail(ACRE_ERR_INVALID, "%s: algorithm %d is not known", call,
                            (int)op->algorithm);
-    if (op->algorithm == ACRE_ALGORITHM_STAGED &&
-        (op->bytes > STAGE_DATA || count > STAGED_RANKS))
-        return status_fail(ACRE_ERR_INVALID, "%s: the staged form takes up to %u bytes of %d "
-                           "ranks, not %zu of %d", call, STAGE_DATA, STAGED_RANKS, op->bytes,
-                           count);
+    if (op->algorithm == ACRE_ALGORITHM_STAGED && (op->bytes > STAGE_DATA || count > STAGED_RANKS))
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: the staged form takes up to %u bytes of %d "
+                           "ranks, not %zu of %d",
+                           call, STAGE_DATA, STAGED_RANKS, op->bytes, count);
     if (op->algorithm == ACRE_ALGORITHM_STAGED && team->places)
         return status_fail(ACRE_ERR_UNSUPPORTED, "%s: the staged form is for ranks of one host",
                            call);
@@ -256,8 +259,10 @@ static acre_status algorithm_check(const struct all_reduce *op)
         return status_fail(ACRE_ERR_INVALID, "%s: the one-shot form needs out", call);
     if (op->algorithm == ACRE_ALGORITHM_TWO_SHOT && op->out && count != 2 && count != 4 &&
         count != 8)
-        return status_fail(ACRE_ERR_INVALID, "%s: the two-shot form with out is for 2, 4 or 8 "
-                           "ranks, not %d", call, count);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: the two-shot form with out is for 2, 4 or 8 "
+                           "ranks, not %d",
+                           call, count);
     if (op->algorithm == ACRE_ALGORITHM_MULTICAST && !team->has_multicast)
         return status_fail(ACRE_ERR_UNSUPPORTED, "%s: not all ranks offer multicast", call);
     return ACRE_OK;
@@ -270,12 +275,11 @@ static acre_status all_reduce_run(struct all_reduce *op, const struct place *pla
     if (status == ACRE_OK)
         status = algorithm_check(op);
     if (status == ACRE_OK && op->out && (uintptr_t)op->out % 4 != 0)
-        status = status_fail(ACRE_ERR_INVALID, "%s: out is not aligned to 4 bytes",
-                             op->work.call);
+        status = status_fail(ACRE_ERR_INVALID, "%s: out is not aligned to 4 bytes", op->work.call);
     if (status != ACRE_OK || op->count == 0)
         return status;
     if (op->algorithm == ACRE_ALGORITHM_AUTO)
-        op->algorithm = choose(op);
+        op->algorithm = collective_choose(op);
     op->work.body = all_reduce_body;
     return work_run(&op->work, sizeof *op, place);
 }
@@ -286,8 +290,7 @@ ACRE_API acre_status acre_symm_all_reduce(acre_symm *symm, size_t offset, size_t
 {
     struct all_reduce op = {.dtype = dtype, .offset = offset, .count = count, .out = out};
     struct place place;
-    acre_status status = options_take("acre_symm_all_reduce", symm, options, 1, &op.work,
-                                      &place);
+    acre_status status = options_take("acre_symm_all_reduce", symm, options, 1, &op.work, &place);
 
     op.algorithm = options ? options->algorithm : ACRE_ALGORITHM_AUTO;
     return status == ACRE_OK ? all_reduce_run(&op, &place) : status;
@@ -295,20 +298,20 @@ ACRE_API acre_status acre_symm_all_reduce(acre_symm *symm, size_t offset, size_t
 
 ACRE_API acre_status acre_symm_all_reduce_copy(acre_symm *symm, size_t offset, const void *in,
                                                size_t in_count, size_t count, acre_dtype dtype,
-                                               void *out,
-                                               const acre_collective_options *options)
+                                               void *out, const acre_collective_options *options)
 {
-    struct all_reduce op = {.dtype = dtype, .offset = offset, .count = count, .in = in,
-                            .out = out};
+    struct all_reduce op = {.dtype = dtype, .offset = offset, .count = count, .in = in, .out = out};
     struct place place;
-    acre_status status = options_take("acre_symm_all_reduce_copy", symm, options, 1, &op.work,
-                                      &place);
+    acre_status status =
+        options_take("acre_symm_all_reduce_copy", symm, options, 1, &op.work, &place);
 
     if (status != ACRE_OK)
         return status;
     if (!in || !out || in_count < count)
-        return status_fail(ACRE_ERR_INVALID, "acre_symm_all_reduce_copy: in or out is NULL, or in "
-                           "has %zu elements instead of %zu", in_count, count);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_symm_all_reduce_copy: in or out is NULL, or in "
+                           "has %zu elements instead of %zu",
+                           in_count, count);
     op.algorithm = options && options->algorithm ? options->algorithm : ACRE_ALGORITHM_ONE_SHOT;
     return all_reduce_run(&op, &place);
 }
@@ -335,7 +338,7 @@ static acre_status reduce_body(struct work *work)
     if (status == ACRE_OK)
         status = sync_meet(work);
     if (status == ACRE_OK && is_root)
-        status = sum(&to->op, at, work->symm->team->count, &out, 1, 0, to->op.count);
+        status = collective_sum(&to->op, at, work->symm->team->count, &out, 1, 0, to->op.count);
     if (status == ACRE_OK)
         status = sync_meet(work);
     sync_end(work);
@@ -346,8 +349,12 @@ ACRE_API acre_status acre_symm_reduce(acre_symm *symm, size_t offset, size_t cou
                                       acre_dtype dtype, int root, void *out,
                                       const acre_collective_options *options)
 {
-    struct reduce_to to = {.op = {.dtype = dtype, .offset = offset, .count = count, .out = out,
-                                  .algorithm = ACRE_ALGORITHM_MULTICAST}, .root = root};
+    struct reduce_to to = {.op = {.dtype = dtype,
+                                  .offset = offset,
+                                  .count = count,
+                                  .out = out,
+                                  .algorithm = ACRE_ALGORITHM_MULTICAST},
+                           .root = root};
     struct work *work = &to.op.work;
     struct place place;
     acre_status status = options_take("acre_symm_reduce", symm, options, 1, work, &place);
@@ -360,7 +367,7 @@ ACRE_API acre_status acre_symm_reduce(acre_symm *symm, size_t offset, size_t cou
         status = algorithm_check(&to.op);
     if (status == ACRE_OK && symm->team->rank == root && (!out || (uintptr_t)out % 4 != 0))
         status = status_fail(ACRE_ERR_INVALID, "acre_symm_reduce: out of the root is NULL or not "
-                             "aligned to 4 bytes");
+                                               "aligned to 4 bytes");
     if (status != ACRE_OK || count == 0)
         return status;
     work->body = reduce_body;

@@ -25,7 +25,7 @@ static void stores_settle(void)
 }
 
 /* The word in which a rank counts the rounds of a channel. */
-static struct spot arrivals(const struct team *team, int rank, int channel)
+static struct spot counters_arrivals(const struct team *team, int rank, int channel)
 {
     if (team_is_far(team, rank))
         return mail_spot(team, MAIL_BARRIER + (uint32_t)channel, rank);
@@ -52,17 +52,15 @@ static bool has_come_soon(const struct team *team, struct spot spot, uint32_t ro
 static acre_status count_tell(struct work *work, int channel, uint32_t round, int64_t deadline)
 {
     const struct team *team = work->symm->team;
-    struct spot own = arrivals(team, team->rank, channel);
+    struct spot own = counters_arrivals(team, team->rank, channel);
     int rank;
 
     atomic_store_explicit(own.word, round, memory_order_release);
     word_wake(own);
     if (__builtin_expect(!team->places, 1))
         return ACRE_OK;
-    acre_status status = mail_send(work, MAIL_BARRIER + (uint32_t)channel, round, deadline,
-                                   &rank);
-    return status == ACRE_OK || rank < 0 ? status
-                                         : work_fail_wait(work, status, rank, "answer");
+    acre_status status = mail_send(work, MAIL_BARRIER + (uint32_t)channel, round, deadline, &rank);
+    return status == ACRE_OK || rank < 0 ? status : work_fail_wait(work, status, rank, "answer");
 }
 
 /* Takes the count back; false: the rank that was waited for came in the last moment. */
@@ -87,9 +85,9 @@ static int missing_dead(const struct team *team, int channel, uint32_t round)
     uint32_t seen;
 
     for (int i = 0; i < team->count; i++)
-        if (i != team->rank && !has_come(arrivals(team, i, channel), round, &seen) &&
+        if (i != team->rank && !has_come(counters_arrivals(team, i, channel), round, &seen) &&
             link_is_dead(team->group->peers, i) &&
-            !has_come(arrivals(team, i, channel), round, &seen))
+            !has_come(counters_arrivals(team, i, channel), round, &seen))
             return i;
     return -1;
 }
@@ -98,7 +96,7 @@ static int missing_dead(const struct team *team, int channel, uint32_t round)
 static acre_status counters_wait(struct work *work, int channel, int rank, uint32_t round)
 {
     const struct team *team = work->symm->team;
-    struct spot other = arrivals(team, rank, channel);
+    struct spot other = counters_arrivals(team, rank, channel);
     uint32_t seen;
 
     while (!has_come_soon(team, other, round, &seen)) {
@@ -110,8 +108,7 @@ static acre_status counters_wait(struct work *work, int channel, int rank, uint3
             continue;
         if (count_take_back(work, channel, round, other))
             return dead >= 0 ? work_fail_wait(work, ACRE_ERR_PEER, dead, "")
-                             : work_fail_wait(work, ACRE_ERR_TIMEOUT, rank,
-                                              "come to the barrier");
+                             : work_fail_wait(work, ACRE_ERR_TIMEOUT, rank, "come to the barrier");
     }
     return ACRE_OK;
 }
@@ -130,12 +127,11 @@ acre_status counters_meet(struct work *work, int channel)
 {
     struct team *team = work->symm->team;
     uint32_t round = ++team->rounds[channel];
-    acre_status status = count_tell(work, channel, round,
-                                    team->places ? work_deadline(work) : 0);
+    acre_status status = count_tell(work, channel, round, team->places ? work_deadline(work) : 0);
 
     if (status == ACRE_OK)
         return counters_await(work, channel, round);
     team->rounds[channel] = round - 1;
-    atomic_store(arrivals(team, team->rank, channel).word, round - 1);
+    atomic_store(counters_arrivals(team, team->rank, channel).word, round - 1);
     return status;
 }

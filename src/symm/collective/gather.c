@@ -49,7 +49,7 @@ static acre_status move_far(struct moving *op, void *const *at, const void *in, 
 }
 
 /* Between the two meetings; every rank starts at another place. */
-static void move(const struct moving *op, void *const *at, const void *in, char *out)
+static void gather_move(const struct moving *op, void *const *at, const void *in, char *out)
 {
     int own = op->work.symm->team->rank, count = op->work.symm->team->count;
     size_t bytes = op->bytes;
@@ -65,8 +65,7 @@ static void move(const struct moving *op, void *const *at, const void *in, char 
         else if (op->motion == MOTION_GATHER)
             copy_bytes(out + (size_t)rank * bytes, at[rank], bytes);
         else
-            copy_bytes(out + (size_t)rank * bytes, (char *)at[rank] + (size_t)own * bytes,
-                       bytes);
+            copy_bytes(out + (size_t)rank * bytes, (char *)at[rank] + (size_t)own * bytes, bytes);
     }
 }
 
@@ -79,8 +78,7 @@ static acre_status moving_steps(struct moving *op)
     acre_status status = ranks_at(work, op->offset, at);
 
     if (status == ACRE_OK && ((op->in && !(in = work_pointer(work, op->in, op->bytes))) ||
-                              (op->out && !(out = work_pointer(work, op->out,
-                                                               op->bytes * count)))))
+                              (op->out && !(out = work_pointer(work, op->out, op->bytes * count)))))
         status = ACRE_ERR_INVALID;
     if (status != ACRE_OK)
         return status;
@@ -89,7 +87,7 @@ static acre_status moving_steps(struct moving *op)
     status = sync_meet(work);
     if (status != ACRE_OK)
         return status;
-    move(op, at, in, out);
+    gather_move(op, at, in, out);
     if (work->symm->team->places)
         status = move_far(op, at, in, out);
     return status == ACRE_OK ? sync_meet(work) : status;
@@ -140,7 +138,7 @@ ACRE_API acre_status acre_symm_all_gather(acre_symm *symm, size_t offset, const 
         return status_fail(ACRE_ERR_INVALID, "acre_symm_all_gather: in is NULL");
     if (symm && !symm->team->has_multicast)
         return status_fail(ACRE_ERR_UNSUPPORTED, "acre_symm_all_gather: not all ranks offer "
-                           "multicast");
+                                                 "multicast");
     return moving_run(&op, "acre_symm_all_gather", symm, options, ranks_of(symm));
 }
 
@@ -148,8 +146,8 @@ ACRE_API acre_status acre_symm_gather_out(acre_symm *symm, size_t offset, const 
                                           size_t bytes, void *out,
                                           const acre_collective_options *options)
 {
-    struct moving op = {.motion = MOTION_GATHER, .offset = offset, .bytes = bytes, .in = in,
-                        .out = out};
+    struct moving op = {
+        .motion = MOTION_GATHER, .offset = offset, .bytes = bytes, .in = in, .out = out};
 
     if (!out && bytes)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_gather_out: out is NULL");
@@ -159,17 +157,15 @@ ACRE_API acre_status acre_symm_gather_out(acre_symm *symm, size_t offset, const 
 ACRE_API acre_status acre_symm_broadcast(acre_symm *symm, size_t offset, size_t bytes, int root,
                                          const acre_collective_options *options)
 {
-    struct moving op = {.motion = MOTION_BROADCAST, .offset = offset, .bytes = bytes,
-                        .root = root};
+    struct moving op = {.motion = MOTION_BROADCAST, .offset = offset, .bytes = bytes, .root = root};
 
     return moving_run(&op, "acre_symm_broadcast", symm, options, 1);
 }
 
-ACRE_API acre_status acre_symm_all_to_all(acre_symm *symm, size_t offset, size_t bytes,
-                                          void *out, const acre_collective_options *options)
+ACRE_API acre_status acre_symm_all_to_all(acre_symm *symm, size_t offset, size_t bytes, void *out,
+                                          const acre_collective_options *options)
 {
-    struct moving op = {.motion = MOTION_ALL_TO_ALL, .offset = offset, .bytes = bytes,
-                        .out = out};
+    struct moving op = {.motion = MOTION_ALL_TO_ALL, .offset = offset, .bytes = bytes, .out = out};
 
     if (!out && bytes)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_all_to_all: out is NULL");

@@ -15,12 +15,12 @@ struct transfer {
     const void *in; /* put          */
     void *out;      /* get          */
     bool has_signal;
-    size_t index;   /* of the word  */
+    size_t index; /* of the word  */
     uint64_t value;
 };
 
 /* A word of a rank's pad. */
-static _Atomic uint64_t *word64(struct work *work, int rank, size_t index)
+static _Atomic uint64_t *one_sided_word64(struct work *work, int rank, size_t index)
 {
     char *block = work_block(work, rank);
 
@@ -54,9 +54,12 @@ static acre_status transfer_far(struct transfer *op)
     const struct team *team = work->symm->team;
     far_op data = reach_piece(work, op->out ? WIRE_GET : WIRE_PUT, op->rank, op->offset,
                               op->out ? op->out : op->in, op->bytes);
-    far_op word = {.kind = WIRE_PUT, .rank = data.rank, .here = &op->value,
-                   .address = team->places[op->rank].block + team->layout.pad_offset +
-                              8 * op->index, .bytes = sizeof op->value};
+    far_op word = {.kind = WIRE_PUT,
+                   .rank = data.rank,
+                   .here = &op->value,
+                   .address =
+                       team->places[op->rank].block + team->layout.pad_offset + 8 * op->index,
+                   .bytes = sizeof op->value};
     acre_status status = ACRE_OK;
 
     if (op->bytes)
@@ -81,7 +84,7 @@ static acre_status transfer_body(struct work *work)
     if (op->bytes)
         transfer_bytes(op->out ? user : block, op->out ? block : user, op->bytes);
     if (op->has_signal) {
-        _Atomic uint64_t *word = word64(work, op->rank, op->index);
+        _Atomic uint64_t *word = one_sided_word64(work, op->rank, op->index);
         atomic_store_explicit(word, op->value, memory_order_release);
         word_wake(low_half(work, op->rank, word));
     }
@@ -107,9 +110,9 @@ static acre_status transfer_copy(struct transfer *op, const struct place *place)
     if (!block)
         return ACRE_ERR_UNSUPPORTED;
     block += op->work.symm->offset + op->offset;
-    acre_status status = acre_copy_async(team->device, op->out ? op->out : block,
-                                         op->out ? block : op->in, op->bytes,
-                                         ACRE_COPY_DEVICE_TO_DEVICE, place->stream);
+    acre_status status =
+        acre_copy_async(team->device, op->out ? op->out : block, op->out ? block : op->in,
+                        op->bytes, ACRE_COPY_DEVICE_TO_DEVICE, place->stream);
     if (status == ACRE_OK && !place->is_async)
         status = acre_stream_native_synchronize(team->device, place->stream);
     return status;
@@ -158,8 +161,13 @@ ACRE_API acre_status acre_symm_put_with_signal(acre_symm *symm, int rank, size_t
                                                uint64_t value,
                                                const acre_collective_options *options)
 {
-    struct transfer op = {.rank = rank, .offset = offset, .bytes = bytes, .in = in,
-                          .has_signal = true, .index = index, .value = value};
+    struct transfer op = {.rank = rank,
+                          .offset = offset,
+                          .bytes = bytes,
+                          .in = in,
+                          .has_signal = true,
+                          .index = index,
+                          .value = value};
 
     return transfer_run("acre_symm_put_with_signal", symm, &op, options);
 }
@@ -178,7 +186,7 @@ static acre_status await_body(struct work *work)
 {
     struct awaiting *op = (struct awaiting *)work;
     struct team *team = work->symm->team;
-    _Atomic uint64_t *word = word64(work, team->rank, op->index);
+    _Atomic uint64_t *word = one_sided_word64(work, team->rank, op->index);
 
     if (!word)
         return ACRE_ERR_INVALID;
@@ -202,16 +210,18 @@ ACRE_API acre_status acre_symm_wait_for_signal(acre_symm *symm, int rank, size_t
 {
     struct awaiting op = {.rank = rank, .index = index, .value = value, .condition = condition};
     struct place place;
-    acre_status status = options_take("acre_symm_wait_for_signal", symm, options, 1, &op.work,
-                                      &place);
+    acre_status status =
+        options_take("acre_symm_wait_for_signal", symm, options, 1, &op.work, &place);
 
     if (status == ACRE_OK)
         status = rank_check(symm->team, op.work.call, rank);
     if (status == ACRE_OK)
         status = index_check(&op.work, index);
     if (status == ACRE_OK && condition != ACRE_WAIT_GEQ && condition != ACRE_WAIT_EQ)
-        status = status_fail(ACRE_ERR_INVALID, "acre_symm_wait_for_signal: condition %d is not "
-                             "offered", (int)condition);
+        status = status_fail(ACRE_ERR_INVALID,
+                             "acre_symm_wait_for_signal: condition %d is not "
+                             "offered",
+                             (int)condition);
     if (status != ACRE_OK)
         return status;
     op.work.body = await_body;
@@ -243,26 +253,23 @@ static acre_status filling_body(struct work *work)
 static acre_status filling_queue(struct filling *op, const struct place *place)
 {
     acre_device *device = op->work.symm->team->device;
-    acre_status status =
-        op->count == 1
-            ? acre_write_value32(device, place->stream, op->words, op->value)
-            : acre_fill_async(device, op->words, (int)(op->value & 0xff), 4 * op->count,
-                              place->stream);
+    acre_status status = op->count == 1
+                             ? acre_write_value32(device, place->stream, op->words, op->value)
+                             : acre_fill_async(device, op->words, (int)(op->value & 0xff),
+                                               4 * op->count, place->stream);
 
     if (status == ACRE_OK && !place->is_async)
         status = acre_stream_native_synchronize(device, place->stream);
     return status;
 }
 
-static acre_status filling_check(const char *call, const void *words, size_t length,
-                                 int64_t index, int64_t value, int64_t count)
+static acre_status filling_check(const char *call, const void *words, size_t length, int64_t index,
+                                 int64_t value, int64_t count)
 {
     if (!words || (uintptr_t)words % 4 != 0)
-        return status_fail(ACRE_ERR_INVALID, "%s: words are NULL or not aligned to 4 bytes",
-                           call);
+        return status_fail(ACRE_ERR_INVALID, "%s: words are NULL or not aligned to 4 bytes", call);
     if (index < 0)
-        return status_fail(ACRE_ERR_INVALID, "%s: index %lld is negative", call,
-                           (long long)index);
+        return status_fail(ACRE_ERR_INVALID, "%s: index %lld is negative", call, (long long)index);
     if (value < 0 || value > (int64_t)UINT32_MAX)
         return status_fail(ACRE_ERR_INVALID, "%s: value %lld does not fit 32 bits", call,
                            (long long)value);
@@ -305,8 +312,8 @@ ACRE_API acre_status acre_symm_write_value32(acre_symm *symm, void *words, size_
     return filling_run("acre_symm_write_value32", symm, words, length, index, value, 1, options);
 }
 
-ACRE_API acre_status acre_symm_memset32(acre_symm *symm, void *words, size_t length,
-                                        int64_t index, int64_t value, int64_t count,
+ACRE_API acre_status acre_symm_memset32(acre_symm *symm, void *words, size_t length, int64_t index,
+                                        int64_t value, int64_t count,
                                         const acre_collective_options *options)
 {
     return filling_run("acre_symm_memset32", symm, words, length, index, value, count, options);

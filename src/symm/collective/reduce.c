@@ -105,9 +105,9 @@ static void sum_f16_from(const struct reduction *r, size_t i)
 }
 
 #if HAS_AVX2
-#define KERNEL(name) name##_avx2
+#define KERNEL(name)  name##_avx2
 #define KERNEL_TARGET __attribute__((target("avx2,f16c")))
-#define KERNEL_BYTES 32
+#define KERNEL_BYTES  32
 #include "symm/collective/reduce_kernels.h"
 
 KERNEL_TARGET static __m256 load_half(const uint16_t *from)
@@ -202,8 +202,12 @@ void copy_bytes(void *to, const void *from, size_t bytes)
             memcpy(to, from, bytes);
         return;
     }
-    reduce_run(&(struct reduction){.dtype = ACRE_DTYPE_U8, .to = &to, .to_count = 1,
-                                   .from = &from, .from_count = 1, .count = bytes});
+    reduce_run(&(struct reduction){.dtype = ACRE_DTYPE_U8,
+                                   .to = &to,
+                                   .to_count = 1,
+                                   .from = &from,
+                                   .from_count = 1,
+                                   .count = bytes});
 }
 
 void reduce_scale(acre_dtype dtype, void *data, size_t count, float by)

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define RANKS_MAX 1024
+#define RANKS_MAX    1024
 #define ROWS_AT_ONCE 64 /* pieces for a far rank in one go */
 
 struct scatter {
@@ -23,16 +23,18 @@ struct scatter {
     void *out;
 };
 
-static void sum_row(const struct scatter *op, void *const *from, size_t at, void *to,
-                    size_t count)
+static void sum_row(const struct scatter *op, void *const *from, size_t at, void *to, size_t count)
 {
     void *sources[RANKS_MAX];
     int ranks = op->work.symm->team->count;
 
     for (int i = 0; i < ranks; i++)
         sources[i] = (char *)from[i] + at;
-    reduce_run(&(struct reduction){.dtype = op->dtype, .to = &to, .to_count = 1,
-                                   .from = (const void *const *)sources, .from_count = ranks,
+    reduce_run(&(struct reduction){.dtype = op->dtype,
+                                   .to = &to,
+                                   .to_count = 1,
+                                   .from = (const void *const *)sources,
+                                   .from_count = ranks,
                                    .count = count});
 }
 
@@ -169,14 +171,15 @@ static acre_status scatter_check(struct scatter *op)
 
     if (op->columns && op->rows > SIZE_MAX / op->columns)
         return status_fail(ACRE_ERR_INVALID, "%s: rows x columns overflows", work->call);
-    acre_status status = elements_check(work, op->offset, op->rows * op->columns, op->dtype,
-                                        &op->bytes);
+    acre_status status =
+        elements_check(work, op->offset, op->rows * op->columns, op->dtype, &op->bytes);
     if (status != ACRE_OK)
         return status;
     if (op->columns % ranks != 0 || op->columns / ranks * element % 4 != 0)
-        return status_fail(ACRE_ERR_INVALID, "%s: %zu columns of %zu bytes do not give each of "
-                           "%zu ranks whole words of 4 bytes", work->call, op->columns, element,
-                           ranks);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: %zu columns of %zu bytes do not give each of "
+                           "%zu ranks whole words of 4 bytes",
+                           work->call, op->columns, element, ranks);
     if (op->bytes && (!op->out || (uintptr_t)op->out % 4 != 0))
         return status_fail(ACRE_ERR_INVALID, "%s: out is NULL or not aligned to 4 bytes",
                            work->call);
@@ -187,14 +190,13 @@ static acre_status scatter_check(struct scatter *op)
 
 ACRE_API acre_status acre_symm_reduce_scatter(acre_symm *symm, size_t offset, const void *in,
                                               size_t rows, size_t columns, acre_dtype dtype,
-                                              void *out,
-                                              const acre_collective_options *options)
+                                              void *out, const acre_collective_options *options)
 {
-    struct scatter op = {.dtype = dtype, .offset = offset, .rows = rows, .columns = columns,
-                         .in = in, .out = out};
+    struct scatter op = {
+        .dtype = dtype, .offset = offset, .rows = rows, .columns = columns, .in = in, .out = out};
     struct place place;
-    acre_status status = options_take("acre_symm_reduce_scatter", symm, options, 3, &op.work,
-                                      &place);
+    acre_status status =
+        options_take("acre_symm_reduce_scatter", symm, options, 3, &op.work, &place);
 
     op.reduce = options ? options->reduce : ACRE_REDUCE_SUM;
     if (status == ACRE_OK)
@@ -227,8 +229,8 @@ static acre_status tile_check(const struct work *work, const acre_tile *tile, ac
         return status_fail(ACRE_ERR_INVALID, "%s: a stride of %zu for %zu columns makes no tile",
                            work->call, tile->stride, tile->columns);
     if ((work->symm->offset + tile->offset) % element != 0)
-        return status_fail(ACRE_ERR_INVALID, "%s: offset %zu is not a multiple of %zu",
-                           work->call, tile->offset, element);
+        return status_fail(ACRE_ERR_INVALID, "%s: offset %zu is not a multiple of %zu", work->call,
+                           tile->offset, element);
     return work_range_check(work, tile->offset, (tile->rows - 1) * tile->stride + tile->columns,
                             element);
 }
@@ -247,8 +249,8 @@ static acre_status tiles_steps(struct tiles *op)
     if (status == ACRE_OK)
         status = sync_meet(work);
     if (status == ACRE_OK && op->is_root && bytes)
-        status = sum_rows(&row, op->tile.offset, op->tile.rows, pitch, op->tile.columns, out,
-                          pitch);
+        status =
+            sum_rows(&row, op->tile.offset, op->tile.rows, pitch, op->tile.columns, out, pitch);
     return status == ACRE_OK ? sync_meet(work) : status;
 }
 
@@ -285,8 +287,7 @@ ACRE_API acre_status acre_symm_tile_reduce_multi(acre_symm *symm, const acre_til
 {
     struct tiles op = {.dtype = dtype, .out = out};
     struct place place;
-    acre_status status = options_take("acre_symm_tile_reduce", symm, options, 1, &op.work,
-                                      &place);
+    acre_status status = options_take("acre_symm_tile_reduce", symm, options, 1, &op.work, &place);
 
     if (status == ACRE_OK && (!tiles || !roots || tile_count != root_count))
         status = status_fail(ACRE_ERR_INVALID, "acre_symm_tile_reduce: %zu tiles for %zu roots",
@@ -308,8 +309,8 @@ ACRE_API acre_status acre_symm_tile_reduce_multi(acre_symm *symm, const acre_til
     return work_run(&op.work, sizeof op, &place);
 }
 
-ACRE_API acre_status acre_symm_tile_reduce(acre_symm *symm, const acre_tile *tile,
-                                           acre_dtype dtype, int root, void *out,
+ACRE_API acre_status acre_symm_tile_reduce(acre_symm *symm, const acre_tile *tile, acre_dtype dtype,
+                                           int root, void *out,
                                            const acre_collective_options *options)
 {
     return acre_symm_tile_reduce_multi(symm, tile, &root, 1, 1, dtype, out, options);

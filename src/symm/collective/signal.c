@@ -51,9 +51,13 @@ static acre_status put_far(struct work *work)
 
     for (;;) {
         uint32_t seen = 1;
-        far_op op = {.kind = WIRE_SWAP, .rank = place->wire_rank, .here = &seen,
+        far_op op = {.kind = WIRE_SWAP,
+                     .rank = place->wire_rank,
+                     .here = &seen,
                      .address = place->block + team->layout.pad_offset + 4 * index,
-                     .bytes = sizeof seen, .compare = 0, .value = 1};
+                     .bytes = sizeof seen,
+                     .compare = 0,
+                     .value = 1};
         acre_status status = reach_run(work, &op, 1, deadline);
         if (status != ACRE_OK || seen == 0)
             return status;
@@ -75,9 +79,9 @@ static acre_status put_body(struct work *work)
     if (!spot_find(work, signal->rank, signal->channel, team->rank, &spot))
         return ACRE_ERR_INVALID;
     acre_status status = word_exchange(work, spot, 0, 1, signal->rank);
-    return status == ACRE_OK ? status
-                             : work_fail_wait(work, status, signal->rank,
-                                              "take the signal before this one");
+    return status == ACRE_OK
+               ? status
+               : work_fail_wait(work, status, signal->rank, "take the signal before this one");
 }
 
 static acre_status wait_body(struct work *work)
@@ -89,8 +93,7 @@ static acre_status wait_body(struct work *work)
     if (!spot_find(work, team->rank, signal->channel, signal->rank, &spot))
         return ACRE_ERR_INVALID;
     acre_status status = word_exchange(work, spot, 1, 0, signal->rank);
-    return status == ACRE_OK ? status
-                             : work_fail_wait(work, status, signal->rank, "signal");
+    return status == ACRE_OK ? status : work_fail_wait(work, status, signal->rank, "signal");
 }
 
 /* ---- Barrier -------------------------------------------------------------------------- */
@@ -120,9 +123,13 @@ static acre_status signal_run(const char *call, acre_symm *symm, int rank, int c
     if (channel < 0 || (uint32_t)channel >= symm->team->channels)
         return status_fail(ACRE_ERR_RANGE, "%s: channel %d is outside 0 to %d", call, channel,
                            (int)symm->team->channels - 1);
-    struct signal signal = {{.symm = symm, .body = body, .call = call,
-                             .timeout_ms = timeout_ms, .is_on_host = body == barrier_body},
-                            rank, channel};
+    struct signal signal = {{.symm = symm,
+                             .body = body,
+                             .call = call,
+                             .timeout_ms = timeout_ms,
+                             .is_on_host = body == barrier_body},
+                            rank,
+                            channel};
     return work_run(&signal.work, sizeof signal, &(struct place){NULL, NULL, false});
 }
 
@@ -141,8 +148,8 @@ ACRE_API acre_status acre_symm_wait_signal(acre_symm *symm, int rank, int channe
 ACRE_API acre_status acre_symm_barrier(acre_symm *symm, int channel, uint64_t timeout_ms)
 {
     const struct team *team = symm ? symm->team : NULL;
-    struct signal signal = {{.symm = symm, .call = "acre_symm_barrier",
-                             .timeout_ms = timeout_ms}, 0, channel};
+    struct signal signal = {
+        {.symm = symm, .call = "acre_symm_barrier", .timeout_ms = timeout_ms}, 0, channel};
     uint32_t round;
 
     if (!team || !team->pair[0] || team->spin_count == 0 || (uint32_t)channel >= team->channels)

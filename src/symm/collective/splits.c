@@ -107,8 +107,10 @@ static acre_status plans_bring(struct work *work, unsigned which, struct plan *r
         if (!team_is_far(team, i))
             continue;
         plans[i] = &room[i];
-        far_op piece = {.kind = WIRE_GET, .rank = team->places[i].wire_rank,
-                        .address = team->places[i].control + stage, .here = plans[i],
+        far_op piece = {.kind = WIRE_GET,
+                        .rank = team->places[i].wire_rank,
+                        .address = team->places[i].control + stage,
+                        .here = plans[i],
                         .bytes = sizeof *room};
         status = reach_together(work, &piece, 1);
     }
@@ -210,9 +212,10 @@ static acre_status rows_check(const struct exchange_v *op)
     for (size_t i = 0; i < cells_of(op); i++) {
         int64_t split = s->in_splits[i], begin = s->in_offsets ? s->in_offsets[i] : sum;
         if (split < 0 || begin < 0 || begin > rows || split > rows - begin)
-            return status_fail(ACRE_ERR_INVALID, "%s: split %zu is %lld rows from %lld on, of %zu "
-                               "rows", op->work.call, i, (long long)split, (long long)begin,
-                               s->in_rows);
+            return status_fail(ACRE_ERR_INVALID,
+                               "%s: split %zu is %lld rows from %lld on, of %zu "
+                               "rows",
+                               op->work.call, i, (long long)split, (long long)begin, s->in_rows);
         sum += split;
     }
     return ACRE_OK;
@@ -244,8 +247,7 @@ ACRE_API acre_status acre_symm_all_to_all_v(acre_symm *symm, size_t offset,
 {
     struct exchange_v op = {.offset = offset, .out = out};
     struct place place;
-    acre_status status = options_take("acre_symm_all_to_all_v", symm, options, 1, &op.work,
-                                      &place);
+    acre_status status = options_take("acre_symm_all_to_all_v", symm, options, 1, &op.work, &place);
 
     if (status == ACRE_OK && (!splits || splits->struct_size < sizeof *splits))
         status = status_fail(ACRE_ERR_INVALID, "acre_symm_all_to_all_v: splits are missing");

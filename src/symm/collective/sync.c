@@ -16,8 +16,10 @@ acre_status sync_begin(struct work *work)
     if (!atomic_load_explicit(&team->is_broken, memory_order_relaxed))
         return ACRE_OK;
     lock_drop(&team->lock);
-    return status_fail(ACRE_ERR_STATE, "%s: an earlier collective of this block and group failed "
-                       "half way; allocate and rendezvous a new block", work->call);
+    return status_fail(ACRE_ERR_STATE,
+                       "%s: an earlier collective of this block and group failed "
+                       "half way; allocate and rendezvous a new block",
+                       work->call);
 }
 
 void sync_end(struct work *work)
@@ -41,8 +43,7 @@ static int missing_dead(const struct team *team, uint32_t step)
     for (int i = 0; i < team->count; i++) {
         _Atomic uint32_t *sequence = sequence_spot(team, i).word;
         uint32_t seen = atomic_load_explicit(sequence, memory_order_acquire);
-        if (i != team->rank && (int32_t)(seen - step) < 0 &&
-            link_is_dead(team->group->peers, i) &&
+        if (i != team->rank && (int32_t)(seen - step) < 0 && link_is_dead(team->group->peers, i) &&
             atomic_load(sequence) == seen)
             return i;
     }
@@ -56,8 +57,7 @@ static acre_status wait_for(struct work *work, int rank, uint32_t step)
     struct spot spot = sequence_spot(team, rank);
     uint32_t seen;
 
-    while ((int32_t)((seen = atomic_load_explicit(spot.word, memory_order_acquire)) - step) <
-           0) {
+    while ((int32_t)((seen = atomic_load_explicit(spot.word, memory_order_acquire)) - step) < 0) {
         acre_status status = word_await(work, spot, seen, -1, 50 * NS_PER_MS);
         if (status == ACRE_OK)
             continue;
@@ -106,15 +106,13 @@ acre_status sync_meet(struct work *work)
     return ACRE_OK;
 }
 
-acre_status options_take(const char *call, acre_symm *symm,
-                         const acre_collective_options *options, unsigned reduces,
-                         struct work *work, struct place *place)
+acre_status options_take(const char *call, acre_symm *symm, const acre_collective_options *options,
+                         unsigned reduces, struct work *work, struct place *place)
 {
     static const acre_collective_options defaults = {.struct_size = sizeof defaults};
 
     if (!symm)
-        return status_fail(ACRE_ERR_INVALID, "%s: symm is NULL: the memory is not symmetric",
-                           call);
+        return status_fail(ACRE_ERR_INVALID, "%s: symm is NULL: the memory is not symmetric", call);
     options = options ? options : &defaults;
     if (options->struct_size < sizeof *options)
         return status_fail(ACRE_ERR_INVALID, "%s: struct_size %u of options is too small", call,
@@ -122,7 +120,8 @@ acre_status options_take(const char *call, acre_symm *symm,
     if ((unsigned)options->reduce > ACRE_REDUCE_MAX || !(reduces >> options->reduce & 1))
         return status_fail(ACRE_ERR_INVALID, "%s: reduction %d is not offered; sum is", call,
                            (int)options->reduce);
-    *work = (struct work){.symm = symm, .call = call,
+    *work = (struct work){.symm = symm,
+                          .call = call,
                           .timeout_ms = options->timeout_ms ? options->timeout_ms
                                                             : symm->team->group->timeout_ms};
     *place = (struct place){options->device, options->stream, options->is_async != 0};
@@ -137,12 +136,14 @@ acre_status work_range_check(const struct work *work, size_t offset, size_t coun
     if (offset <= room && !__builtin_mul_overflow(count, element_bytes, &bytes) &&
         bytes <= room - offset)
         return ACRE_OK;
-    return status_fail(ACRE_ERR_INVALID, "%s: %zu elements of %zu bytes from %zu on exceed the "
-                       "%zu bytes there are", work->call, count, element_bytes, offset, room);
+    return status_fail(ACRE_ERR_INVALID,
+                       "%s: %zu elements of %zu bytes from %zu on exceed the "
+                       "%zu bytes there are",
+                       work->call, count, element_bytes, offset, room);
 }
 
-acre_status elements_check(const struct work *work, size_t offset, size_t count,
-                           acre_dtype dtype, size_t *out_bytes)
+acre_status elements_check(const struct work *work, size_t offset, size_t count, acre_dtype dtype,
+                           size_t *out_bytes)
 {
     size_t element = dtype_bytes(dtype);
 
@@ -153,9 +154,10 @@ acre_status elements_check(const struct work *work, size_t offset, size_t count,
     if (status != ACRE_OK)
         return status;
     if ((work->symm->offset + offset) % 4 != 0 || count * element % 4 != 0)
-        return status_fail(ACRE_ERR_INVALID, "%s: %zu elements of %zu bytes at offset %zu are not "
-                           "whole words of 4 bytes", work->call, count, element,
-                           work->symm->offset + offset);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: %zu elements of %zu bytes at offset %zu are not "
+                           "whole words of 4 bytes",
+                           work->call, count, element, work->symm->offset + offset);
     *out_bytes = count * element;
     return ACRE_OK;
 }

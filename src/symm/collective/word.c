@@ -11,10 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define YIELD_COUNT 60              /* times the processor is given away before sleeping */
-#define SLEEP_FIRST_NS 200000       /* grows to                                          */
-#define SLEEP_FAR_NS 400000         /* where a far rank may write, which wakes nobody   */
-#define SLEEP_MOST_NS (50 * NS_PER_MS) /* between looks at who has died                  */
+#define YIELD_COUNT    60               /* times the processor is given away before sleeping */
+#define SLEEP_FIRST_NS 200000           /* grows to                                          */
+#define SLEEP_FAR_NS   400000           /* where a far rank may write, which wakes nobody   */
+#define SLEEP_MOST_NS  (50 * NS_PER_MS) /* between looks at who has died                  */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t ns)
 {
@@ -60,8 +60,8 @@ static acre_status sleep_on(const struct team *team, struct spot spot, uint32_t 
     }
 }
 
-static acre_status await(struct work *work, struct spot spot, uint32_t seen, int peer,
-                         int64_t slice_ns)
+static acre_status word_do_await(struct work *work, struct spot spot, uint32_t seen, int peer,
+                                 int64_t slice_ns)
 {
     const struct team *team = work->symm->team;
 
@@ -85,9 +85,9 @@ acre_status word_await(struct work *work, struct spot spot, uint32_t seen, int p
                        int64_t slice_ns)
 {
     if (__builtin_expect(!work->symm->team->places, 1))
-        return await(work, spot, seen, peer, slice_ns);
+        return word_do_await(work, spot, seen, peer, slice_ns);
     far_attend_begin();
-    acre_status status = await(work, spot, seen, peer, slice_ns);
+    acre_status status = word_do_await(work, spot, seen, peer, slice_ns);
     far_attend_end();
     return status;
 }
@@ -102,8 +102,7 @@ bool word_try(struct spot spot, uint32_t from, uint32_t to)
     return true;
 }
 
-acre_status word_exchange(struct work *work, struct spot spot, uint32_t from, uint32_t to,
-                          int peer)
+acre_status word_exchange(struct work *work, struct spot spot, uint32_t from, uint32_t to, int peer)
 {
     acre_status status = ACRE_OK;
 

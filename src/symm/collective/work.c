@@ -56,14 +56,15 @@ static void work_host(void *arg)
     heap_free(arg);
 }
 
-static acre_status launch(struct work *work, size_t bytes, const struct place *place)
+static acre_status work_launch(struct work *work, size_t bytes, const struct place *place)
 {
     acre_device *own = work->symm->team->device;
 
     if (own && work->symm->team->has_kernels)
         return acre_launch_kernel(own, place->stream, work_kernel, work, bytes);
     if (own && !work->is_on_host)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "%s: needs a kernel, and device %s:%d runs none "
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "%s: needs a kernel, and device %s:%d runs none "
                            "of this library; use its own on the addresses of acre_symm_buffer",
                            work->call, acre_device_type_name(acre_device_id_of(own).type),
                            acre_device_id_of(own).index);
@@ -71,8 +72,8 @@ static acre_status launch(struct work *work, size_t bytes, const struct place *p
     if (!copy)
         return ACRE_ERR_HOST_MEMORY;
     memcpy(copy, work, bytes);
-    acre_status status = acre_launch_host(own ? own : place->device, place->stream,
-                                          work_host, copy);
+    acre_status status =
+        acre_launch_host(own ? own : place->device, place->stream, work_host, copy);
     if (status != ACRE_OK)
         heap_free(copy);
     return status;
@@ -85,7 +86,7 @@ static acre_status run_queued(acre_device *device, struct work *work, size_t byt
     struct outcome outcome = {.status = ACRE_OK};
 
     work->outcome = place->is_async ? NULL : &outcome;
-    acre_status status = launch(work, bytes, place);
+    acre_status status = work_launch(work, bytes, place);
     if (status != ACRE_OK || place->is_async)
         return status;
     status = acre_stream_native_synchronize(device, place->stream);

@@ -16,20 +16,20 @@
 #include <unistd.h>
 
 #define JOB_PIECES 256u
-#define JOB_BYTES (4u << 20)        /* of one job, so that copies stay small          */
-#define HOT_NS (2 * NS_PER_MS)      /* after something happened: looks all the time   */
-#define REST_NS 250000              /* between looks otherwise                        */
-#define EXIT_MS 5000                /* that a call under way may take when we leave   */
+#define JOB_BYTES  (4u << 20)      /* of one job, so that copies stay small          */
+#define HOT_NS     (2 * NS_PER_MS) /* after something happened: looks all the time   */
+#define REST_NS    250000          /* between looks otherwise                        */
+#define EXIT_MS    5000            /* that a call under way may take when we leave   */
 
 enum job_type { JOB_OPEN, JOB_RUN, JOB_ATTACH, JOB_DETACH, JOB_SPREAD, JOB_LEAVE, JOB_CLOSE };
 
 struct job {
     struct job *next;
     enum job_type type;
-    size_t count;              /* of pieces                                          */
-    struct wire_op *pieces;    /* here is in data                                    */
-    void **back;               /* where what comes is to go                          */
-    void *base;                /* of memory to attach or detach                      */
+    size_t count;           /* of pieces                                          */
+    struct wire_op *pieces; /* here is in data                                    */
+    void **back;            /* where what comes is to go                          */
+    void *base;             /* of memory to attach or detach                      */
     size_t bytes;
     uint64_t address;
     acre_status status;
@@ -39,17 +39,17 @@ struct job {
 };
 
 static struct {
-    struct lock lock;          /* guards what follows                                */
+    struct lock lock; /* guards what follows                                */
     pthread_cond_t more, done;
-    bool is_ready;             /* conditions are made                                */
+    bool is_ready; /* conditions are made                                */
     bool is_open;
-    pid_t pid;                 /* whose thread it is; 0: there is none               */
+    pid_t pid; /* whose thread it is; 0: there is none               */
     const struct wire_ops *ops;
     void *self;
     int rank, count;
     struct job *first, **last;
     struct job *under_way;
-    _Atomic int attended;      /* how many wait for something to come                */
+    _Atomic int attended; /* how many wait for something to come                */
     _Atomic int64_t hot_until;
 } far = {.lock = LOCK_INITIALIZER(RANK_LEAF, "wire"), .last = &far.first};
 
@@ -61,14 +61,14 @@ void far_use(const struct wire_ops *ops, void *self)
     lock_drop(&far.lock);
 }
 
-static void heat(void)
+static void far_heat(void)
 {
     atomic_store_explicit(&far.hot_until, clock_ns() + HOT_NS, memory_order_relaxed);
 }
 
 void far_attend_begin(void)
 {
-    heat();
+    far_heat();
     atomic_fetch_add(&far.attended, 1);
 }
 
@@ -160,7 +160,7 @@ static void *far_main(void *arg)
                 job_do(job);
             is_open = is_open || (job->type == JOB_OPEN && job->status == ACRE_OK);
             is_over = job->type == JOB_CLOSE;
-            heat();
+            far_heat();
             job_finish(job);
         }
         if (!is_over && is_open && far.ops->serve) {

@@ -39,9 +39,11 @@ static acre_status send_word(const struct team *team, uint32_t row, uint32_t val
         return ACRE_ERR_HOST_MEMORY;
     for (int i = 0; i < team->count; i++)
         if (team_is_far(team, i))
-            ops[count++] = (far_op){.kind = WIRE_PUT, .rank = team->places[i].wire_rank,
+            ops[count++] = (far_op){.kind = WIRE_PUT,
+                                    .rank = team->places[i].wire_rank,
                                     .address = team->places[i].control + offset,
-                                    .here = &value, .bytes = sizeof value};
+                                    .here = &value,
+                                    .bytes = sizeof value};
     acre_status status = far_run(ops, count, deadline, out_rank);
     heap_free(ops);
     if (status != ACRE_OK)
@@ -61,8 +63,7 @@ static bool all_are_done(const struct team *team)
 {
     for (int i = 0; i < team->count; i++)
         if (team_is_far(team, i) &&
-            atomic_load_explicit(mail_spot(team, MAIL_CLOSED, i).word,
-                                 memory_order_acquire) == 0 &&
+            atomic_load_explicit(mail_spot(team, MAIL_CLOSED, i).word, memory_order_acquire) == 0 &&
             !link_is_dead(team->group->peers, i))
             return false;
     return true;

@@ -78,14 +78,18 @@ acre_status plug_find(const struct wire_ops **out)
     void *library = library_open(name);
     void *symbol = library ? dlsym(library, WIRE_SYMBOL) : NULL;
     if (!symbol)
-        return status_fail(ACRE_ERR_NOT_FOUND, "symmetric memory: ranks on several hosts need the "
+        return status_fail(ACRE_ERR_NOT_FOUND,
+                           "symmetric memory: ranks on several hosts need the "
                            "wire \"%s\": %s; install the MPI and build Acre with its mpicc, or "
-                           "set ACRE_SYMM_WIRE=none", name, dlerror());
+                           "set ACRE_SYMM_WIRE=none",
+                           name, dlerror());
     memcpy(&find, &symbol, sizeof find);
     const struct wire_ops *ops = find(WIRE_VERSION);
     if (!ops || ops->version != WIRE_VERSION)
-        return status_fail(ACRE_ERR_CONFIG, "symmetric memory: the wire \"%s\" is of another "
-                           "version of Acre", name);
+        return status_fail(ACRE_ERR_CONFIG,
+                           "symmetric memory: the wire \"%s\" is of another "
+                           "version of Acre",
+                           name);
     *out = ops;
     return ACRE_OK;
 }

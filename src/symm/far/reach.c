@@ -10,9 +10,11 @@ far_op reach_piece(const struct work *work, enum wire_kind kind, int rank, size_
 {
     const struct place_far *place = &work->symm->team->places[rank];
 
-    return (far_op){.kind = kind, .rank = place->wire_rank,
+    return (far_op){.kind = kind,
+                    .rank = place->wire_rank,
                     .address = place->block + work->symm->offset + offset,
-                    .here = (void *)(uintptr_t)here, .bytes = bytes};
+                    .here = (void *)(uintptr_t)here,
+                    .bytes = bytes};
 }
 
 int reach_rank_of(const struct team *team, int wire_rank)
@@ -23,8 +25,7 @@ int reach_rank_of(const struct team *team, int wire_rank)
     return -1;
 }
 
-acre_status reach_run(const struct work *work, const far_op *ops, size_t count,
-                      int64_t deadline)
+acre_status reach_run(const struct work *work, const far_op *ops, size_t count, int64_t deadline)
 {
     int rank = -1;
     acre_status status = count ? far_run(ops, count, deadline, &rank) : ACRE_OK;
@@ -69,8 +70,8 @@ acre_status pulled_init(const struct work *work, size_t rows, size_t bytes, stru
     if (out->room && out->ops)
         return ACRE_OK;
     pulled_fini(out);
-    return status_fail(ACRE_ERR_HOST_MEMORY, "%s: no room for what %zu far ranks send",
-                       work->call, count);
+    return status_fail(ACRE_ERR_HOST_MEMORY, "%s: no room for what %zu far ranks send", work->call,
+                       count);
 }
 
 void pulled_fini(struct pulled *pulled)
@@ -91,8 +92,8 @@ acre_status pulled_bring(struct work *work, struct pulled *pulled, size_t offset
         if (!team_is_far(team, i))
             continue;
         for (size_t row = 0; row < rows; row++)
-            pulled->ops[count++] = reach_piece(work, WIRE_GET, i, offset + row * pitch,
-                                               room + row * width, width);
+            pulled->ops[count++] =
+                reach_piece(work, WIRE_GET, i, offset + row * pitch, room + row * width, width);
         sources[i] = room;
         room += pulled->bytes_each;
     }

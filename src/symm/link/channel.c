@@ -76,9 +76,10 @@ acre_status channel_connect(const char *name, pid_t pid, uid_t uid, int *out_fd)
     if (status == ACRE_OK)
         status = peer_of(fd, &peer);
     if (status == ACRE_OK && (peer.pid != pid || peer.uid != uid))
-        status = status_fail(ACRE_ERR_REJECTED, "rendezvous: process %d of user %u listens where "
-                             "process %d of user %u should", (int)peer.pid, (unsigned)peer.uid,
-                             (int)pid, (unsigned)uid);
+        status = status_fail(ACRE_ERR_REJECTED,
+                             "rendezvous: process %d of user %u listens where "
+                             "process %d of user %u should",
+                             (int)peer.pid, (unsigned)peer.uid, (int)pid, (unsigned)uid);
     if (status != ACRE_OK)
         close(fd);
     else
@@ -98,8 +99,10 @@ acre_status channel_accept(int listener, int *out_fd, pid_t *out_pid)
     }
     acre_status status = peer_of(fd, &peer);
     if (status == ACRE_OK && peer.uid != geteuid())
-        status = status_fail(ACRE_ERR_REJECTED, "rendezvous: process %d of user %u tried to join "
-                             "and was refused", (int)peer.pid, (unsigned)peer.uid);
+        status = status_fail(ACRE_ERR_REJECTED,
+                             "rendezvous: process %d of user %u tried to join "
+                             "and was refused",
+                             (int)peer.pid, (unsigned)peer.uid);
     if (status != ACRE_OK) {
         close(fd);
         return status;
@@ -179,7 +182,9 @@ acre_status channel_take(int fd, void *data, size_t bytes, int fds[CHANNEL_FDS])
 {
     union control control;
     struct iovec part = {data, bytes};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
                              .msg_controllen = sizeof control};
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
@@ -188,13 +193,13 @@ acre_status channel_take(int fd, void *data, size_t bytes, int fds[CHANNEL_FDS])
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return ACRE_ERR_NOT_READY;
     if (got <= 0)
-        return status_fail_native(ACRE_ERR_PEER, got < 0 ? errno : 0, "rendezvous: a rank hung "
+        return status_fail_native(ACRE_ERR_PEER, got < 0 ? errno : 0,
+                                  "rendezvous: a rank hung "
                                   "up");
     if (take_fds(&message, fds) && (size_t)got == bytes)
         return ACRE_OK;
     for (int i = 0; i < CHANNEL_FDS; i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    return status_fail(ACRE_ERR_FORMAT, "rendezvous: a message of %zd bytes is cut or forged",
-                       got);
+    return status_fail(ACRE_ERR_FORMAT, "rendezvous: a message of %zd bytes is cut or forged", got);
 }

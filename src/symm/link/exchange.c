@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cards and verdicts; see exchange.h. */
+/* Offers and votes; see exchange.h. */
 #include "symm/link/exchange.h"
 
 #include "base/heap.h"
@@ -13,12 +13,12 @@
 
 #define SLICE_MS 100 /* between looks at who has died */
 
-void card_close(struct card *card)
+void offer_close(struct offer *offer)
 {
     for (int i = 0; i < CHANNEL_FDS; i++) {
-        if (card->fds[i] >= 0)
-            close(card->fds[i]);
-        card->fds[i] = -1;
+        if (offer->fds[i] >= 0)
+            close(offer->fds[i]);
+        offer->fds[i] = -1;
     }
 }
 
@@ -28,7 +28,7 @@ static acre_status fail_gone(const acre_group *group, int rank)
                        group->name, rank, (int)group->peers->peers[rank].pid);
 }
 
-static void stamp(const acre_group *group, enum record_type type, struct record *record)
+static void exchange_stamp(const acre_group *group, enum record_type type, struct record *record)
 {
     record->type = type;
     record->rank = (uint32_t)group->rank;
@@ -39,8 +39,8 @@ static void stamp(const acre_group *group, enum record_type type, struct record 
 }
 
 /* Sends to all; the first rank that is gone is reported after all others have it. */
-static acre_status send_all(const acre_group *group, const struct record *record,
-                            const int *fds, int64_t deadline)
+static acre_status send_all(const acre_group *group, const struct record *record, const int *fds,
+                            int64_t deadline)
 {
     uint8_t bytes[RECORD_BYTES];
     acre_status result = ACRE_OK;
@@ -52,8 +52,8 @@ static acre_status send_all(const acre_group *group, const struct record *record
     for (int i = 0; i < group->count; i++) {
         if (i == group->rank || group->peers->peers[i].is_far)
             continue;
-        acre_status status = channel_send(group->peers->peers[i].fd, bytes, sizeof bytes, fds,
-                                          count, deadline);
+        acre_status status =
+            channel_send(group->peers->peers[i].fd, bytes, sizeof bytes, fds, count, deadline);
         if (status == ACRE_ERR_PEER && gone < 0)
             gone = i;
         else if (status != ACRE_OK && status != ACRE_ERR_PEER)
@@ -68,30 +68,30 @@ static acre_status send_all(const acre_group *group, const struct record *record
 
 /* Takes what a rank sent, if it is of this epoch. ACRE_ERR_NOT_READY: nothing yet. */
 static acre_status take_one(const acre_group *group, int rank, enum record_type type,
-                            struct card *out)
+                            struct offer *out)
 {
     uint8_t bytes[RECORD_BYTES];
-    struct card card;
-    acre_status status = channel_take(group->peers->peers[rank].fd, bytes, sizeof bytes,
-                                      card.fds);
+    struct offer offer;
+    acre_status status = channel_take(group->peers->peers[rank].fd, bytes, sizeof bytes, offer.fds);
 
     if (status == ACRE_ERR_PEER)
         return fail_gone(group, rank);
     if (status != ACRE_OK)
         return status;
-    status = record_decode(bytes, sizeof bytes, &card.record);
-    if (status == ACRE_OK && card.record.epoch < group->epoch)
+    status = record_decode(bytes, sizeof bytes, &offer.record);
+    if (status == ACRE_OK && offer.record.epoch < group->epoch)
         status = ACRE_ERR_NOT_READY;
     else if (status == ACRE_OK &&
-             (card.record.rank != (uint32_t)rank || card.record.token != group->peers->token ||
-              card.record.epoch != group->epoch || card.record.type != type))
-        status = status_fail(ACRE_ERR_FORMAT, "rendezvous of group \"%s\": a message of rank %d "
+             (offer.record.rank != (uint32_t)rank || offer.record.token != group->peers->token ||
+              offer.record.epoch != group->epoch || offer.record.type != type))
+        status = status_fail(ACRE_ERR_FORMAT,
+                             "rendezvous of group \"%s\": a message of rank %d "
                              "does not belong here; did ranks call in another order?",
                              group->name, rank);
     if (status != ACRE_OK)
-        card_close(&card);
+        offer_close(&offer);
     else
-        *out = card;
+        *out = offer;
     return status;
 }
 
@@ -100,13 +100,15 @@ static acre_status fail_missing(const acre_group *group, const bool *is_missing)
     char list[256];
 
     ranks_text(list, sizeof list, is_missing, group->count);
-    return status_fail(ACRE_ERR_TIMEOUT, "rendezvous of group \"%s\": %s did not come before the "
-                       "deadline", group->name, list);
+    return status_fail(ACRE_ERR_TIMEOUT,
+                       "rendezvous of group \"%s\": %s did not come before the "
+                       "deadline",
+                       group->name, list);
 }
 
 /* Waits until something may have come, someone died, or the deadline passed. */
-static acre_status wait_some(const acre_group *group, struct pollfd *polls,
-                             const bool *is_missing, int64_t deadline)
+static acre_status wait_some(const acre_group *group, struct pollfd *polls, const bool *is_missing,
+                             int64_t deadline)
 {
     int count = 0;
 
@@ -123,18 +125,20 @@ static acre_status wait_some(const acre_group *group, struct pollfd *polls,
 }
 
 /* Takes what ranks on other hosts sent, one after the other: who waits for one waits for all. */
-static acre_status collect_far(const acre_group *group, enum record_type type,
-                               struct card *cards, bool *is_missing, int64_t deadline)
+static acre_status collect_far(const acre_group *group, enum record_type type, struct offer *offers,
+                               bool *is_missing, int64_t deadline)
 {
     for (int i = 0; i < group->count; i++) {
         for (int k = 0; k < CHANNEL_FDS && is_missing[i]; k++)
-            cards[i].fds[k] = -1;
+            offers[i].fds[k] = -1;
         while (is_missing[i]) {
-            struct record *record = &cards[i].record;
+            struct record *record = &offers[i].record;
             acre_status status = post_take(group, i, type, deadline, record);
             if (status == ACRE_OK && record->type != type)
-                return status_fail(record->status, "rendezvous of group \"%s\": rank %d failed: "
-                                   "%s", group->name, i, record->text);
+                return status_fail(record->status,
+                                   "rendezvous of group \"%s\": rank %d failed: "
+                                   "%s",
+                                   group->name, i, record->text);
             is_missing[i] = status != ACRE_OK;
             for (int k = 0; k < group->count && status == ACRE_ERR_NOT_READY; k++)
                 if (link_is_dead(group->peers, k))
@@ -149,8 +153,8 @@ static acre_status collect_far(const acre_group *group, enum record_type type,
 }
 
 /* Takes a message of a type from every other rank. On failure those that came are closed. */
-static acre_status collect(const acre_group *group, enum record_type type, struct card *cards,
-                           int64_t deadline)
+static acre_status exchange_collect(const acre_group *group, enum record_type type,
+                                    struct offer *offers, int64_t deadline)
 {
     bool *is_missing = heap_array((size_t)group->count, sizeof *is_missing);
     struct pollfd *polls = heap_array((size_t)group->count, sizeof *polls);
@@ -165,7 +169,7 @@ static acre_status collect(const acre_group *group, enum record_type type, struc
         for (int i = 0; i < group->count && status == ACRE_OK; i++) {
             if (!is_missing[i])
                 continue;
-            status = take_one(group, i, type, &cards[i]);
+            status = take_one(group, i, type, &offers[i]);
             if (status == ACRE_OK) {
                 is_missing[i] = false;
                 missing--;
@@ -179,10 +183,10 @@ static acre_status collect(const acre_group *group, enum record_type type, struc
     for (int i = 0; i < group->count && status == ACRE_OK; i++)
         is_missing[i] = group->peers->peers[i].is_far;
     if (status == ACRE_OK && group->peers->has_far)
-        status = collect_far(group, type, cards, is_missing, deadline);
+        status = collect_far(group, type, offers, is_missing, deadline);
     for (int i = 0; i < group->count && status != ACRE_OK && is_missing; i++)
         if (i != group->rank && !is_missing[i] && !group->peers->peers[i].is_far)
-            card_close(&cards[i]);
+            offer_close(&offers[i]);
     heap_free(is_missing);
     heap_free(polls);
     return status;
@@ -191,42 +195,42 @@ static acre_status collect(const acre_group *group, enum record_type type, struc
 /* Tells the others that this rank gives up, and why; they are past waiting for it. */
 static void send_failure(const acre_group *group, acre_status status)
 {
-    struct record verdict = {.status = status};
+    struct record vote = {.status = status};
     struct status_saved saved;
 
     status_save(&saved);
-    stamp(group, RECORD_VERDICT, &verdict);
-    snprintf(verdict.text, sizeof verdict.text, "%s", acre_last_error());
-    send_all(group, &verdict, NULL, deadline_in_ms(1000));
+    exchange_stamp(group, RECORD_VERDICT, &vote);
+    snprintf(vote.text, sizeof vote.text, "%s", acre_last_error());
+    send_all(group, &vote, NULL, deadline_in_ms(1000));
     status_restore(&saved);
 }
 
-acre_status exchange_cards_locked(acre_group *group, const struct card *mine,
-                                  struct card *cards, int64_t deadline)
+acre_status exchange_offers_locked(acre_group *group, const struct offer *mine,
+                                   struct offer *offers, int64_t deadline)
 {
     acre_status status = group_join_locked(group, deadline);
 
     if (status != ACRE_OK)
         return status;
     group->epoch++;
-    struct card own = *mine;
-    stamp(group, RECORD_CARD, &own.record);
+    struct offer own = *mine;
+    exchange_stamp(group, RECORD_CARD, &own.record);
     status = send_all(group, &own.record, own.fds, deadline);
     if (status == ACRE_OK)
-        status = collect(group, RECORD_CARD, cards, deadline);
+        status = exchange_collect(group, RECORD_CARD, offers, deadline);
     if (status != ACRE_OK) {
         send_failure(group, status);
         return status;
     }
-    cards[group->rank] = own;
+    offers[group->rank] = own;
     return ACRE_OK;
 }
 
 /* The failure of the lowest rank that has one. */
-static acre_status verdicts_read(const acre_group *group, const struct card *verdicts)
+static acre_status votes_read(const acre_group *group, const struct offer *votes)
 {
     for (int i = 0; i < group->count; i++) {
-        const struct record *record = &verdicts[i].record;
+        const struct record *record = &votes[i].record;
         if (i != group->rank && record->status != ACRE_OK)
             return status_fail(record->status, "rendezvous of group \"%s\": rank %d failed: %s",
                                group->name, i, record->text);
@@ -234,51 +238,53 @@ static acre_status verdicts_read(const acre_group *group, const struct card *ver
     return ACRE_OK;
 }
 
-acre_status exchange_verdict_locked(acre_group *group, acre_status mine, int64_t deadline)
+acre_status exchange_vote_locked(acre_group *group, acre_status mine, int64_t deadline)
 {
-    struct record verdict = {.status = mine};
+    struct record vote = {.status = mine};
 
     if (mine != ACRE_OK) {
         send_failure(group, mine);
         return mine;
     }
-    struct card *verdicts = heap_array((size_t)group->count, sizeof *verdicts);
-    if (!verdicts) {
+    struct offer *votes = heap_array((size_t)group->count, sizeof *votes);
+    if (!votes) {
         send_failure(group, ACRE_ERR_HOST_MEMORY);
         return ACRE_ERR_HOST_MEMORY;
     }
-    stamp(group, RECORD_VERDICT, &verdict);
-    acre_status status = send_all(group, &verdict, NULL, deadline);
+    exchange_stamp(group, RECORD_VERDICT, &vote);
+    acre_status status = send_all(group, &vote, NULL, deadline);
     if (status == ACRE_OK)
-        status = collect(group, RECORD_VERDICT, verdicts, deadline);
+        status = exchange_collect(group, RECORD_VERDICT, votes, deadline);
     if (status == ACRE_OK) {
-        status = verdicts_read(group, verdicts);
+        status = votes_read(group, votes);
         for (int i = 0; i < group->count; i++)
             if (i != group->rank)
-                card_close(&verdicts[i]);
+                offer_close(&votes[i]);
     }
-    heap_free(verdicts);
+    heap_free(votes);
     return status;
 }
 
 acre_status exchange_barrier_locked(acre_group *group, int64_t deadline)
 {
-    struct card mine = {.fds = {-1, -1}};
-    struct card *cards = heap_array((size_t)group->count, sizeof *cards);
+    struct offer mine = {.fds = {-1, -1}};
+    struct offer *offers = heap_array((size_t)group->count, sizeof *offers);
 
-    if (!cards)
+    if (!offers)
         return ACRE_ERR_HOST_MEMORY;
-    acre_status status = exchange_cards_locked(group, &mine, cards, deadline);
+    acre_status status = exchange_offers_locked(group, &mine, offers, deadline);
     if (status == ACRE_OK) {
         for (int i = 0; i < group->count; i++)
             if (i != group->rank)
-                card_close(&cards[i]);
+                offer_close(&offers[i]);
         for (int i = 0; i < group->count && status == ACRE_OK; i++)
-            if (cards[i].record.kind != KIND_NONE)
-                status = status_fail(ACRE_ERR_INVALID, "barrier of group \"%s\": rank %d is in a "
-                                     "rendezvous instead", group->name, i);
-        status = exchange_verdict_locked(group, status, deadline);
+            if (offers[i].record.kind != KIND_NONE)
+                status = status_fail(ACRE_ERR_INVALID,
+                                     "barrier of group \"%s\": rank %d is in a "
+                                     "rendezvous instead",
+                                     group->name, i);
+        status = exchange_vote_locked(group, status, deadline);
     }
-    heap_free(cards);
+    heap_free(offers);
     return status;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* One rendezvous on the connections of a group: cards to all, then verdicts to all.
+/* One rendezvous on the connections of a group: offers to all, then votes to all.
  *
- *     card     what my block is, with its descriptors; or why I have none
- *     verdict  whether I could use everybody's card; or who is missing
+ *     offer     what my block is, with its descriptors; or why I have none
+ *     vote  whether I could use everybody's offer; or who is missing
  *
  * Every rank sends both, whatever happens, so that all succeed or all fail, each with a
- * sentence that names the culprit. A rank that comes too late finds the verdicts of those
+ * sentence that names the culprit. A rank that comes too late finds the votes of those
  * who gave up. Messages of an epoch that is over are dropped with their descriptors.
  */
 #ifndef SRC_SYMM_EXCHANGE_H
@@ -16,22 +16,22 @@
 #include "symm/link/record.h"
 
 /* What came from one rank. */
-struct card {
+struct offer {
     struct record record;
     int fds[CHANNEL_FDS]; /* owned until closed; -1: none */
 };
 
 /* Starts the next epoch: joins if needed, sends mine with its descriptors (taken from
- * mine->fds, which stay open), and waits for all others' cards; cards[rank] is mine.
- * The lock of the group is held. After failure no verdict is due. */
-acre_status exchange_cards_locked(acre_group *group, const struct card *mine,
-                                  struct card *cards, int64_t deadline);
+ * mine->fds, which stay open), and waits for all others' offers; offers[rank] is mine.
+ * The lock of the group is held. After failure no vote is due. */
+acre_status exchange_offers_locked(acre_group *group, const struct offer *mine,
+                                  struct offer *offers, int64_t deadline);
 /* Says how it went and waits for what the others say; gives the common result. mine is
  * ACRE_OK, or a failure that is recorded. */
-acre_status exchange_verdict_locked(acre_group *group, acre_status mine, int64_t deadline);
-/* Both with empty cards. */
+acre_status exchange_vote_locked(acre_group *group, acre_status mine, int64_t deadline);
+/* Both with empty offers. */
 acre_status exchange_barrier_locked(acre_group *group, int64_t deadline);
 
-void card_close(struct card *card);
+void offer_close(struct offer *offer);
 
 #endif

@@ -24,9 +24,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLICE_MS 100       /* between looks at who has died              */
-#define HELLO_MS 2000      /* that a connection has to say who it is     */
-#define STALE_MS 400       /* a dead process's line may still be replaced */
+#define SLICE_MS 100  /* between looks at who has died              */
+#define HELLO_MS 2000 /* that a connection has to say who it is     */
+#define STALE_MS 400  /* a dead process's line may still be replaced */
 
 /* One join under way. */
 struct joining {
@@ -118,8 +118,10 @@ static acre_status fail_missing(const struct joining *join, int from)
     is_missing[from] = true;
     ranks_text(list, sizeof list, is_missing, join->self.count);
     heap_free(is_missing);
-    return status_fail(ACRE_ERR_TIMEOUT, "rendezvous of group \"%s\": %s did not come before the "
-                       "deadline", join->group, list);
+    return status_fail(ACRE_ERR_TIMEOUT,
+                       "rendezvous of group \"%s\": %s did not come before the "
+                       "deadline",
+                       join->group, list);
 }
 
 static acre_status check_alive(const struct joining *join)
@@ -176,8 +178,8 @@ static bool line_peek(struct joining *join, int rank, struct member *out)
 
 static acre_status hello_send(const struct joining *join, int fd, uint64_t token)
 {
-    struct record record = {.type = RECORD_HELLO, .rank = (uint32_t)join->self.rank,
-                            .token = token};
+    struct record record = {
+        .type = RECORD_HELLO, .rank = (uint32_t)join->self.rank, .token = token};
     uint8_t bytes[RECORD_BYTES];
 
     record_encode(&record, bytes);
@@ -292,8 +294,10 @@ static void accept_one(struct joining *join, int fd, pid_t pid)
     if (status == ACRE_OK)
         status = line_read(join, rank, &member);
     if (status == ACRE_OK && member.pid != pid)
-        status = status_fail(ACRE_ERR_REJECTED, "rendezvous: process %d comes as rank %d instead "
-                             "of process %d", (int)pid, rank, (int)member.pid);
+        status = status_fail(ACRE_ERR_REJECTED,
+                             "rendezvous: process %d comes as rank %d instead "
+                             "of process %d",
+                             (int)pid, rank, (int)member.pid);
     if (status == ACRE_OK)
         status = hello_send(join, fd, member.token);
     if (status == ACRE_OK)
@@ -425,15 +429,15 @@ static acre_status greeting_take(struct joining *join, int rank, struct greeting
     acre_blob blob;
 
     greeting_key(join, rank, join->self.rank, join->self.token, key);
-    acre_status status = store_get_until(join->store, key, deadline_sooner(join->deadline,
-                                         deadline_in_ms(SLICE_MS)), &blob);
+    acre_status status = store_get_until(
+        join->store, key, deadline_sooner(join->deadline, deadline_in_ms(SLICE_MS)), &blob);
     if (status != ACRE_OK)
         return status == ACRE_ERR_TIMEOUT ? ACRE_ERR_NOT_READY : status;
     if (blob.bytes == sizeof *out)
         memcpy(out, blob.data, sizeof *out);
     else
-        status = status_fail(ACRE_ERR_FORMAT, "rendezvous: the greeting of rank %d is damaged",
-                             rank);
+        status =
+            status_fail(ACRE_ERR_FORMAT, "rendezvous: the greeting of rank %d is damaged", rank);
     acre_blob_free(&blob);
     return status == ACRE_OK ? acre_store_delete(join->store, key, NULL) : status;
 }
@@ -529,8 +533,8 @@ static acre_status join_all(struct joining *join)
     return status;
 }
 
-acre_status link_join(acre_store *store, const char *name, int rank, int count,
-                      int64_t deadline, struct link **out)
+acre_status link_join(acre_store *store, const char *name, int rank, int count, int64_t deadline,
+                      struct link **out)
 {
     struct joining join = {.store = store, .group = name, .listener = -1, .deadline = deadline};
     acre_status status = link_create(rank, count, &join.link);

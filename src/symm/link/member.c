@@ -40,7 +40,10 @@ static void host_read(char out[40])
 
 void member_describe(int rank, int count, const char *wire, int wire_rank, struct member *out)
 {
-    *out = (struct member){.rank = rank, .count = count, .pid = getpid(), .uid = geteuid(),
+    *out = (struct member){.rank = rank,
+                           .count = count,
+                           .pid = getpid(),
+                           .uid = geteuid(),
                            .network = namespace_of("/proc/self/ns/net"),
                            .processes = namespace_of("/proc/self/ns/pid"),
                            .wire_rank = wire_rank};
@@ -59,23 +62,26 @@ bool member_is_near(const struct member *a, const struct member *b)
            a->processes == b->processes;
 }
 
-acre_status member_check(const char *group, const struct member *self,
-                         const struct member *member)
+acre_status member_check(const char *group, const struct member *self, const struct member *member)
 {
     if (member->count != self->count)
-        return status_fail(ACRE_ERR_INVALID, "rendezvous of group \"%s\": rank %d has %d ranks, "
-                           "rank %d has %d", group, self->rank, self->count, member->rank,
-                           member->count);
+        return status_fail(ACRE_ERR_INVALID,
+                           "rendezvous of group \"%s\": rank %d has %d ranks, "
+                           "rank %d has %d",
+                           group, self->rank, self->count, member->rank, member->count);
     bool is_near = member_is_near(self, member);
     if (!is_near && (!member_has_wire(self) || strcmp(self->wire, member->wire) != 0))
-        return status_fail(ACRE_ERR_UNSUPPORTED, "rendezvous of group \"%s\": ranks %d and %d "
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "rendezvous of group \"%s\": ranks %d and %d "
                            "are on different hosts or in different containers, with no common "
-                           "wire (%s and %s); start them with mpirun", group, self->rank,
-                           member->rank, self->wire, member->wire);
+                           "wire (%s and %s); start them with mpirun",
+                           group, self->rank, member->rank, self->wire, member->wire);
     if (is_near && member->uid != self->uid)
-        return status_fail(ACRE_ERR_REJECTED, "rendezvous of group \"%s\": rank %d belongs to "
-                           "user %u, rank %d to user %u", group, self->rank,
-                           (unsigned)self->uid, member->rank, (unsigned)member->uid);
+        return status_fail(ACRE_ERR_REJECTED,
+                           "rendezvous of group \"%s\": rank %d belongs to "
+                           "user %u, rank %d to user %u",
+                           group, self->rank, (unsigned)self->uid, member->rank,
+                           (unsigned)member->uid);
     return ACRE_OK;
 }
 
@@ -91,10 +97,10 @@ acre_status member_write(acre_store *store, const char *group, const struct memb
     char key[MEMBER_KEY], line[320];
 
     member_key(group, self->rank, key, sizeof key);
-    int length = snprintf(line, sizeof line, "ACREJOIN2 %d %d %d %u %s %" PRIu64 " %" PRIu64
-                          " %" PRIu64 " %s %s %d", self->rank, self->count, (int)self->pid,
-                          (unsigned)self->uid, self->host, self->network, self->processes,
-                          self->token, self->name, self->wire, self->wire_rank);
+    int length = snprintf(
+        line, sizeof line, "ACREJOIN2 %d %d %d %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %s %s %d",
+        self->rank, self->count, (int)self->pid, (unsigned)self->uid, self->host, self->network,
+        self->processes, self->token, self->name, self->wire, self->wire_rank);
     return acre_store_set(store, key, line, (size_t)length);
 }
 
@@ -115,12 +121,15 @@ acre_status member_parse(const acre_blob *blob, int rank, struct member *out)
     unsigned uid;
     char rest;
 
-    if (sscanf(blob->data, "ACREJOIN2 %d %d %d %u %39s %" SCNu64 " %" SCNu64 " %" SCNu64
-               " %31s %31s %d%c", &out->rank, &out->count, &pid, &uid, out->host, &out->network,
-               &out->processes, &out->token, out->name, out->wire, &out->wire_rank,
-               &rest) != 11 || out->rank != rank)
-        return status_fail(ACRE_ERR_FORMAT, "rendezvous: what the store says about rank %d is "
-                           "damaged", rank);
+    if (sscanf(blob->data,
+               "ACREJOIN2 %d %d %d %u %39s %" SCNu64 " %" SCNu64 " %" SCNu64 " %31s %31s %d%c",
+               &out->rank, &out->count, &pid, &uid, out->host, &out->network, &out->processes,
+               &out->token, out->name, out->wire, &out->wire_rank, &rest) != 11 ||
+        out->rank != rank)
+        return status_fail(ACRE_ERR_FORMAT,
+                           "rendezvous: what the store says about rank %d is "
+                           "damaged",
+                           rank);
     out->pid = pid;
     out->uid = uid;
     return ACRE_OK;

@@ -12,8 +12,7 @@
 #define POST_KEY 640
 #define SLICE_MS 100 /* between looks at a failure instead */
 
-static void post_key(const acre_group *group, int rank, enum record_type type,
-                     char out[POST_KEY])
+static void post_key(const acre_group *group, int rank, enum record_type type, char out[POST_KEY])
 {
     snprintf(out, POST_KEY, "acre/post/%s/%016" PRIx64 "/%" PRIu64 "/%d/%d", group->store_name,
              group->peers->token, group->epoch, (int)type, rank);
@@ -70,19 +69,21 @@ static acre_status take_type(const acre_group *group, int rank, enum record_type
     acre_blob_free(&blob);
     if (status == ACRE_OK &&
         (out->rank != (uint32_t)rank || out->type != type || out->epoch != group->epoch))
-        status = status_fail(ACRE_ERR_FORMAT, "rendezvous of group \"%s\": a message of rank %d "
-                             "does not belong here", group->name, rank);
+        status = status_fail(ACRE_ERR_FORMAT,
+                             "rendezvous of group \"%s\": a message of rank %d "
+                             "does not belong here",
+                             group->name, rank);
     return status == ACRE_OK ? post_done(group, rank, key) : status;
 }
 
-acre_status post_take(const acre_group *group, int rank, enum record_type type,
-                      int64_t deadline, struct record *out)
+acre_status post_take(const acre_group *group, int rank, enum record_type type, int64_t deadline,
+                      struct record *out)
 {
     char key[POST_KEY];
     const char *keys = key;
     bool is_there = false;
-    acre_status status = take_type(group, rank, type, deadline_sooner(deadline,
-                                   deadline_in_ms(SLICE_MS)), out);
+    acre_status status =
+        take_type(group, rank, type, deadline_sooner(deadline, deadline_in_ms(SLICE_MS)), out);
 
     if (status != ACRE_ERR_NOT_READY || type == RECORD_VERDICT)
         return status;

@@ -15,12 +15,22 @@ enum { FIELD_COUNT = 16 };
 
 static void fields_get(const struct record *r, uint64_t f[FIELD_COUNT])
 {
-    uint64_t values[FIELD_COUNT] = {
-        RECORD_MAGIC | (uint64_t)r->type << 32, r->rank, r->epoch, r->token, (uint64_t)r->status,
-        r->kind | (uint64_t)r->flags << 32, (uint64_t)(int64_t)r->device_type,
-        (uint64_t)(int64_t)r->device_index, (uint64_t)(int64_t)r->clique, r->block_bytes,
-        r->buffer_bytes, r->pad_offset, r->pad_bytes, r->control_bytes, r->far_block,
-        r->far_control};
+    uint64_t values[FIELD_COUNT] = {RECORD_MAGIC | (uint64_t)r->type << 32,
+                                    r->rank,
+                                    r->epoch,
+                                    r->token,
+                                    (uint64_t)r->status,
+                                    r->kind | (uint64_t)r->flags << 32,
+                                    (uint64_t)(int64_t)r->device_type,
+                                    (uint64_t)(int64_t)r->device_index,
+                                    (uint64_t)(int64_t)r->clique,
+                                    r->block_bytes,
+                                    r->buffer_bytes,
+                                    r->pad_offset,
+                                    r->pad_bytes,
+                                    r->control_bytes,
+                                    r->far_block,
+                                    r->far_control};
 
     memcpy(f, values, sizeof values);
 }
@@ -61,13 +71,23 @@ acre_status record_decode(const uint8_t *data, size_t bytes, struct record *out)
         memcpy(&f[i], data + 8 * i, 8);
         f[i] = le64toh(f[i]);
     }
-    struct record r = {.type = (enum record_type)(f[0] >> 32), .rank = (uint32_t)f[1],
-                       .epoch = f[2], .token = f[3], .status = (acre_status)f[4],
-                       .kind = (enum record_kind)(uint32_t)f[5], .flags = (uint32_t)(f[5] >> 32),
-                       .device_type = (int32_t)f[6], .device_index = (int32_t)f[7],
-                       .clique = (int32_t)f[8], .block_bytes = f[9], .buffer_bytes = f[10],
-                       .pad_offset = f[11], .pad_bytes = f[12], .control_bytes = f[13],
-                       .far_block = f[14], .far_control = f[15]};
+    struct record r = {.type = (enum record_type)(f[0] >> 32),
+                       .rank = (uint32_t)f[1],
+                       .epoch = f[2],
+                       .token = f[3],
+                       .status = (acre_status)f[4],
+                       .kind = (enum record_kind)(uint32_t)f[5],
+                       .flags = (uint32_t)(f[5] >> 32),
+                       .device_type = (int32_t)f[6],
+                       .device_index = (int32_t)f[7],
+                       .clique = (int32_t)f[8],
+                       .block_bytes = f[9],
+                       .buffer_bytes = f[10],
+                       .pad_offset = f[11],
+                       .pad_bytes = f[12],
+                       .control_bytes = f[13],
+                       .far_block = f[14],
+                       .far_control = f[15]};
     if ((uint32_t)f[0] != RECORD_MAGIC || f[1] > UINT32_MAX || !is_sensible(&r) ||
         data[RECORD_BYTES - 1] != 0)
         return status_fail(ACRE_ERR_FORMAT, "rendezvous: a message is damaged or forged");
@@ -78,19 +98,19 @@ acre_status record_decode(const uint8_t *data, size_t bytes, struct record *out)
     return ACRE_OK;
 }
 
-/* ---- Whether cards go together ---------------------------------------------------- */
+/* ---- Whether offers go together ---------------------------------------------------- */
 
-static acre_status check_failed(const struct record *cards, int count)
+static acre_status check_failed(const struct record *offers, int count)
 {
     for (int i = 0; i < count; i++)
-        if (cards[i].status != ACRE_OK)
-            return status_fail(cards[i].status, "rendezvous: rank %d failed: %s", i,
-                               cards[i].text);
+        if (offers[i].status != ACRE_OK)
+            return status_fail(offers[i].status, "rendezvous: rank %d failed: %s", i,
+                               offers[i].text);
     return ACRE_OK;
 }
 
 /* Clique ids that are there must be equal; the error lists every rank. */
-static acre_status check_cliques(const struct record *cards, int count)
+static acre_status check_cliques(const struct record *offers, int count)
 {
     int32_t clique = -1;
     bool is_equal = true;
@@ -98,31 +118,32 @@ static acre_status check_cliques(const struct record *cards, int count)
     struct text text;
 
     for (int i = 0; i < count; i++)
-        if (cards[i].clique >= 0) {
-            is_equal = is_equal && (clique < 0 || clique == cards[i].clique);
-            clique = cards[i].clique;
+        if (offers[i].clique >= 0) {
+            is_equal = is_equal && (clique < 0 || clique == offers[i].clique);
+            clique = offers[i].clique;
         }
     if (is_equal)
         return ACRE_OK;
     text_init(&text, buffer, sizeof buffer);
     for (int i = 0; i < count; i++)
-        text_add(&text, "%srank %d device %d clique %d", i ? ", " : "", i, cards[i].device_index,
-                 cards[i].clique);
+        text_add(&text, "%srank %d device %d clique %d", i ? ", " : "", i, offers[i].device_index,
+                 offers[i].clique);
     return status_fail(ACRE_ERR_INVALID, "rendezvous: ranks are in different fabric cliques: %s",
                        buffer);
 }
 
-static acre_status check_overlap(const struct record *cards, int count)
+static acre_status check_overlap(const struct record *offers, int count)
 {
     for (int i = 0; i < count; i++)
         for (int k = 0; k < i; k++)
-            if (cards[i].kind >= KIND_DEVICE && cards[k].kind >= KIND_DEVICE &&
-                cards[i].device_type == cards[k].device_type &&
-                cards[i].device_index == cards[k].device_index)
-                return status_fail(ACRE_ERR_INVALID, "rendezvous: ranks %d and %d overlap on "
+            if (offers[i].kind >= KIND_DEVICE && offers[k].kind >= KIND_DEVICE &&
+                offers[i].device_type == offers[k].device_type &&
+                offers[i].device_index == offers[k].device_index)
+                return status_fail(ACRE_ERR_INVALID,
+                                   "rendezvous: ranks %d and %d overlap on "
                                    "device %d; give each its own or allow it "
-                                   "(ACRE_SYMM_ALLOW_OVERLAPPING_DEVICES=1)", k, i,
-                                   cards[i].device_index);
+                                   "(ACRE_SYMM_ALLOW_OVERLAPPING_DEVICES=1)",
+                                   k, i, offers[i].device_index);
     return ACRE_OK;
 }
 
@@ -131,40 +152,44 @@ static acre_status check_equal(const char *what, int rank, uint64_t first, uint6
 {
     if (first == value)
         return ACRE_OK;
-    return status_fail(ACRE_ERR_INVALID, "rendezvous: %s differ: rank 0 has %llu, rank %d has "
-                       "%llu", what, (unsigned long long)first, rank, (unsigned long long)value);
+    return status_fail(ACRE_ERR_INVALID,
+                       "rendezvous: %s differ: rank 0 has %llu, rank %d has "
+                       "%llu",
+                       what, (unsigned long long)first, rank, (unsigned long long)value);
 }
 
-static acre_status check_pair(const struct record *first, const struct record *card, int rank)
+static acre_status check_pair(const struct record *first, const struct record *offer, int rank)
 {
-    acre_status status = check_equal("kinds of memory", rank, first->kind, card->kind);
+    acre_status status = check_equal("kinds of memory", rank, first->kind, offer->kind);
 
     if (status == ACRE_OK)
-        status = check_equal("buffer sizes", rank, first->buffer_bytes, card->buffer_bytes);
+        status = check_equal("buffer sizes", rank, first->buffer_bytes, offer->buffer_bytes);
     if (status == ACRE_OK)
-        status = check_equal("signal pad sizes", rank, first->pad_bytes, card->pad_bytes);
+        status = check_equal("signal pad sizes", rank, first->pad_bytes, offer->pad_bytes);
     if (status == ACRE_OK)
-        status = check_equal("pad offsets", rank, first->pad_offset, card->pad_offset);
+        status = check_equal("pad offsets", rank, first->pad_offset, offer->pad_offset);
     if (status == ACRE_OK)
-        status = check_equal("block sizes", rank, first->block_bytes, card->block_bytes);
+        status = check_equal("block sizes", rank, first->block_bytes, offer->block_bytes);
     if (status == ACRE_OK)
-        status = check_equal("control sizes", rank, first->control_bytes, card->control_bytes);
-    if (status == ACRE_OK && ((first->flags ^ card->flags) & ACRE_GROUP_ALLOW_OVERLAP))
-        status = status_fail(ACRE_ERR_INVALID, "rendezvous: rank 0 and rank %d do not agree "
+        status = check_equal("control sizes", rank, first->control_bytes, offer->control_bytes);
+    if (status == ACRE_OK && ((first->flags ^ offer->flags) & ACRE_GROUP_ALLOW_OVERLAP))
+        status = status_fail(ACRE_ERR_INVALID,
+                             "rendezvous: rank 0 and rank %d do not agree "
                              "whether devices may overlap "
-                             "(ACRE_SYMM_ALLOW_OVERLAPPING_DEVICES)", rank);
+                             "(ACRE_SYMM_ALLOW_OVERLAPPING_DEVICES)",
+                             rank);
     return status;
 }
 
-acre_status record_check(const struct record *cards, int count)
+acre_status record_check(const struct record *offers, int count)
 {
-    acre_status status = check_failed(cards, count);
+    acre_status status = check_failed(offers, count);
 
     if (status == ACRE_OK)
-        status = check_cliques(cards, count);
+        status = check_cliques(offers, count);
     for (int i = 1; i < count && status == ACRE_OK; i++)
-        status = check_pair(&cards[0], &cards[i], i);
-    if (status == ACRE_OK && !(cards[0].flags & ACRE_GROUP_ALLOW_OVERLAP))
-        status = check_overlap(cards, count);
+        status = check_pair(&offers[0], &offers[i], i);
+    if (status == ACRE_OK && !(offers[0].flags & ACRE_GROUP_ALLOW_OVERLAP))
+        status = check_overlap(offers, count);
     return status;
 }

@@ -15,7 +15,7 @@
 #define RECORD_TEXT 264u
 
 enum record_type { RECORD_HELLO = 1, RECORD_CARD = 2, RECORD_VERDICT = 3 };
-/* Memory of a device travels as a descriptor, or as a handle of a fabric on the card. */
+/* Memory of a device travels as a descriptor, or as a handle of a fabric on the offer. */
 enum record_kind { KIND_NONE = 0, KIND_HOST = 1, KIND_DEVICE = 2, KIND_FABRIC = 3 };
 
 struct record {
@@ -23,7 +23,7 @@ struct record {
     uint32_t rank;          /* of the sender                                     */
     uint64_t epoch;         /* rendezvous of the group so far                    */
     uint64_t token;         /* of the group, the same on all ranks once joined   */
-    acre_status status;     /* of a verdict, or a card of who failed before      */
+    acre_status status;     /* of a vote, or a offer of who failed before      */
     enum record_kind kind;  /* what the block is made of; NONE: only a barrier   */
     uint32_t flags;         /* ACRE_GROUP_*                                      */
     int32_t device_type, device_index;
@@ -38,8 +38,8 @@ void record_encode(const struct record *record, uint8_t out[RECORD_BYTES]);
 /* Errors: ACRE_ERR_FORMAT (not a record, or numbers no rank would send). */
 acre_status record_decode(const uint8_t *data, size_t bytes, struct record *out);
 
-/* Whether the cards of all ranks go together; every rank comes to the same answer.
- * Errors: ACRE_ERR_INVALID names ranks and values, or a failed card's own status. */
-acre_status record_check(const struct record *cards, int count);
+/* Whether the offers of all ranks go together; every rank comes to the same answer.
+ * Errors: ACRE_ERR_INVALID names ranks and values, or a failed offer's own status. */
+acre_status record_check(const struct record *offers, int count);
 
 #endif

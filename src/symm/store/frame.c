@@ -68,8 +68,8 @@ size_t frame_length(const uint8_t *head)
     return bytes > MESSAGE_BYTES_MAX ? 0 : FRAME_HEAD + bytes + PROOF_BYTES;
 }
 
-acre_status frame_open(struct session *session, enum side side, const uint8_t *frame,
-                       size_t bytes, struct bytes *out)
+acre_status frame_open(struct session *session, enum side side, const uint8_t *frame, size_t bytes,
+                       struct bytes *out)
 {
     uint8_t head[FRAME_HEAD], proof[PROOF_BYTES];
 

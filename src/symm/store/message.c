@@ -61,14 +61,14 @@ bool verb_is_change(enum verb verb)
 
 /* ---- Writing ---------------------------------------------------------------------- */
 
-static uint8_t *put32(uint8_t *at, uint32_t x)
+static uint8_t *message_put32(uint8_t *at, uint32_t x)
 {
     x = htole32(x);
     memcpy(at, &x, 4);
     return at + 4;
 }
 
-static uint8_t *put64(uint8_t *at, uint64_t x)
+static uint8_t *message_put64(uint8_t *at, uint64_t x)
 {
     x = htole64(x);
     memcpy(at, &x, 8);
@@ -78,17 +78,17 @@ static uint8_t *put64(uint8_t *at, uint64_t x)
 static uint8_t *put_head(uint8_t *at, uint8_t verb, acre_status status, uint32_t count,
                          int64_t number, uint64_t wait_ms)
 {
-    at = put32(at, MESSAGE_MAGIC);
-    at = put32(at, verb);
-    at = put32(at, (uint32_t)status);
-    at = put32(at, count);
-    at = put64(at, (uint64_t)number);
-    return put64(at, wait_ms);
+    at = message_put32(at, MESSAGE_MAGIC);
+    at = message_put32(at, verb);
+    at = message_put32(at, (uint32_t)status);
+    at = message_put32(at, count);
+    at = message_put64(at, (uint64_t)number);
+    return message_put64(at, wait_ms);
 }
 
 static uint8_t *put_item(uint8_t *at, const void *data, size_t bytes)
 {
-    at = put32(at, (uint32_t)bytes);
+    at = message_put32(at, (uint32_t)bytes);
     if (bytes)
         memcpy(at, data, bytes);
     return at + bytes;
@@ -97,9 +97,10 @@ static uint8_t *put_item(uint8_t *at, const void *data, size_t bytes)
 static acre_status encode_room(size_t bytes, uint32_t count, acre_blob *out)
 {
     if (bytes > MESSAGE_BYTES_MAX || count > MESSAGE_ITEMS_MAX)
-        return status_fail(ACRE_ERR_INVALID, "store: a message of %zu bytes and %u items is too "
-                           "large; at most %u bytes and %u items travel at once", bytes, count,
-                           MESSAGE_BYTES_MAX, MESSAGE_ITEMS_MAX);
+        return status_fail(ACRE_ERR_INVALID,
+                           "store: a message of %zu bytes and %u items is too "
+                           "large; at most %u bytes and %u items travel at once",
+                           bytes, count, MESSAGE_BYTES_MAX, MESSAGE_ITEMS_MAX);
     out->data = heap_alloc(bytes);
     out->bytes = bytes;
     return out->data ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
@@ -144,7 +145,7 @@ struct reader {
     size_t left;
 };
 
-static uint32_t get32(const uint8_t *at)
+static uint32_t message_get32(const uint8_t *at)
 {
     uint32_t x;
 
@@ -152,7 +153,7 @@ static uint32_t get32(const uint8_t *at)
     return le32toh(x);
 }
 
-static uint64_t get64(const uint8_t *at)
+static uint64_t message_get64(const uint8_t *at)
 {
     uint64_t x;
 
@@ -164,13 +165,14 @@ static acre_status read_head(struct reader *reader, struct message *out)
 {
     const uint8_t *at = reader->at;
 
-    if (reader->left < MESSAGE_HEAD || get32(at) != MESSAGE_MAGIC)
+    if (reader->left < MESSAGE_HEAD || message_get32(at) != MESSAGE_MAGIC)
         return status_fail(ACRE_ERR_FORMAT, "store: %zu bytes are not a message of a store",
                            reader->left);
-    *out = (struct message){.verb = (enum verb)get32(at + 4),
-                            .status = (acre_status)(int32_t)get32(at + 8),
-                            .count = get32(at + 12), .number = (int64_t)get64(at + 16),
-                            .wait_ms = get64(at + 24)};
+    *out = (struct message){.verb = (enum verb)message_get32(at + 4),
+                            .status = (acre_status)(int32_t)message_get32(at + 8),
+                            .count = message_get32(at + 12),
+                            .number = (int64_t)message_get64(at + 16),
+                            .wait_ms = message_get64(at + 24)};
     if (out->count > MESSAGE_ITEMS_MAX || out->count > (reader->left - MESSAGE_HEAD) / 4)
         return status_fail(ACRE_ERR_FORMAT, "store: a message of %zu bytes claims %u items",
                            reader->left, out->count);
@@ -181,9 +183,9 @@ static acre_status read_head(struct reader *reader, struct message *out)
 
 static acre_status read_item(struct reader *reader, struct bytes *out)
 {
-    if (reader->left < 4 || get32(reader->at) > reader->left - 4)
+    if (reader->left < 4 || message_get32(reader->at) > reader->left - 4)
         return status_fail(ACRE_ERR_FORMAT, "store: an item of a message is cut short");
-    *out = (struct bytes){reader->at + 4, get32(reader->at)};
+    *out = (struct bytes){reader->at + 4, message_get32(reader->at)};
     reader->at += 4 + out->size;
     reader->left -= 4 + out->size;
     return ACRE_OK;
@@ -249,8 +251,10 @@ acre_status message_decode(const void *data, size_t bytes, struct message *out)
     for (uint32_t i = 0; i < message.count && status == ACRE_OK; i++)
         status = read_item(&reader, &message.items[i]);
     if (status == ACRE_OK && (reader.left || !is_sensible(&message)))
-        status = status_fail(ACRE_ERR_FORMAT, "store: a message with verb %d and %u items makes "
-                             "no sense", (int)message.verb, message.count);
+        status = status_fail(ACRE_ERR_FORMAT,
+                             "store: a message with verb %d and %u items makes "
+                             "no sense",
+                             (int)message.verb, message.count);
     if (status != ACRE_OK)
         heap_free(message.items);
     else
@@ -280,8 +284,8 @@ acre_status reply_decode(const void *data, size_t bytes, struct reply *out)
             status = reply_add(&reply, item);
     }
     if (status == ACRE_OK && (reader.left || head.verb != 0))
-        status = status_fail(ACRE_ERR_FORMAT, "store: an answer has %zu bytes too many",
-                             reader.left);
+        status =
+            status_fail(ACRE_ERR_FORMAT, "store: an answer has %zu bytes too many", reader.left);
     if (status != ACRE_OK)
         reply_fini(&reply);
     else

@@ -27,7 +27,7 @@ static acre_status wait_ready(int fd, short events, int64_t deadline)
     } while (ready <= 0 && deadline_left_ns(deadline) > 0);
     return ready > 0 ? ACRE_OK
                      : status_fail(ACRE_ERR_TIMEOUT, "store: the server does not answer before "
-                                   "the deadline");
+                                                     "the deadline");
 }
 
 static acre_status fail_gone(void)
@@ -76,7 +76,8 @@ acre_status net_receive(int fd, void *data, size_t bytes, int64_t deadline)
 static acre_status find_address(const char *host, uint16_t port, bool is_server,
                                 struct addrinfo **out)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM,
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_NUMERICSERV | (is_server ? AI_PASSIVE : 0)};
     char service[8];
 
@@ -143,8 +144,8 @@ acre_status net_connect(const char *host, uint16_t port, int64_t deadline, int *
 static bool is_loopback(const struct sockaddr *address)
 {
     if (address->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24
-               == 127;
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
+               127;
     return address->sa_family == AF_INET6 &&
            IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }

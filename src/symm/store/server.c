@@ -31,26 +31,26 @@
 enum client_state { CLIENT_GREETING, CLIENT_READY, CLIENT_WAITING };
 
 struct client {
-    struct list link;          /* in server->clients                         */
+    struct list link; /* in server->clients                         */
     int fd;
     enum client_state state;
-    bool is_gone;              /* to be destroyed at the end of the round    */
+    bool is_gone; /* to be destroyed at the end of the round    */
     struct session session;
     uint8_t nonce[NONCE_BYTES];
-    acre_blob in;              /* room for what comes next                   */
-    size_t in_used;            /* bytes of it that came                      */
-    acre_blob out;             /* an answer under way; data NULL: none       */
+    acre_blob in;   /* room for what comes next                   */
+    size_t in_used; /* bytes of it that came                      */
+    acre_blob out;  /* an answer under way; data NULL: none       */
     size_t out_sent;
-    struct message request;    /* WAITING: borrows from in                   */
-    int64_t deadline;          /* GREETING, WAITING                          */
+    struct message request; /* WAITING: borrows from in                   */
+    int64_t deadline;       /* GREETING, WAITING                          */
 };
 
 struct acre_store_server {
-    int listener, stop;   /* stop: an eventfd that ends the thread      */
+    int listener, stop; /* stop: an eventfd that ends the thread      */
     uint16_t port;
     uint8_t key[16];
     pthread_t thread;
-    struct table table;   /* the thread's, as all that follows          */
+    struct table table; /* the thread's, as all that follows          */
     struct list clients;
     int client_count;
     bool has_changed;     /* those who wait must be tried again         */
@@ -150,8 +150,8 @@ static void client_try(struct acre_store_server *server, struct client *client)
     } else if (status != ACRE_ERR_NOT_READY) {
         client_answer_failure(client, status);
     } else if (deadline_left_ns(client->deadline) == 0) {
-        client_answer_failure(client, store_fail_timeout(table_missing(&server->table,
-                                                                       &client->request)));
+        client_answer_failure(client,
+                              store_fail_timeout(table_missing(&server->table, &client->request)));
     }
     reply_fini(&reply);
 }
@@ -163,8 +163,7 @@ static void take_greeting(struct acre_store_server *server, struct client *clien
     uint8_t *answer = client->in.data, *nonce = answer + 8, expected[PROOF_BYTES];
 
     greeting_proof(server->key, 'C', client->nonce, nonce, expected);
-    if (memcmp(answer, FRAME_MAGIC, 8) != 0 ||
-        !proof_is_equal(expected, nonce + NONCE_BYTES)) {
+    if (memcmp(answer, FRAME_MAGIC, 8) != 0 || !proof_is_equal(expected, nonce + NONCE_BYTES)) {
         client->is_gone = true;
         return;
     }
@@ -322,8 +321,8 @@ static void *server_run(void *arg)
 
     for (;;) {
         int64_t deadline = server_prepare(server);
-        int ready = poll(server->polls, (nfds_t)server->client_count + 2,
-                         deadline_poll_ms(deadline));
+        int ready =
+            poll(server->polls, (nfds_t)server->client_count + 2, deadline_poll_ms(deadline));
         if (ready < 0)
             continue;
         if (server->polls[0].revents)
@@ -353,8 +352,8 @@ static void server_close(struct acre_store_server *server)
     heap_free(server);
 }
 
-ACRE_API acre_status acre_store_server_create(const char *host, uint16_t port,
-                                              const char *secret, acre_store_server **out)
+ACRE_API acre_status acre_store_server_create(const char *host, uint16_t port, const char *secret,
+                                              acre_store_server **out)
 {
     bool is_loopback = true;
 
@@ -376,8 +375,10 @@ ACRE_API acre_status acre_store_server_create(const char *host, uint16_t port,
     if (status == ACRE_OK)
         status = net_listen(host, port, &server->listener, &server->port, &is_loopback);
     if (status == ACRE_OK && !is_loopback && (!secret || !*secret))
-        status = status_fail(ACRE_ERR_REJECTED, "acre_store_server_create: %s is reachable from "
-                             "elsewhere; give a secret", host);
+        status = status_fail(ACRE_ERR_REJECTED,
+                             "acre_store_server_create: %s is reachable from "
+                             "elsewhere; give a secret",
+                             host);
     if (status == ACRE_OK && pthread_create(&server->thread, NULL, server_run, server) != 0)
         status = status_fail(ACRE_ERR_HOST_MEMORY, "acre_store_server_create: no thread");
     if (status != ACRE_OK)

@@ -12,7 +12,8 @@
 
 acre_status store_fail_timeout(const struct bytes *key)
 {
-    return status_fail(ACRE_ERR_TIMEOUT, "store: the deadline passed while waiting for key "
+    return status_fail(ACRE_ERR_TIMEOUT,
+                       "store: the deadline passed while waiting for key "
                        "\"%.*s\"; the rank that sets it is late or gone",
                        key->size > 200 ? 200 : (int)key->size, (const char *)key->data);
 }
@@ -32,8 +33,10 @@ static acre_status value_check(const char *call, const void *value, size_t bytes
     if (!value && bytes)
         return status_fail(ACRE_ERR_INVALID, "%s: value is NULL", call);
     if (bytes > VALUE_BYTES_MAX)
-        return status_fail(ACRE_ERR_INVALID, "%s: a value of %zu bytes is too long; at most %u "
-                           "are kept", call, bytes, VALUE_BYTES_MAX);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: a value of %zu bytes is too long; at most %u "
+                           "are kept",
+                           call, bytes, VALUE_BYTES_MAX);
     return ACRE_OK;
 }
 
@@ -42,8 +45,7 @@ static int64_t store_deadline(acre_store *store)
     return deadline_in_ms(atomic_load_explicit(&store->timeout_ms, memory_order_relaxed));
 }
 
-static acre_status store_call(acre_store *store, const struct message *request,
-                              struct reply *reply)
+static acre_status store_call(acre_store *store, const struct message *request, struct reply *reply)
 {
     *reply = (struct reply){0};
     return store->ops->call(store, request, store_deadline(store), reply);
@@ -74,8 +76,8 @@ static acre_status store_ask(acre_store *store, const struct message *request, i
 }
 
 /* A request that gives count values, which pass to the caller. */
-static acre_status store_fetch(acre_store *store, const struct message *request,
-                               int64_t deadline, acre_blob *out, size_t count)
+static acre_status store_fetch(acre_store *store, const struct message *request, int64_t deadline,
+                               acre_blob *out, size_t count)
 {
     struct reply reply = {0};
     acre_status status = store->ops->call(store, request, deadline, &reply);
@@ -143,8 +145,10 @@ ACRE_API acre_status acre_store_open(const char *address, acre_store **out)
         return acre_store_open_file(address + 5, 0, out);
     if (strncmp(address, "tcp:", 4) == 0)
         return open_tcp(address + 4, out);
-    return status_fail(ACRE_ERR_CONFIG, "acre_store_open: \"%s\" is no store; say local, "
-                       "file:PATH or tcp:HOST:PORT", address);
+    return status_fail(ACRE_ERR_CONFIG,
+                       "acre_store_open: \"%s\" is no store; say local, "
+                       "file:PATH or tcp:HOST:PORT",
+                       address);
 }
 
 /* ---- One key ---------------------------------------------------------------------- */
@@ -162,8 +166,7 @@ ACRE_API acre_status acre_store_set(acre_store *store, const char *key, const vo
     return store_tell(store, &(struct message){.verb = VERB_SET, .count = 2, .items = items});
 }
 
-acre_status store_get_until(acre_store *store, const char *key, int64_t deadline,
-                            acre_blob *out)
+acre_status store_get_until(acre_store *store, const char *key, int64_t deadline, acre_blob *out)
 {
     struct bytes item = text_bytes_of(key);
 
@@ -189,8 +192,9 @@ ACRE_API acre_status acre_store_add(acre_store *store, const char *key, int64_t 
     if (status != ACRE_OK)
         return status;
     struct bytes item = text_bytes_of(key);
-    status = store_ask(store, &(struct message){.verb = VERB_ADD, .number = amount, .count = 1,
-                                                .items = &item}, &sum);
+    status = store_ask(
+        store, &(struct message){.verb = VERB_ADD, .number = amount, .count = 1, .items = &item},
+        &sum);
     if (status == ACRE_OK && out_sum)
         *out_sum = sum;
     return status;
@@ -210,11 +214,11 @@ ACRE_API acre_status acre_store_compare_set(acre_store *store, const char *key,
         status = value_check("acre_store_compare_set", desired, desired_bytes);
     if (status != ACRE_OK)
         return status;
-    struct bytes items[] = {text_bytes_of(key), {expected, expected_bytes},
-                            {desired, desired_bytes}};
-    status = store_fetch(store, &(struct message){.verb = VERB_COMPARE_SET, .count = 3,
-                                                  .items = items},
-                         store_deadline(store), &value, 1);
+    struct bytes items[] = {
+        text_bytes_of(key), {expected, expected_bytes}, {desired, desired_bytes}};
+    status =
+        store_fetch(store, &(struct message){.verb = VERB_COMPARE_SET, .count = 3, .items = items},
+                    store_deadline(store), &value, 1);
     if (status != ACRE_OK)
         return status;
     if (out)
@@ -232,16 +236,16 @@ ACRE_API acre_status acre_store_delete(acre_store *store, const char *key, bool 
     if (status != ACRE_OK)
         return status;
     struct bytes item = text_bytes_of(key);
-    status = store_ask(store, &(struct message){.verb = VERB_DELETE, .count = 1,
-                                                .items = &item}, &removed);
+    status = store_ask(store, &(struct message){.verb = VERB_DELETE, .count = 1, .items = &item},
+                       &removed);
     if (status == ACRE_OK && out_removed)
         *out_removed = removed != 0;
     return status;
 }
 
 /* A key and a value, for append and push. */
-static acre_status tell_pair(const char *call, enum verb verb, acre_store *store,
-                             const char *key, const void *value, size_t bytes)
+static acre_status tell_pair(const char *call, enum verb verb, acre_store *store, const char *key,
+                             const void *value, size_t bytes)
 {
     acre_status status = key_check(call, store, key);
 
@@ -288,8 +292,8 @@ ACRE_API acre_status acre_store_length(acre_store *store, const char *key, uint6
     if (status != ACRE_OK)
         return status;
     struct bytes item = text_bytes_of(key);
-    status = store_ask(store, &(struct message){.verb = VERB_LENGTH, .count = 1,
-                                                .items = &item}, &length);
+    status = store_ask(store, &(struct message){.verb = VERB_LENGTH, .count = 1, .items = &item},
+                       &length);
     if (status == ACRE_OK)
         *out = (uint64_t)length;
     return status;
@@ -330,8 +334,9 @@ ACRE_API acre_status acre_store_check(acre_store *store, const char *const *keys
 
     if (status != ACRE_OK)
         return status;
-    status = store_ask(store, &(struct message){.verb = VERB_CHECK, .count = (uint32_t)count,
-                                                .items = items}, &number);
+    status = store_ask(
+        store, &(struct message){.verb = VERB_CHECK, .count = (uint32_t)count, .items = items},
+        &number);
     heap_free(items);
     if (status == ACRE_OK && out)
         *out = number != 0;
@@ -348,9 +353,9 @@ ACRE_API acre_status acre_store_wait(acre_store *store, const char *const *keys,
     if (status != ACRE_OK)
         return status;
     int64_t deadline = timeout_ms ? deadline_in_ms(timeout_ms) : store_deadline(store);
-    status = store->ops->call(store, &(struct message){.verb = VERB_WAIT,
-                                                       .count = (uint32_t)count,
-                                                       .items = items}, deadline, &reply);
+    status = store->ops->call(
+        store, &(struct message){.verb = VERB_WAIT, .count = (uint32_t)count, .items = items},
+        deadline, &reply);
     heap_free(items);
     reply_fini(&reply);
     return status;
@@ -370,24 +375,24 @@ ACRE_API acre_status acre_store_multi_set(acre_store *store, const char *const *
         items[2 * i + 1] = (struct bytes){values[i], bytes[i]};
     }
     if (status == ACRE_OK && count > 0)
-        status = store_tell(store, &(struct message){.verb = VERB_SET,
-                                                     .count = (uint32_t)count * 2,
-                                                     .items = items});
+        status = store_tell(
+            store,
+            &(struct message){.verb = VERB_SET, .count = (uint32_t)count * 2, .items = items});
     heap_free(items);
     return status;
 }
 
-ACRE_API acre_status acre_store_multi_get(acre_store *store, const char *const *keys,
-                                          size_t count, acre_blob *out)
+ACRE_API acre_status acre_store_multi_get(acre_store *store, const char *const *keys, size_t count,
+                                          acre_blob *out)
 {
     struct bytes *items;
     acre_status status = items_make("acre_store_multi_get", store, keys, count, 1, &items);
 
     if (status != ACRE_OK)
         return status;
-    status = store_fetch(store, &(struct message){.verb = VERB_GET, .count = (uint32_t)count,
-                                                  .items = items},
-                         store_deadline(store), out, count);
+    status = store_fetch(
+        store, &(struct message){.verb = VERB_GET, .count = (uint32_t)count, .items = items},
+        store_deadline(store), out, count);
     heap_free(items);
     return status;
 }
@@ -406,16 +411,16 @@ ACRE_API acre_status acre_store_count(acre_store *store, uint64_t *out)
     return status;
 }
 
-ACRE_API acre_status acre_store_list(acre_store *store,
-                                     void (*each)(void *arg, const char *key), void *arg)
+ACRE_API acre_status acre_store_list(acre_store *store, void (*each)(void *arg, const char *key),
+                                     void *arg)
 {
     struct bytes all = {"", 0};
     struct reply reply;
 
     if (!store || !each)
         return status_fail(ACRE_ERR_INVALID, "acre_store_list: an argument is NULL");
-    acre_status status = store_call(store, &(struct message){.verb = VERB_LIST, .count = 1,
-                                                             .items = &all}, &reply);
+    acre_status status =
+        store_call(store, &(struct message){.verb = VERB_LIST, .count = 1, .items = &all}, &reply);
     if (status != ACRE_OK)
         return status;
     for (uint32_t i = 0; i < reply.count; i++)
@@ -439,15 +444,18 @@ ACRE_API acre_status acre_store_barrier(acre_store *store, const char *key, uint
     if (status != ACRE_OK)
         return status;
     if ((uint64_t)came > count)
-        return status_fail(ACRE_ERR_STATE, "acre_store_barrier: all %llu callers have passed "
-                           "\"%s\" before; use another key", (unsigned long long)count, key);
+        return status_fail(ACRE_ERR_STATE,
+                           "acre_store_barrier: all %llu callers have passed "
+                           "\"%s\" before; use another key",
+                           (unsigned long long)count, key);
     if ((uint64_t)came == count)
         return acre_store_set(store, last, "1", 1);
     status = acre_store_wait(store, &wait, 1, 0);
     if (status == ACRE_ERR_TIMEOUT && acre_store_add(store, counter, 0, &came) == ACRE_OK)
-        status = status_fail(ACRE_ERR_TIMEOUT, "acre_store_barrier: %lld of %llu callers came to "
-                             "\"%s\" before the deadline", (long long)came,
-                             (unsigned long long)count, key);
+        status = status_fail(ACRE_ERR_TIMEOUT,
+                             "acre_store_barrier: %lld of %llu callers came to "
+                             "\"%s\" before the deadline",
+                             (long long)came, (unsigned long long)count, key);
     return status;
 }
 
@@ -457,8 +465,8 @@ ACRE_API acre_status acre_store_ping(acre_store *store, uint64_t number, uint64_
 
     if (!store || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_store_ping: an argument is NULL");
-    acre_status status = store_ask(store, &(struct message){.verb = VERB_PING,
-                                                            .number = (int64_t)number}, &answer);
+    acre_status status =
+        store_ask(store, &(struct message){.verb = VERB_PING, .number = (int64_t)number}, &answer);
     if (status == ACRE_OK)
         *out = (uint64_t)answer;
     return status;

@@ -24,8 +24,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MAGIC "ACRESTO1"
-#define FILE_HEAD 8
+#define FILE_MAGIC   "ACRESTO1"
+#define FILE_HEAD    8
 #define CLOSED_QUEUE "\001closed"
 
 struct file {
@@ -35,13 +35,13 @@ struct file {
     off_t seen;         /* bytes of the file that were replayed; 0: none             */
     int fd;
     char *path;
-    uint32_t workers;   /* of which the last removes the file; 0: nobody does        */
+    uint32_t workers; /* of which the last removes the file; 0: nobody does        */
 };
 
 static acre_status fail_io(const struct file *file, const char *what)
 {
-    return status_fail_native(ACRE_ERR_IO, errno, "store \"%s\": %s failed: %s", file->path,
-                              what, strerror(errno));
+    return status_fail_native(ACRE_ERR_IO, errno, "store \"%s\": %s failed: %s", file->path, what,
+                              strerror(errno));
 }
 
 static acre_status replay_one(struct file *file, const uint8_t *data, uint32_t bytes)
@@ -62,7 +62,7 @@ static acre_status replay_one(struct file *file, const uint8_t *data, uint32_t b
 }
 
 /* Replays what data holds; a record that is not whole is an error. */
-static acre_status replay(struct file *file, const uint8_t *data, size_t bytes)
+static acre_status store_file_replay(struct file *file, const uint8_t *data, size_t bytes)
 {
     while (bytes > 0) {
         uint32_t length = 0;
@@ -71,9 +71,10 @@ static acre_status replay(struct file *file, const uint8_t *data, size_t bytes)
             length = le32toh(length);
         }
         if (bytes < 4 || length > bytes - 4)
-            return status_fail(ACRE_ERR_FORMAT, "store \"%s\": the record at byte %lld is cut "
-                               "short; a writer was killed or the file is damaged", file->path,
-                               (long long)file->seen);
+            return status_fail(ACRE_ERR_FORMAT,
+                               "store \"%s\": the record at byte %lld is cut "
+                               "short; a writer was killed or the file is damaged",
+                               file->path, (long long)file->seen);
         acre_status status = replay_one(file, data + 4, length);
         if (status != ACRE_OK)
             return status;
@@ -115,7 +116,7 @@ static acre_status refresh_locked(struct file *file)
     if (pread(file->fd, data, bytes, file->seen) != (ssize_t)bytes)
         status = fail_io(file, "reading");
     else
-        status = replay(file, data, bytes);
+        status = store_file_replay(file, data, bytes);
     heap_free(data);
     return status;
 }
@@ -154,8 +155,7 @@ static acre_status append_locked(struct file *file, const struct message *reques
     return status;
 }
 
-static acre_status file_try(struct file *file, const struct message *request,
-                            struct reply *reply)
+static acre_status file_try(struct file *file, const struct message *request, struct reply *reply)
 {
     acre_status status;
 
@@ -207,8 +207,8 @@ static void file_destroy(acre_store *self)
     struct reply reply = {0};
 
     if (file->workers > 0 && file->fd >= 0 &&
-        file_try(file, &(struct message){.verb = VERB_PUSH, .count = 2, .items = items},
-                 &reply) == ACRE_OK &&
+        file_try(file, &(struct message){.verb = VERB_PUSH, .count = 2, .items = items}, &reply) ==
+            ACRE_OK &&
         file_try(file, &(struct message){.verb = VERB_LENGTH, .count = 1, .items = items},
                  &reply) == ACRE_OK &&
         reply.number >= (int64_t)file->workers)

@@ -30,8 +30,10 @@ static acre_status message_prefixed(const struct prefix *prefix, const struct me
     for (uint32_t i = 0; i < from->count; i++)
         if (is_key_at(from->verb, i)) {
             if (from->items[i].size + prefix->length > KEY_BYTES_MAX)
-                return status_fail(ACRE_ERR_INVALID, "store: key and prefix \"%s\" have more "
-                                   "than %u bytes", prefix->text, KEY_BYTES_MAX);
+                return status_fail(ACRE_ERR_INVALID,
+                                   "store: key and prefix \"%s\" have more "
+                                   "than %u bytes",
+                                   prefix->text, KEY_BYTES_MAX);
             bytes += from->items[i].size + prefix->length;
         }
     *out = *from;
@@ -51,8 +53,8 @@ static acre_status message_prefixed(const struct prefix *prefix, const struct me
     return ACRE_OK;
 }
 
-static acre_status prefix_call(acre_store *self, const struct message *request,
-                               int64_t deadline, struct reply *reply)
+static acre_status prefix_call(acre_store *self, const struct message *request, int64_t deadline,
+                               struct reply *reply)
 {
     struct prefix *prefix = (struct prefix *)self;
     struct message longer;

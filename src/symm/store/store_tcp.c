@@ -40,12 +40,14 @@ static void connection_destroy(struct connection *connection)
 
 static acre_status fail_refused(const struct tcp *tcp)
 {
-    return status_fail(ACRE_ERR_REJECTED, "store: %s:%u is no store of this job: it has another "
-                       "secret (ACRE_STORE_SECRET)", tcp->host, tcp->port);
+    return status_fail(ACRE_ERR_REJECTED,
+                       "store: %s:%u is no store of this job: it has another "
+                       "secret (ACRE_STORE_SECRET)",
+                       tcp->host, tcp->port);
 }
 
 /* Exchanges greetings on a fresh connection. */
-static acre_status greet(struct tcp *tcp, struct connection *connection, int64_t deadline)
+static acre_status store_tcp_greet(struct tcp *tcp, struct connection *connection, int64_t deadline)
 {
     uint8_t hello[HELLO_BYTES], answer[ANSWER_BYTES], proof[PROOF_BYTES], expected[PROOF_BYTES];
     uint8_t *nonce = answer + 8;
@@ -74,8 +76,7 @@ static acre_status greet(struct tcp *tcp, struct connection *connection, int64_t
     return ACRE_OK;
 }
 
-static acre_status connection_create(struct tcp *tcp, int64_t deadline,
-                                     struct connection **out)
+static acre_status connection_create(struct tcp *tcp, int64_t deadline, struct connection **out)
 {
     struct connection *connection = heap_zalloc(sizeof *connection);
 
@@ -87,7 +88,7 @@ static acre_status connection_create(struct tcp *tcp, int64_t deadline,
         heap_free(connection);
         return status;
     }
-    status = greet(tcp, connection, deadline);
+    status = store_tcp_greet(tcp, connection, deadline);
     if (status != ACRE_OK)
         connection_destroy(connection);
     else
@@ -167,8 +168,8 @@ static acre_status reply_status(struct reply *reply)
 
     if (status == ACRE_OK)
         return ACRE_OK;
-    status_fail(status, "%s", reply->count ? (const char *)reply->items[0].data
-                                           : acre_status_text(status));
+    status_fail(status, "%s",
+                reply->count ? (const char *)reply->items[0].data : acre_status_text(status));
     reply_fini(reply);
     return status;
 }
@@ -229,8 +230,8 @@ ACRE_API acre_status acre_store_connect(const char *host, uint16_t port, const c
     tcp->host = heap_strdup(host);
     acre_status status = ACRE_ERR_HOST_MEMORY;
     if (tcp->host)
-        status = connection_create(tcp, deadline_in_ms(timeout_ms ? timeout_ms
-                                                                  : STORE_TIMEOUT_MS), &first);
+        status = connection_create(tcp, deadline_in_ms(timeout_ms ? timeout_ms : STORE_TIMEOUT_MS),
+                                   &first);
     if (status != ACRE_OK) {
         tcp_destroy(&tcp->store);
         return status;

@@ -170,8 +170,8 @@ static acre_status apply_get(struct table *table, const struct message *request,
         return ACRE_ERR_NOT_READY;
     for (uint32_t i = 0; i < request->count; i++) {
         struct entry *entry = entry_find(&table->keys, &request->items[i]);
-        acre_status status = reply_add(reply, (struct bytes){entry->value.data,
-                                                             entry->value.bytes});
+        acre_status status =
+            reply_add(reply, (struct bytes){entry->value.data, entry->value.bytes});
         if (status != ACRE_OK)
             return status;
     }
@@ -202,8 +202,7 @@ static acre_status apply_add(struct table *table, const struct message *request,
     if (status != ACRE_OK)
         return status;
     if (__builtin_add_overflow(sum, request->number, &sum))
-        return status_fail(ACRE_ERR_RANGE, "store: adding %" PRId64 " overflows",
-                           request->number);
+        return status_fail(ACRE_ERR_RANGE, "store: adding %" PRId64 " overflows", request->number);
     int length = snprintf(text, sizeof text, "%" PRId64, sum);
     status = value_set(table, &request->items[0], &(struct bytes){text, (size_t)length});
     reply->number = sum;
@@ -215,8 +214,8 @@ static acre_status apply_compare_set(struct table *table, const struct message *
 {
     struct entry *entry = entry_find(&table->keys, &request->items[0]);
     const struct bytes *expected = &request->items[1], *desired = &request->items[2];
-    bool is_equal = entry ? key_order(&entry->value, expected->data, expected->size) == 0
-                          : expected->size == 0;
+    bool is_equal =
+        entry ? key_order(&entry->value, expected->data, expected->size) == 0 : expected->size == 0;
     struct bytes answer = is_equal ? *desired : *expected;
 
     if (!is_equal && entry)
@@ -236,8 +235,10 @@ static acre_status apply_append(struct table *table, const struct message *reque
         return value_set(table, &request->items[0], more);
     size_t bytes = entry->value.bytes + more->size;
     if (bytes > VALUE_BYTES_MAX)
-        return status_fail(ACRE_ERR_INVALID, "store: key \"%s\" would grow to %zu bytes; at most "
-                           "%u are kept", (const char *)entry->key.data, bytes, VALUE_BYTES_MAX);
+        return status_fail(ACRE_ERR_INVALID,
+                           "store: key \"%s\" would grow to %zu bytes; at most "
+                           "%u are kept",
+                           (const char *)entry->key.data, bytes, VALUE_BYTES_MAX);
     char *data = heap_realloc(entry->value.data, bytes + 1);
     if (!data)
         return ACRE_ERR_HOST_MEMORY;
@@ -282,9 +283,9 @@ static acre_status apply_push(struct table *table, const struct message *request
 {
     struct entry *queue = entry_find(&table->queues, &request->items[0]);
     struct element *element = heap_zalloc(sizeof *element);
-    acre_status status = element ? blob_copy(&element->value, request->items[1].data,
-                                             request->items[1].size)
-                                 : ACRE_ERR_HOST_MEMORY;
+    acre_status status =
+        element ? blob_copy(&element->value, request->items[1].data, request->items[1].size)
+                : ACRE_ERR_HOST_MEMORY;
 
     if (status == ACRE_OK && !queue) {
         status = entry_create(&request->items[0], &queue);
@@ -310,8 +311,7 @@ static acre_status apply_pop(struct table *table, const struct message *request,
     if (!queue)
         return ACRE_ERR_NOT_READY;
     struct element *first = CONTAINER_OF(queue->values.next, struct element, link);
-    acre_status status = reply_add(reply, (struct bytes){first->value.data,
-                                                         first->value.bytes});
+    acre_status status = reply_add(reply, (struct bytes){first->value.data, first->value.bytes});
     if (status != ACRE_OK)
         return status;
     list_remove(&first->link);
@@ -336,8 +336,7 @@ const struct bytes *table_missing(struct table *table, const struct message *req
     return NULL;
 }
 
-acre_status table_apply(struct table *table, const struct message *request,
-                        struct reply *reply)
+acre_status table_apply(struct table *table, const struct message *request, struct reply *reply)
 {
     struct entry *queue;
 

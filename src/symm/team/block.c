@@ -20,10 +20,11 @@ static _Atomic size_t pad_bytes_next = PAD_BYTES_DEFAULT;
 ACRE_API acre_status acre_symm_set_pad_bytes(size_t bytes)
 {
     if (bytes % 16 != 0 || bytes > (size_t)1 << 30)
-        return status_fail(ACRE_ERR_INVALID, "acre_symm_set_pad_bytes: %zu is not a multiple of "
-                           "16 up to 1 GiB", bytes);
-    atomic_store_explicit(&pad_bytes_next, bytes ? bytes : PAD_BYTES_DEFAULT,
-                          memory_order_relaxed);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_symm_set_pad_bytes: %zu is not a multiple of "
+                           "16 up to 1 GiB",
+                           bytes);
+    atomic_store_explicit(&pad_bytes_next, bytes ? bytes : PAD_BYTES_DEFAULT, memory_order_relaxed);
     return ACRE_OK;
 }
 
@@ -39,8 +40,7 @@ acre_status layout_make(size_t bytes, size_t pad_bytes, size_t granularity, stru
     out->buffer_bytes = bytes;
     out->pad_offset = (bytes + 15) / 16 * 16;
     out->pad_bytes = pad_bytes;
-    out->block_bytes = (out->pad_offset + pad_bytes + granularity - 1) / granularity *
-                       granularity;
+    out->block_bytes = (out->pad_offset + pad_bytes + granularity - 1) / granularity * granularity;
     return ACRE_OK;
 }
 
@@ -122,21 +122,23 @@ void block_keep_team(const struct memory *memory, struct team *team)
 /* ---- Allocating ------------------------------------------------------------------- */
 
 /* The block that has an id, asked for again. */
-static acre_status wake_locked(struct block *block, const acre_symm_config *config,
-                               size_t bytes, const char *group)
+static acre_status wake_locked(struct block *block, const acre_symm_config *config, size_t bytes,
+                               const char *group)
 {
     unsigned long long id = config->alloc_id;
 
     if (block->is_alive)
         return status_fail(ACRE_ERR_BUSY, "acre_symm_alloc: id %llu is in use", id);
     if (block->layout.buffer_bytes != bytes)
-        return status_fail(ACRE_ERR_INVALID, "acre_symm_alloc: id %llu has %zu bytes, not %zu",
-                           id, block->layout.buffer_bytes, bytes);
+        return status_fail(ACRE_ERR_INVALID, "acre_symm_alloc: id %llu has %zu bytes, not %zu", id,
+                           block->layout.buffer_bytes, bytes);
     if (block->memory->device != config->device)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_alloc: id %llu is on another device", id);
     if (strcmp(block->group, group) != 0)
-        return status_fail(ACRE_ERR_INVALID, "acre_symm_alloc: id %llu has group \"%s\", not "
-                           "\"%s\"", id, block->group, group);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_symm_alloc: id %llu has group \"%s\", not "
+                           "\"%s\"",
+                           id, block->group, group);
     block->is_alive = true;
     return ACRE_OK;
 }
@@ -200,7 +202,7 @@ ACRE_API acre_status acre_symm_alloc(const acre_symm_config *config, size_t byte
 
     if (!out || (config && config->struct_size < sizeof *config))
         return status_fail(ACRE_ERR_INVALID, "acre_symm_alloc: out is NULL or struct_size is "
-                           "too small");
+                                             "too small");
     config = config ? config : &defaults;
     const char *group = config->group ? config->group : "";
     if (strlen(group) > 255)
@@ -257,8 +259,8 @@ ACRE_API acre_status acre_symm_alloc_size(const void *base, size_t *out)
     if (block)
         *out = block->layout.buffer_bytes;
     else
-        status = status_fail(ACRE_ERR_NOT_FOUND, "acre_symm_alloc_size: no block begins at %p",
-                             base);
+        status =
+            status_fail(ACRE_ERR_NOT_FOUND, "acre_symm_alloc_size: no block begins at %p", base);
     lock_drop(&blocks_lock);
     return status;
 }

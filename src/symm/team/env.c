@@ -27,17 +27,16 @@
 #include <unistd.h>
 
 #define GROUP_START_MS 60000 /* for all ranks of a job to begin         */
-#define CONNECT_MS 2000      /* for one address of rank 0 to answer     */
+#define CONNECT_MS     2000  /* for one address of rank 0 to answer     */
 
-static const char *const rank_names[] = {"ACRE_RANK", "RANK", "OMPI_COMM_WORLD_RANK",
-                                         "PMI_RANK", NULL};
-static const char *const size_names[] = {"ACRE_WORLD_SIZE", "WORLD_SIZE",
-                                         "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
+static const char *const rank_names[] = {"ACRE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                         NULL};
+static const char *const size_names[] = {"ACRE_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
+                                         "PMI_SIZE", NULL};
 static const char *const port_names[] = {"MASTER_PORT", NULL};
 
 /* The first of the variables that is set, as a number; fallback where none is. */
-static acre_status number_of(const char *const *names, int64_t fallback, uint64_t max,
-                             int64_t *out)
+static acre_status number_of(const char *const *names, int64_t fallback, uint64_t max, int64_t *out)
 {
     uint64_t number;
 
@@ -48,8 +47,10 @@ static acre_status number_of(const char *const *names, int64_t fallback, uint64_
         return ACRE_OK;
     const char *text = getenv(*names);
     if (!text_parse_unsigned(text, strlen(text), &number) || number > max)
-        return status_fail(ACRE_ERR_CONFIG, "acre_group_create_env: %s=%s is no number up to "
-                           "%llu", *names, text, (unsigned long long)max);
+        return status_fail(ACRE_ERR_CONFIG,
+                           "acre_group_create_env: %s=%s is no number up to "
+                           "%llu",
+                           *names, text, (unsigned long long)max);
     *out = (int64_t)number;
     return ACRE_OK;
 }
@@ -135,7 +136,7 @@ static acre_status store_of_wire(acre_group_config *config, acre_store_server **
     if (rank == 0)
         return acre_store_connect("127.0.0.1", call.port, call.secret, 0, &config->store);
     status = status_fail(ACRE_ERR_PEER, "acre_group_create_env: rank 0 has no address that "
-                         "another host could reach, or does not serve its store");
+                                        "another host could reach, or does not serve its store");
     char *rest = call.addresses;
     for (char *at; status != ACRE_OK && (at = strtok_r(rest, " ", &rest));)
         status = acre_store_connect(at, call.port, call.secret, CONNECT_MS, &config->store);
@@ -153,10 +154,11 @@ static acre_status store_of_master(acre_group_config *config, acre_store_server 
         return status;
     if (!host || port <= 0) {
         if (getenv("OMPI_COMM_WORLD_RANK") || getenv("PMI_RANK"))
-            return plug_has_hosts() ? store_of_wire(config, out_server)
-                                    : store_of_parent(config);
-        return status_fail(ACRE_ERR_CONFIG, "acre_group_create_env: %d ranks need ACRE_STORE, or "
-                           "MASTER_ADDR and MASTER_PORT", config->world_size);
+            return plug_has_hosts() ? store_of_wire(config, out_server) : store_of_parent(config);
+        return status_fail(ACRE_ERR_CONFIG,
+                           "acre_group_create_env: %d ranks need ACRE_STORE, or "
+                           "MASTER_ADDR and MASTER_PORT",
+                           config->world_size);
     }
     if (config->rank == 0)
         status = acre_store_server_create(host, (uint16_t)port, secret, out_server);

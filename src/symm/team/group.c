@@ -53,8 +53,7 @@ acre_status group_get(const char *name, acre_group **out)
         atomic_fetch_add_explicit(&group->refs, 1, memory_order_relaxed);
     lock_drop(&registry_lock);
     if (!group)
-        return status_fail(ACRE_ERR_NOT_FOUND, "symmetric memory: there is no group \"%s\"",
-                           name);
+        return status_fail(ACRE_ERR_NOT_FOUND, "symmetric memory: there is no group \"%s\"", name);
     *out = group;
     return ACRE_OK;
 }
@@ -114,8 +113,8 @@ static acre_group *group_new(const acre_group_config *config)
     group->store = config->store;
     group->rank = config->rank;
     group->count = config->world_size;
-    group->flags = flag_of("ACRE_SYMM_ALLOW_OVERLAPPING_DEVICES", ACRE_GROUP_ALLOW_OVERLAP,
-                           config->flags);
+    group->flags =
+        flag_of("ACRE_SYMM_ALLOW_OVERLAPPING_DEVICES", ACRE_GROUP_ALLOW_OVERLAP, config->flags);
     group->flags = flag_of("ACRE_SYMM_DISABLE_MULTICAST", ACRE_GROUP_NO_MULTICAST, group->flags);
     group->clique = -1;
     if (config->struct_size >= sizeof *config && (config->flags & ACRE_GROUP_HAS_CLIQUE))

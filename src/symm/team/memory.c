@@ -24,8 +24,10 @@ acre_status memory_granularity(acre_device *device, size_t *out)
     }
     acre_status status = acre_device_info_get(device, &info);
     if (status == ACRE_OK && !(info.capabilities & (ACRE_CAP_SHARE_FD | ACRE_CAP_FABRIC)))
-        status = status_fail(ACRE_ERR_UNSUPPORTED, "symmetric memory: device \"%s\" cannot share "
-                             "its memory with other processes", info.name);
+        status = status_fail(ACRE_ERR_UNSUPPORTED,
+                             "symmetric memory: device \"%s\" cannot share "
+                             "its memory with other processes",
+                             info.name);
     if (status == ACRE_OK)
         *out = info.page_bytes;
     return status;
@@ -68,13 +70,15 @@ static acre_status host_check(int fd, size_t bytes)
 
     if (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode) || seals < 0)
         return status_fail(ACRE_ERR_REJECTED, "rendezvous: the object received is not shared "
-                           "memory");
+                                              "memory");
     if (stat.st_size < 0 || (uint64_t)stat.st_size != bytes)
-        return status_fail(ACRE_ERR_REJECTED, "rendezvous: the memory received has %lld bytes "
-                           "instead of %zu", (long long)stat.st_size, bytes);
+        return status_fail(ACRE_ERR_REJECTED,
+                           "rendezvous: the memory received has %lld bytes "
+                           "instead of %zu",
+                           (long long)stat.st_size, bytes);
     if (!(seals & F_SEAL_SHRINK))
         return status_fail(ACRE_ERR_REJECTED, "rendezvous: the memory received is not sealed "
-                           "against shrinking");
+                                              "against shrinking");
     return ACRE_OK;
 }
 
@@ -134,8 +138,10 @@ static acre_status device_import(struct memory *memory, int fd)
 
     /* A driver may not tell; then mapping it does. */
     if (status == ACRE_OK && bytes && bytes != memory->bytes)
-        status = status_fail(ACRE_ERR_REJECTED, "rendezvous: the memory received has %llu bytes "
-                             "instead of %zu", (unsigned long long)bytes, memory->bytes);
+        status = status_fail(ACRE_ERR_REJECTED,
+                             "rendezvous: the memory received has %llu bytes "
+                             "instead of %zu",
+                             (unsigned long long)bytes, memory->bytes);
     return status == ACRE_OK ? device_map(memory) : status;
 }
 
@@ -245,7 +251,8 @@ acre_status memory_attach(struct memory *memory, uint64_t *out_address)
     acre_status status = ACRE_OK;
 
     if (memory->device)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "symmetric memory: memory of a device does not "
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "symmetric memory: memory of a device does not "
                            "travel to ranks on other hosts; allocate host memory");
     lock_take(&lock);
     if (!memory->is_attached)

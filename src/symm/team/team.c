@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making a team: cards are exchanged, checked, and what they carry is mapped. */
+/* Making a team: offers are exchanged, checked, and what they carry is mapped. */
 #include "symm/team/team.h"
 
 #include "base/heap.h"
@@ -50,12 +50,11 @@ static bool device_runs_kernels(acre_device *device)
 {
     acre_device_info info;
 
-    return acre_device_info_get(device, &info) == ACRE_OK &&
-           (info.capabilities & ACRE_CAP_KERNELS);
+    return acre_device_info_get(device, &info) == ACRE_OK && (info.capabilities & ACRE_CAP_KERNELS);
 }
 
-static acre_status team_new(acre_group *group, struct memory *memory,
-                            const struct layout *layout, struct team **out)
+static acre_status team_new(acre_group *group, struct memory *memory, const struct layout *layout,
+                            struct team **out)
 {
     struct team *team = heap_zalloc(sizeof *team);
 
@@ -86,8 +85,8 @@ static acre_status team_new(acre_group *group, struct memory *memory,
     return ACRE_OK;
 }
 
-/* Own control page and descriptors; a failure is told to the others on the card. */
-static acre_status card_fill(struct team *team, struct card *mine)
+/* Own control page and descriptors; a failure is told to the others on the offer. */
+static acre_status offer_fill(struct team *team, struct offer *mine)
 {
     struct memory *memory = team->memories[team->rank];
     acre_status status = memory_create(NULL, control_bytes(team->channels, team->count),
@@ -122,7 +121,7 @@ static acre_status card_fill(struct team *team, struct card *mine)
 }
 
 /* Notes where ranks on other hosts are. */
-static acre_status team_place(struct team *team, const struct card *cards)
+static acre_status team_place(struct team *team, const struct offer *offers)
 {
     const struct link *peers = team->group->peers;
 
@@ -132,31 +131,30 @@ static acre_status team_place(struct team *team, const struct card *cards)
     if (!team->places)
         return ACRE_ERR_HOST_MEMORY;
     for (int i = 0; i < team->count; i++)
-        team->places[i] = (struct place_far){peers->peers[i].is_far, peers->peers[i].wire_rank,
-                                             cards[i].record.far_block,
-                                             cards[i].record.far_control};
+        team->places[i] =
+            (struct place_far){peers->peers[i].is_far, peers->peers[i].wire_rank,
+                               offers[i].record.far_block, offers[i].record.far_control};
     team->spin_count = 0; /* the wire needs the processor as well */
     return ACRE_OK;
 }
 
 /* Maps the memory of every other rank of this host. */
-static acre_status team_map(struct team *team, struct card *cards)
+static acre_status team_map(struct team *team, struct offer *offers)
 {
-    acre_status status = team_place(team, cards);
+    acre_status status = team_place(team, offers);
 
     for (int i = 0; i < team->count && status == ACRE_OK; i++) {
         if (i == team->rank || team_is_far(team, i))
             continue;
-        bool is_fabric = cards[i].record.kind == KIND_FABRIC;
+        bool is_fabric = offers[i].record.kind == KIND_FABRIC;
         size_t bytes = team->memories[team->rank]->bytes;
-        status = is_fabric ? memory_import_fabric(team->device, cards[i].record.fabric, bytes,
-                                                  &team->memories[i])
-                           : memory_import(team->device, cards[i].fds[0], bytes,
-                                           &team->memories[i]);
+        status = is_fabric
+                     ? memory_import_fabric(team->device, offers[i].record.fabric, bytes,
+                                            &team->memories[i])
+                     : memory_import(team->device, offers[i].fds[0], bytes, &team->memories[i]);
         if (status == ACRE_OK)
-            status = memory_import(NULL, cards[i].fds[is_fabric ? 0 : 1],
-                                   control_bytes(team->channels, team->count),
-                                   &team->controls[i]);
+            status = memory_import(NULL, offers[i].fds[is_fabric ? 0 : 1],
+                                   control_bytes(team->channels, team->count), &team->controls[i]);
     }
     if (status == ACRE_OK && team->count == 2 && !team->device && !team->places) {
         team->pair[0] = team_control(team, team->rank);
@@ -165,59 +163,59 @@ static acre_status team_map(struct team *team, struct card *cards)
     return status;
 }
 
-static acre_status cards_check(const struct card *cards, int count)
+static acre_status offers_check(const struct offer *offers, int count)
 {
     struct record *records = heap_array((size_t)count, sizeof *records);
 
     if (!records)
         return ACRE_ERR_HOST_MEMORY;
     for (int i = 0; i < count; i++)
-        records[i] = cards[i].record;
+        records[i] = offers[i].record;
     acre_status status = record_check(records, count);
     heap_free(records);
     return status;
 }
 
-static acre_status team_meet(struct team *team, struct card *cards, int64_t deadline)
+static acre_status team_meet(struct team *team, struct offer *offers, int64_t deadline)
 {
     acre_group *group = team->group;
-    struct card mine = {.fds = {-1, -1}};
+    struct offer mine = {.fds = {-1, -1}};
     struct status_saved saved;
     acre_status status = group_join_locked(group, deadline);
 
     if (status != ACRE_OK)
         return status;
     mail_sweep();
-    acre_status own = card_fill(team, &mine);
+    acre_status own = offer_fill(team, &mine);
     status_save(&saved);
-    status = exchange_cards_locked(group, &mine, cards, deadline);
-    card_close(&mine);
+    status = exchange_offers_locked(group, &mine, offers, deadline);
+    offer_close(&mine);
     if (status != ACRE_OK)
         return status;
-    cards[team->rank].fds[0] = cards[team->rank].fds[1] = -1;
-    status = cards_check(cards, group->count);
+    offers[team->rank].fds[0] = offers[team->rank].fds[1] = -1;
+    status = offers_check(offers, group->count);
     if (status == ACRE_OK)
-        status = team_map(team, cards);
+        status = team_map(team, offers);
     team->has_multicast = team->has_kernels;
     for (int i = 0; i < group->count; i++) {
-        team->has_multicast &= !(cards[i].record.flags & ACRE_GROUP_NO_MULTICAST);
-        card_close(&cards[i]);
+        team->has_multicast &= !(offers[i].record.flags & ACRE_GROUP_NO_MULTICAST);
+        offer_close(&offers[i]);
     }
     if (own != ACRE_OK)
         status_restore(&saved);
-    return exchange_verdict_locked(group, own != ACRE_OK ? own : status, deadline);
+    return exchange_vote_locked(group, own != ACRE_OK ? own : status, deadline);
 }
 
 acre_status team_create_locked(acre_group *group, struct memory *memory,
                                const struct layout *layout, struct team **out)
 {
-    struct card *cards = heap_array((size_t)group->count, sizeof *cards);
+    struct offer *offers = heap_array((size_t)group->count, sizeof *offers);
     struct team *team = NULL;
-    acre_status status = cards ? team_new(group, memory, layout, &team) : ACRE_ERR_HOST_MEMORY;
+    acre_status status = offers ? team_new(group, memory, layout, &team) : ACRE_ERR_HOST_MEMORY;
 
     if (status == ACRE_OK)
-        status = team_meet(team, cards, deadline_in_ms(group->timeout_ms));
-    heap_free(cards);
+        status = team_meet(team, offers, deadline_in_ms(group->timeout_ms));
+    heap_free(offers);
     if (status != ACRE_OK && team) {
         heap_free(team->places); /* nobody uses a team that did not come about */
         team->places = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What stood in the way of a request is told apart; growth is seen where it is. */
 #include "explain/growth.h"
-#include "explain/moment.h"
+#include "explain/device_state.h"
 #include "explain/notes.h"
 #include "explain/shares.h"
 #include "tests/support/files.h"

@@ -29,9 +29,9 @@ static struct extent *open_pool(void)
     memory = heap_map(MEMORY);
     REQUIRE(memory && extent);
     REQUIRE_OK(map_init(&map));
-    hoard_init(&pool, &map, false);
-    REQUIRE_OK(hoard_add(&pool, extent, memory, MEMORY));
-    hoard_open(extent);
+    host_arena_init(&pool, &map, false);
+    REQUIRE_OK(host_arena_add(&pool, extent, memory, MEMORY));
+    host_arena_open(extent);
     return extent;
 }
 
@@ -39,10 +39,10 @@ static void close_pool(struct extent *extent)
 {
     const char *fact = "";
 
-    hoard_drain(&pool);
-    EXPECT(hoard_check(&pool, &fact));
+    host_arena_drain(&pool);
+    EXPECT(host_arena_check(&pool, &fact));
     EXPECT(!list_empty(&extent->idle_link));
-    hoard_withdraw(extent);
+    host_arena_withdraw(extent);
     host_extent_destroy(extent);
     map_fini(&map);
     heap_unmap(memory, MEMORY);
@@ -53,21 +53,21 @@ static struct piece *take(size_t bytes)
     struct piece *piece = NULL;
     size_t need;
 
-    REQUIRE_OK(hoard_take(&pool, hoard_round(bytes), &piece, &need));
+    REQUIRE_OK(host_arena_take(&pool, host_arena_round(bytes), &piece, &need));
     return piece;
 }
 
 TEST(sizes_below_4_kib_are_multiples_of_64_below_32_kib_of_512)
 {
-    EXPECT_EQ(hoard_round(1), 64);
-    EXPECT_EQ(hoard_round(4095), 4096);
-    EXPECT_EQ(hoard_round(4097), 4608);
-    EXPECT_EQ(hoard_round(32767), 32768);
-    EXPECT_EQ(hoard_round(32769), 36864);
-    EXPECT_EQ(hoard_round(SIZE_MAX), 0);
+    EXPECT_EQ(host_arena_round(1), 64);
+    EXPECT_EQ(host_arena_round(4095), 4096);
+    EXPECT_EQ(host_arena_round(4097), 4608);
+    EXPECT_EQ(host_arena_round(32767), 32768);
+    EXPECT_EQ(host_arena_round(32769), 36864);
+    EXPECT_EQ(host_arena_round(SIZE_MAX), 0);
     for (size_t bytes = 1; bytes < 100000; bytes++)
-        if (hoard_round(bytes) - bytes > (bytes < 512 ? 63 : bytes / 8))
-            t_fail(__FILE__, __LINE__, "%zu is rounded to %zu", bytes, hoard_round(bytes));
+        if (host_arena_round(bytes) - bytes > (bytes < 512 ? 63 : bytes / 8))
+            t_fail(__FILE__, __LINE__, "%zu is rounded to %zu", bytes, host_arena_round(bytes));
 }
 
 TEST(the_best_fit_is_cut_and_neighbours_join)
@@ -78,15 +78,15 @@ TEST(the_best_fit_is_cut_and_neighbours_join)
 
     EXPECT_PTR_EQ(b->base, a->base + a->bytes);
     char *hole = b->base;
-    hoard_put(b);
+    host_arena_put(b);
     EXPECT_PTR_EQ(take(40000)->base, hole); /* the smallest that fits */
-    EXPECT(hoard_check(&pool, &fact));
-    struct piece *d = hoard_find(&map, hole);
+    EXPECT(host_arena_check(&pool, &fact));
+    struct piece *d = host_arena_find(&map, hole);
     REQUIRE(d != NULL);
-    EXPECT_PTR_EQ(hoard_find(&map, hole + 4096), NULL);
-    hoard_put(a);
-    hoard_put(c);
-    hoard_put(d);
+    EXPECT_PTR_EQ(host_arena_find(&map, hole + 4096), NULL);
+    host_arena_put(a);
+    host_arena_put(c);
+    host_arena_put(d);
     EXPECT_EQ(extent->first->bytes, MEMORY);
     close_pool(extent);
 }
@@ -101,13 +101,13 @@ TEST(slots_are_found_by_address_and_their_slab_goes_with_the_last)
         for (int k = 0; k < 3; k++) {
             slots[i][k] = take(sizes[i]);
             EXPECT_EQ(slots[i][k]->bytes, sizes[i]);
-            EXPECT_PTR_EQ(hoard_find(&map, slots[i][k]->base), slots[i][k]);
-            EXPECT_PTR_EQ(hoard_find(&map, slots[i][k]->base + 8), NULL);
+            EXPECT_PTR_EQ(host_arena_find(&map, slots[i][k]->base), slots[i][k]);
+            EXPECT_PTR_EQ(host_arena_find(&map, slots[i][k]->base + 8), NULL);
         }
     for (int i = 0; i < 7; i++)
         for (int k = 0; k < 3; k++)
-            hoard_keep(slots[i][k]);
-    hoard_drain(&pool);
+            host_arena_keep(slots[i][k]);
+    host_arena_drain(&pool);
     EXPECT_EQ(extent->first->bytes, MEMORY);
     close_pool(extent);
 }
@@ -118,12 +118,12 @@ TEST(what_there_is_not_says_how_much_is_needed)
     struct piece *piece;
     size_t need = 0;
 
-    EXPECT_EQ(hoard_take(&pool, MEMORY + 4096, &piece, &need), ACRE_ERR_NOT_FOUND);
+    EXPECT_EQ(host_arena_take(&pool, MEMORY + 4096, &piece, &need), ACRE_ERR_NOT_FOUND);
     EXPECT_EQ(need, MEMORY + 4096);
     struct piece *all = take(MEMORY);
-    EXPECT_EQ(hoard_take(&pool, 64, &piece, &need), ACRE_ERR_NOT_FOUND);
+    EXPECT_EQ(host_arena_take(&pool, 64, &piece, &need), ACRE_ERR_NOT_FOUND);
     EXPECT_EQ(need, 4096);
-    hoard_put(all);
+    host_arena_put(all);
     close_pool(extent);
 }
 

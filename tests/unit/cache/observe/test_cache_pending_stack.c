@@ -18,11 +18,11 @@ TEST(a_stack_has_an_owner_and_a_bound)
     int owner = 0;
     const acre_context_source source = {gather_many, NULL, (void *)100};
 
-    gathered_take(&owner, &source);
-    EXPECT_PTR_EQ(gathered.owner, &owner);
-    EXPECT_EQ(gathered.count, ACRE_STACK_MAX);
-    EXPECT_EQ(gathered.frames[1], 101);
-    gathered.owner = NULL;
+    pending_stack_take(&owner, &source);
+    EXPECT_PTR_EQ(pending_stack.owner, &owner);
+    EXPECT_EQ(pending_stack.count, ACRE_STACK_MAX);
+    EXPECT_EQ(pending_stack.frames[1], 101);
+    pending_stack.owner = NULL;
 }
 
 /* glibc keeps 1664 bytes for all libraries that are loaded later; beyond them loading

@@ -11,38 +11,39 @@ static acre_capture_info info_of(struct bench *bench, void *stream)
     return info;
 }
 
-/* A park that waits for the present end of a stream. */
-static struct park *marked(struct bench *bench, void *stream)
+/* A capture wait that waits for the present end of a stream. */
+static struct capture_wait *marked(struct bench *bench, void *stream)
 {
     acre_capture_info info = info_of(bench, stream);
-    struct park *park = park_create(info.terminal_count);
+    struct capture_wait *capture_wait = capture_wait_create(info.terminal_count);
 
-    REQUIRE(park);
-    park->marker_count = info.terminal_count;
-    memcpy(park->markers, info.terminals, info.terminal_count * sizeof park->markers[0]);
-    return park;
+    REQUIRE(capture_wait);
+    capture_wait->marker_count = info.terminal_count;
+    memcpy(capture_wait->markers, info.terminals,
+           info.terminal_count * sizeof capture_wait->markers[0]);
+    return capture_wait;
 }
 
 TEST(a_view_grows_with_its_capture)
 {
     struct bench bench;
-    struct parks parks;
+    struct capture_waits capture_waits;
     struct deferred deferred;
     void *memory, *graph;
 
     bench_open(&bench, ACRE_POLICY_TORCH, NULL);
     memory = bench_alloc(&bench, MIB, bench.c);
-    parks_init(&parks);
+    capture_waits_init(&capture_waits);
     deferred_init(&deferred, bench.device);
     REQUIRE_OK(acre_capture_begin(bench.device, bench.a));
     for (int i = 0; i < 200; i++)
         bench_fill(&bench, memory, i, 512, bench.a);
     acre_capture_info info = info_of(&bench, bench.a);
-    struct park *early = marked(&bench, bench.a), *empty = park_create(0);
-    struct view *view = view_get(&parks, info.id, bench.a);
+    struct capture_wait *early = marked(&bench, bench.a), *empty = capture_wait_create(0);
+    struct view *view = view_get(&capture_waits, info.id, bench.a);
     REQUIRE(view && empty);
-    EXPECT_PTR_EQ(view_get(&parks, info.id, bench.a), view);
-    EXPECT(view_get(&parks, info.id, bench.b) != view);
+    EXPECT_PTR_EQ(view_get(&capture_waits, info.id, bench.a), view);
+    EXPECT(view_get(&capture_waits, info.id, bench.b) != view);
     EXPECT(!view_covers(view, early));
     REQUIRE_OK(view_extend(view, bench.device, &info));
     EXPECT(view_covers(view, early));
@@ -51,7 +52,7 @@ TEST(a_view_grows_with_its_capture)
 
     bench_join(&bench, bench.a, bench.b);
     bench_fill(&bench, memory, 1, 512, bench.b);
-    struct park *side = marked(&bench, bench.b);
+    struct capture_wait *side = marked(&bench, bench.b);
     bench_fill(&bench, memory, 1, 512, bench.a);
     info = info_of(&bench, bench.a);
     tracing_reset(bench.traced);
@@ -67,12 +68,12 @@ TEST(a_view_grows_with_its_capture)
     info.terminals[0] += 1000; /* unknown: less is in view, not more */
     EXPECT_EQ(view_extend(view, bench.device, &info), ACRE_ERR_NOT_FOUND);
     EXPECT(!view_covers(view, early));
-    views_drop(&parks, info.id);
-    EXPECT(list_empty(&parks.views));
+    views_drop(&capture_waits, info.id);
+    EXPECT(list_empty(&capture_waits.views));
     heap_free(early);
     heap_free(empty);
     heap_free(side);
-    parks_fini(&parks, &deferred);
+    capture_waits_fini(&capture_waits, &deferred);
     deferred_fini(&deferred);
     REQUIRE_OK(acre_graph_destroy(bench.device, graph));
     bench_free(&bench, memory);
@@ -82,32 +83,32 @@ TEST(a_view_grows_with_its_capture)
 TEST(a_block_that_is_parked_keeps_its_uses)
 {
     struct block block = {.state = BLOCK_LIVE};
-    struct parks parks;
+    struct capture_waits capture_waits;
     struct deferred deferred;
     const char *fact;
     int stream;
 
-    parks_init(&parks);
+    capture_waits_init(&capture_waits);
     deferred_init(&deferred, NULL);
     REQUIRE_OK(deferred_use(&deferred, &block, &stream, 7));
     REQUIRE_OK(deferred_use(&deferred, &block, &stream, 7));
     REQUIRE_OK(deferred_use(&deferred, &block, &stream + 1, 0));
-    struct park *park = park_create(0);
-    REQUIRE(park);
-    park_begin(&parks, &deferred, park, &block);
+    struct capture_wait *capture_wait = capture_wait_create(0);
+    REQUIRE(capture_wait);
+    capture_wait_begin(&capture_waits, &deferred, capture_wait, &block);
     EXPECT_EQ(block.state, BLOCK_WAITING);
     EXPECT_EQ(block.event_count, 1);
     EXPECT_PTR_EQ(block.uses, NULL);
     EXPECT_EQ(deferred.pending_count, 1);
     EXPECT(deferred_check(&deferred, &fact));
-    EXPECT_PTR_EQ(park_lift(park), &block);
+    EXPECT_PTR_EQ(capture_wait_lift(capture_wait), &block);
     EXPECT_EQ(block.state, BLOCK_LIVE);
     deferred_forget_captured(&deferred, &block);
     EXPECT_PTR_EQ(block.uses->stream, &stream + 1);
     EXPECT_PTR_EQ(block.uses->next, NULL);
-    park_lower(park);
+    capture_wait_lower(capture_wait);
     EXPECT_EQ(block.state, BLOCK_WAITING);
-    parks_fini(&parks, &deferred);
+    capture_waits_fini(&capture_waits, &deferred);
     EXPECT_EQ(deferred.pending_count, 0);
     EXPECT_PTR_EQ(block.uses, NULL);
     deferred_fini(&deferred);

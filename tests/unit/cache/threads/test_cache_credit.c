@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Credit gives the same five statistics, peaks included, as counters that every
- * thread would share: random work of several purses against a plain oracle. */
+ * thread would share: random work of several thread budgets against a plain oracle. */
 #include "cache/threads/credit.h"
 
 #include "cache/observe/stats.h"
@@ -14,7 +14,7 @@ struct piece {
 
 struct world {
     struct credit credit;
-    struct purse purses[PURSES];
+    struct thread_budget thread_budgets[PURSES];
     acre_cache_stats stats;  /* what credit stores                */
     acre_cache_stats oracle; /* what shared counters would hold   */
     struct piece live[LIVE_MAX], waiting[LIVE_MAX];
@@ -40,28 +40,28 @@ static void oracle_alloc(struct world *w, const struct piece *p)
 static void collect_all(struct world *w)
 {
     for (int i = 0; i < PURSES; i++)
-        credit_collect(&w->credit, &w->purses[i]);
+        credit_collect(&w->credit, &w->thread_budgets[i]);
 }
 
-/* As the front does it: from the purse, else from the center, else a new peak. */
+/* As the front does it: from the thread budget, else from the center, else a new peak. */
 static void spend(struct world *w, int who, const struct piece *p)
 {
     enum credit_class class = class_of(p);
     struct amounts amounts = amounts_of(p);
-    struct purse *purse = &w->purses[who];
+    struct thread_budget *thread_budget = &w->thread_budgets[who];
 
-    if (wallet_spend(&purse->wallets[class], &amounts))
+    if (class_budget_spend(&thread_budget->class_budgets[class], &amounts))
         return;
-    if (purse_balance(purse, class, &amounts)) {
-        REQUIRE(wallet_spend(&purse->wallets[class], &amounts));
+    if (thread_budget_balance(thread_budget, class, &amounts)) {
+        REQUIRE(class_budget_spend(&thread_budget->class_budgets[class], &amounts));
         return;
     }
     w->asked++;
-    if (credit_spend(&w->credit, purse, class, &amounts, true))
+    if (credit_spend(&w->credit, thread_budget, class, &amounts, true))
         return;
     collect_all(w);
     w->raised++;
-    credit_raise(&w->credit, purse, class, &amounts, true);
+    credit_raise(&w->credit, thread_budget, class, &amounts, true);
 }
 
 static void alloc(struct world *w, int who, uint64_t bytes, uint64_t requested)
@@ -73,7 +73,7 @@ static void alloc(struct world *w, int who, uint64_t bytes, uint64_t requested)
     w->live[w->live_count++] = piece;
 }
 
-/* Frees into the wallet of who, or at the center when who is -1. */
+/* Frees into the class budget of who, or at the center when who is -1. */
 static void drop(struct world *w, int who, size_t index)
 {
     struct piece p = w->live[index];
@@ -84,7 +84,7 @@ static void drop(struct world *w, int who, size_t index)
     if (who < 0)
         credit_drop(&w->credit, class, &amounts);
     for (int m = 0; who >= 0 && m < CREDIT_MEASURES; m++)
-        w->purses[who].wallets[class].of[m].credit += amounts.of[m];
+        w->thread_budgets[who].class_budgets[class].of[m].credit += amounts.of[m];
     stats_live_drop(&w->oracle, class == CREDIT_SMALL, p.bytes);
     stats_live_retire(&w->oracle, class == CREDIT_SMALL, p.bytes, p.requested);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sweeps and what they are made of: the space of one moment, and tastes. */
+/* Sweeps and what they are made of: the space of one moment, and scores. */
 #include "base/heap.h"
 #include "plan/place/shift.h"
 #include "plan/place/sweep_axis.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 
 #define RESIDENTS 64u
-#define CEILING 4096
+#define CEILING   4096
 
 /* ---- Space ---------------------------------------------------------------------------- */
 
@@ -38,8 +38,8 @@ static void check_space(const struct space *space, const bool *lives)
         top = space_hole_start(space, at);
         uint32_t above = space->residents[at].above;
         int64_t size = space->residents[at].hole;
-        EXPECT_EQ(top + size, above == SPACE_NONE ? space->ceiling
-                                                  : space->residents[above].offset);
+        EXPECT_EQ(top + size,
+                  above == SPACE_NONE ? space->ceiling : space->residents[above].offset);
         EXPECT_EQ(space->residents[at].bin, size ? space_bin(size) : SPACE_NONE);
         holes += size > 0;
         if (at != space->floor) {
@@ -194,7 +194,7 @@ TEST(a_side_counts_in_the_direction_that_it_goes)
                                                 {.start = 0, .end = 6, .size = 1}};
     static const uint32_t order[3] = {2, 0, 1};
     struct sections *sections = NULL;
-    struct side side = {0};
+    struct sweep_axis side = {0};
 
     REQUIRE_OK(sections_create(buffers, 3, &sections)); /* sections begin at 0 and at 2 */
     REQUIRE_OK(side_init(&side, sections, false, order, 3));
@@ -204,7 +204,7 @@ TEST(a_side_counts_in_the_direction_that_it_goes)
     EXPECT_EQ(side_dead(&side, 0), 0);
     EXPECT_EQ(side_dead(&side, 1), 1);
     side_fini(&side);
-    side = (struct side){0};
+    side = (struct sweep_axis){0};
     REQUIRE_OK(side_init(&side, sections, true, order, 3));
     EXPECT_EQ(side_born(&side, 0), 2);
     EXPECT_EQ(side.birth[0], 1);
@@ -222,15 +222,17 @@ TEST(no_hole_scores_less_than_the_least_of_its_bin)
     uint64_t random = t_seed();
 
     for (uint32_t turn = 0; turn < 200; turn++) {
-        struct taste taste = turn < 2 ? taste_first(turn) : taste_draw(&random);
+        struct hole_score hole_score = turn < 2 ? hole_score_first(turn) : hole_score_draw(&random);
         for (float rest = 0; rest < 20; rest = rest * 1.3f + 0.01f)
             for (float more = 0; more < 20; more += 0.7f)
-                EXPECT_LE(taste_least(&taste, rest), taste_score(&taste, rest + more, 1) + 1e-5f);
-        EXPECT_GE(taste_score(&taste, 0.5f, 4), taste_score(&taste, 0.5f, 1));
-        EXPECT_GE(taste_score(&taste, 0.5f, 1), taste_score(&taste, 0, 1) - 1e-5f);
+                EXPECT_LE(hole_score_least(&hole_score, rest),
+                          hole_score_rate(&hole_score, rest + more, 1) + 1e-5f);
+        EXPECT_GE(hole_score_rate(&hole_score, 0.5f, 4), hole_score_rate(&hole_score, 0.5f, 1));
+        EXPECT_GE(hole_score_rate(&hole_score, 0.5f, 1),
+                  hole_score_rate(&hole_score, 0, 1) - 1e-5f);
     }
-    EXPECT_LE(fabsf(taste_log2(8) - 3), 0.02f);
-    EXPECT_LE(fabsf(taste_log2(1)), 0.02f);
+    EXPECT_LE(fabsf(hole_score_log2(8) - 3), 0.02f);
+    EXPECT_LE(fabsf(hole_score_log2(1)), 0.02f);
 }
 
 /* ---- Sweep ---------------------------------------------------------------------------- */
@@ -320,8 +322,8 @@ TEST(a_hole_behind_many_that_are_too_small_is_found)
     for (uint64_t k = 0; k < CRUMBS; k++) /* each is a section of its own */
         buffers[BLOCKS + k] = (acre_plan_buffer){.start = k, .end = k + 1, .size = 1};
     for (uint64_t k = 0; k < BLOCKS; k++)
-        buffers[k] = (acre_plan_buffer){.start = k + 1, .end = k % 2 ? 9000 : 1000,
-                                        .size = k % 2 ? 8 : 96};
+        buffers[k] =
+            (acre_plan_buffer){.start = k + 1, .end = k % 2 ? 9000 : 1000, .size = k % 2 ? 8 : 96};
     buffers[COUNT - 1] = (acre_plan_buffer){.start = 1000, .end = 1001, .size = 100};
     REQUIRE_OK(sections_create(buffers, COUNT, &sections));
     REQUIRE_OK(sweep_create(sections, &sweep));

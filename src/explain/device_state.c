@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "explain/moment.h"
+#include "explain/device_state.h"
 
 #include "base/check.h"
 #include "base/heap.h"
@@ -17,17 +17,18 @@ static const void *key_of(uint64_t address)
     return (const void *)(uintptr_t)(address + 1);
 }
 
-void moment_destroy(struct moment *moment)
+void device_state_destroy(struct device_state *device_state)
 {
-    if (!moment)
+    if (!device_state)
         return;
-    past_fini(&moment->past);
-    heap_free(moment->stacks);
-    heap_free(moment->sizes);
-    heap_free(moment);
+    past_fini(&device_state->past);
+    heap_free(device_state->stacks);
+    heap_free(device_state->sizes);
+    heap_free(device_state);
 }
 
-acre_status moment_of_peak(const struct snapshot *snapshot, uint32_t device, uint64_t *out_event)
+acre_status device_state_of_peak(const struct snapshot *snapshot, uint32_t device,
+                                 uint64_t *out_event)
 {
     struct past past;
     struct recorded_levels levels;
@@ -49,10 +50,10 @@ acre_status moment_of_peak(const struct snapshot *snapshot, uint32_t device, uin
 /* Gives blocks the stack of their allocation, and marks those that wait for streams:
  * is_open is used for that. */
 static acre_status find_owners(const struct snapshot *snapshot, uint32_t device,
-                               struct moment *moment)
+                               struct device_state *device_state)
 {
     const struct snap_entry *entries = snapshot_history(snapshot, device);
-    struct past *past = &moment->past;
+    struct past *past = &device_state->past;
     struct ptrmap blocks = PTRMAP_INITIALIZER;
     acre_status status = ptrmap_reserve(&blocks, past->block_count);
 
@@ -62,7 +63,7 @@ static acre_status find_owners(const struct snapshot *snapshot, uint32_t device,
             past->blocks[i].stack = SNAP_NONE;
         status = ptrmap_put(&blocks, key_of(past->blocks[i].address), &past->blocks[i]);
     }
-    for (uint64_t i = 0; i < moment->event && status == ACRE_OK; i++) {
+    for (uint64_t i = 0; i < device_state->event && status == ACRE_OK; i++) {
         const struct snap_entry *entry = &entries[i];
         if (entry->action != SNAP_ALLOC && entry->action != SNAP_FREE_REQUESTED)
             continue;
@@ -89,7 +90,7 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* Adds up blocks by a key below key_count; the last key is "none". */
-static acre_status add_up(const struct moment *moment, bool by_stack, size_t key_count,
+static acre_status add_up(const struct device_state *device_state, bool by_stack, size_t key_count,
                           struct group **out, size_t *out_count)
 {
     struct group *groups = heap_array(key_count + 1, sizeof *groups);
@@ -97,8 +98,8 @@ static acre_status add_up(const struct moment *moment, bool by_stack, size_t key
 
     if (!groups)
         return ACRE_ERR_HOST_MEMORY;
-    for (size_t i = 0; i < moment->past.block_count; i++) {
-        const struct past_block *block = &moment->past.blocks[i];
+    for (size_t i = 0; i < device_state->past.block_count; i++) {
+        const struct past_block *block = &device_state->past.blocks[i];
         size_t key = by_stack ? (block->stack == SNAP_NONE ? key_count : block->stack)
                               : (size_t)(63 - __builtin_clzll(block->bytes | 1));
         groups[key].bytes += block->bytes;
@@ -123,10 +124,10 @@ static bool is_private(const struct snapshot *snapshot, uint32_t pool)
 }
 
 /* One segment: its blocks are those from *at on. */
-static void look_at_segment(const struct snapshot *snapshot, struct moment *moment,
+static void look_at_segment(const struct snapshot *snapshot, struct device_state *device_state,
                             const struct past_segment *segment, uint64_t stream, size_t *at)
 {
-    const struct past *past = &moment->past;
+    const struct past *past = &device_state->past;
     uint64_t end = segment->address + segment->bytes, from = segment->address;
     uint64_t used = 0, largest = 0;
 
@@ -142,50 +143,51 @@ static void look_at_segment(const struct snapshot *snapshot, struct moment *mome
     if (end > from && end - from > largest)
         largest = end - from;
     uint64_t idle = segment->bytes > used ? segment->bytes - used : 0;
-    moment->reserved_bytes += segment->bytes;
+    device_state->reserved_bytes += segment->bytes;
     if (is_private(snapshot, segment->pool)) {
-        moment->private_bytes += segment->bytes;
-        moment->private_free_bytes += idle;
+        device_state->private_bytes += segment->bytes;
+        device_state->private_free_bytes += idle;
         return;
     }
-    if (largest > moment->largest_free_bytes)
-        moment->largest_free_bytes = largest;
+    if (largest > device_state->largest_free_bytes)
+        device_state->largest_free_bytes = largest;
     if (used == 0)
-        moment->free_whole_bytes += idle;
+        device_state->free_whole_bytes += idle;
     else
-        moment->free_split_bytes += idle;
+        device_state->free_split_bytes += idle;
     if (used && segment->stream == stream)
-        moment->free_stream_bytes += idle;
+        device_state->free_stream_bytes += idle;
 }
 
-acre_status moment_create(const struct snapshot *snapshot, uint32_t device, uint64_t event,
-                          uint64_t stream, struct moment **out)
+acre_status device_state_create(const struct snapshot *snapshot, uint32_t device, uint64_t event,
+                                uint64_t stream, struct device_state **out)
 {
-    struct moment *moment = heap_zalloc(sizeof *moment);
+    struct device_state *device_state = heap_zalloc(sizeof *device_state);
     size_t at = 0;
 
-    if (!moment)
+    if (!device_state)
         return ACRE_ERR_HOST_MEMORY;
-    moment->event = event;
-    acre_status status = past_recover_at(snapshot, device, event, &moment->past);
+    device_state->event = event;
+    acre_status status = past_recover_at(snapshot, device, event, &device_state->past);
     if (status == ACRE_OK)
-        status = find_owners(snapshot, device, moment);
+        status = find_owners(snapshot, device, device_state);
     if (status == ACRE_OK)
-        status = add_up(moment, true, snapshot->stack_count, &moment->stacks,
-                        &moment->stack_count);
+        status = add_up(device_state, true, snapshot->stack_count, &device_state->stacks,
+                        &device_state->stack_count);
     if (status == ACRE_OK)
-        status = add_up(moment, false, 64, &moment->sizes, &moment->size_count);
+        status = add_up(device_state, false, 64, &device_state->sizes, &device_state->size_count);
     if (status != ACRE_OK) {
-        moment_destroy(moment);
+        device_state_destroy(device_state);
         return status;
     }
-    for (size_t i = 0; i < moment->past.segment_count; i++)
-        look_at_segment(snapshot, moment, &moment->past.segments[i], stream, &at);
-    moment->requested_bytes = moment->past.requested_bytes;
-    for (size_t i = 0; i < moment->past.block_count; i++)
-        *(moment->past.blocks[i].is_open ? &moment->waiting_bytes : &moment->allocated_bytes) +=
-            moment->past.blocks[i].bytes;
-    *out = moment;
+    for (size_t i = 0; i < device_state->past.segment_count; i++)
+        look_at_segment(snapshot, device_state, &device_state->past.segments[i], stream, &at);
+    device_state->requested_bytes = device_state->past.requested_bytes;
+    for (size_t i = 0; i < device_state->past.block_count; i++)
+        *(device_state->past.blocks[i].is_open ? &device_state->waiting_bytes
+                                               : &device_state->allocated_bytes) +=
+            device_state->past.blocks[i].bytes;
+    *out = device_state;
     return ACRE_OK;
 }
 
@@ -203,9 +205,9 @@ static bool is_python(const struct snapshot *snapshot, const struct snap_frame *
  * allocator, and of calls through modules. */
 static bool is_dull(const struct snapshot *snapshot, const struct snap_frame *frame)
 {
-    static const char *const names[] = {"torch::unwind", "torch::CapturedTraceback",
+    static const char *const names[] = {"torch::unwind",           "torch::CapturedTraceback",
                                         "torch::cuda::(anonymous", "c10::cuda::CUDACachingAll",
-                                        "c10::CachingDeviceAll", "_call_impl",
+                                        "c10::CachingDeviceAll",   "_call_impl",
                                         "_wrapped_call_impl"};
     const char *name = snapshot_string(snapshot, frame->name, NULL);
 
@@ -228,8 +230,8 @@ static const char *short_path(const char *path)
     return before ? before + 1 : path;
 }
 
-const char *moment_stack_text(const struct snapshot *snapshot, uint32_t stack, char *buffer,
-                              size_t size)
+const char *device_state_stack_text(const struct snapshot *snapshot, uint32_t stack, char *buffer,
+                                    size_t size)
 {
     struct text text;
     struct snap_run run = stack == SNAP_NONE ? (struct snap_run){0, 0} : snapshot->stacks[stack];
@@ -245,8 +247,7 @@ const char *moment_stack_text(const struct snapshot *snapshot, uint32_t stack, c
             continue;
         text_add(&text, "%s%s (%s:%lld)", shown++ ? " < " : "",
                  snapshot_string(snapshot, frame->name, NULL),
-                 short_path(snapshot_string(snapshot, frame->file, NULL)),
-                 (long long)frame->line);
+                 short_path(snapshot_string(snapshot, frame->file, NULL)), (long long)frame->line);
     }
     if (!shown)
         text_add(&text, MOMENT_NO_STACK);
