@@ -7,7 +7,7 @@ DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: all demo test test-long test-build install docs fuzz bench bench-instructions clean \
-        help
+        torch test-torch bench-torch help
 .NOTPARALLEL:
 
 all: release
@@ -24,6 +24,18 @@ demo: release
 test:
 	@tools/needs.sh test
 	@JOBS=$(JOBS) tools/test.sh short
+
+torch: release
+	@tools/needs.sh torch
+	@JOBS=$(JOBS) tools/torch.sh build
+
+test-torch: release
+	@tools/needs.sh torch
+	@JOBS=$(JOBS) tools/torch.sh test
+
+bench-torch: release
+	@tools/needs.sh torch
+	@JOBS=$(JOBS) tools/torch.sh bench
 
 test-long:
 	@tools/needs.sh long
@@ -63,6 +75,9 @@ help:
 	@echo 'make demo                installs what is missing, builds, shows what Acre does'
 	@echo 'make test                installs what is missing, builds, runs every test (minutes)'
 	@echo 'make test-long           the long forms: soak, exhaustive faults, clang, check level 2'
+	@echo 'make torch               PyTorch 2.13 with the device "acre": build/torch/python'
+	@echo 'make test-torch          its tests; installs PyTorch into build/torch when missing'
+	@echo 'make bench-torch         figures of PyTorch on Acre'
 	@echo 'make test-build          the test programs, into build/tests/, not run'
 	@echo 'make install             PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make docs                the reference, build/docs/html/index.html'

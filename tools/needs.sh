@@ -32,6 +32,12 @@ has_cmake() {
 # The minimal package lacks modules of the standard library.
 has_python() { has python3 && python3 -c 'import json, xml.etree.ElementTree' 2>/dev/null; }
 
+# The headers of the Python that PyTorch is used with.
+has_python_header() {
+    folder=$(python3.11 -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)
+    [ -e "$folder/Python.h" ]
+}
+
 need() { needed="$needed $1"; }
 want() { wanted="$wanted $1"; }
 
@@ -65,7 +71,17 @@ needs_test() {
     [ -e /etc/OpenCL/vendors/pocl.icd ] || want pocl-opencl-icd
 }
 
+needs_torch() {
+    needs_build
+    has c++ || need g++
+    has_python_header || need python3.11-dev
+    python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv
+    has_library libOpenCL.so.1 || want ocl-icd-libopencl1
+    [ -e /etc/OpenCL/vendors/pocl.icd ] || want pocl-opencl-icd
+}
+
 case "${1:-build}" in
+torch) needs_torch ;;
 build) needs_build ;;
 test) needs_test ;;
 long)

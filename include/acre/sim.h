@@ -90,6 +90,8 @@ typedef struct acre_sim_config {
     uint32_t fault_count;    /**< How many of faults are armed from the start.               */
     acre_sim_fault faults[ACRE_SIM_FAULT_MAX]; /**< Keys `fail` and `late`, see
                                   acre_sim_parse().                                          */
+    uint32_t open;           /**< 1: the host reaches all device memory at any time, as if a
+                                  window were open on it for ever. Key `open`.               */
 } acre_sim_config;
 
 /** What a simulated backend holds at this moment, over all its devices. */

@@ -32,6 +32,8 @@ static acre_status sim_conf_check(const acre_sim_config *config)
                              "a power of two from the system's page to 1 GiB is possible");
     if (config->dry > 1)
         return sim_conf_fail("dry", config->dry, "0 or 1 is possible");
+    if (config->open > 1)
+        return sim_conf_fail("open", config->open, "0 or 1 is possible");
     if ((unsigned)config->peers > ACRE_SIM_PEERS_PAIR)
         return sim_conf_fail("peers", (unsigned)config->peers, "0 to 3 are possible");
     if ((unsigned)config->type >= ACRE_DEVICE_TYPE_COUNT)
@@ -67,15 +69,24 @@ acre_status sim_conf_complete(const acre_sim_config *given, acre_sim_config *out
 
 /* ---- Strings ---------------------------------------------------------------------- */
 
-static acre_status parse_dry(const struct conf_value *value, void *target)
+static acre_status parse_switch(const struct conf_value *value, uint32_t *out)
 {
-    acre_sim_config *config = target;
     bool is_on = strcmp(value->text, "1") == 0 || strcmp(value->text, "True") == 0;
 
     if (!is_on && strcmp(value->text, "0") != 0 && strcmp(value->text, "False") != 0)
         return conf_fail(value, "write 1 or 0");
-    config->dry = is_on;
+    *out = is_on;
     return ACRE_OK;
+}
+
+static acre_status parse_dry(const struct conf_value *value, void *target)
+{
+    return parse_switch(value, &((acre_sim_config *)target)->dry);
+}
+
+static acre_status parse_open(const struct conf_value *value, void *target)
+{
+    return parse_switch(value, &((acre_sim_config *)target)->open);
 }
 
 /* Names of statuses a fault may answer with. */
@@ -209,6 +220,10 @@ static const struct conf_option options[] = {
      .kind = CONF_CUSTOM,
      .parse = parse_dry,
      .help = "1: addresses only, nothing moves; default 0"},
+    {.name = "open",
+     .kind = CONF_CUSTOM,
+     .parse = parse_open,
+     .help = "1: the host reaches device memory without a window; default 0"},
     {.name = "peers",
      .kind = CONF_WORD,
      CONF_FIELD(acre_sim_config, peers),

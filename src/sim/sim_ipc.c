@@ -60,7 +60,7 @@ static acre_status span_move_locked(struct sim *sim, struct sim_span *span)
     }
     extent_destroy(&span->extent);
     span->extent = moved;
-    return ACRE_OK;
+    return window_start(sim, &span->window, (char *)span->node.base, &span->extent);
 }
 
 /* Finds a plain allocation of this process and sees to it that it is shareable.
@@ -377,6 +377,8 @@ static acre_status opened_publish(struct sim *sim, struct sim_span *span)
     if (status != ACRE_OK)
         return status;
     status = view_map(span->alias, &span->extent);
+    if (status == ACRE_OK)
+        status = window_start(sim, &span->window, base, &span->extent);
     if (status != ACRE_OK) {
         views_release(base, span->alias, span->node.bytes);
         return status;

@@ -215,6 +215,8 @@ static acre_status plain_back(struct sim *sim, struct sim_span *span)
     if (status != ACRE_OK)
         goto give_extent;
     status = view_map(span->alias, &span->extent);
+    if (status == ACRE_OK)
+        status = window_start(sim, &span->window, base, &span->extent);
     if (status != ACRE_OK)
         goto release_views;
     span->node.base = (uintptr_t)base;

@@ -250,6 +250,9 @@ acre_status dry_place_locked(struct sim_memory *memory, struct sim_node *node);
 
 /* ---- Windows (sim_window.c) ---------------------------------------------------------- */
 
+/* Maps the public view of new memory when the device is open to the host. */
+acre_status window_start(struct sim *sim, struct sim_window *window, char *base,
+                         const struct sim_extent *extent);
 /* Forgets windows of memory that goes away. */
 void window_drop_locked(struct sim *sim, struct sim_window *window);
 

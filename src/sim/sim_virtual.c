@@ -170,10 +170,20 @@ static acre_status map_locked(struct sim *sim, int device, void *base, const voi
     acre_status status =
         map_check_locked(sim, device, base, mapping->node.bytes, token, &range, &handle);
 
-    if (status == ACRE_OK && range->alias)
-        status = view_map(range->alias + ((uintptr_t)base - range->node.base), &handle->extent);
     if (status != ACRE_OK)
         return status;
+    if (range->alias) {
+        char *alias = range->alias + ((uintptr_t)base - range->node.base);
+
+        status = view_map(alias, &handle->extent);
+        if (status == ACRE_OK) {
+            status = window_start(sim, &mapping->window, base, &handle->extent);
+            if (status != ACRE_OK)
+                (void)alias_unmap(alias, mapping->node.bytes);
+        }
+        if (status != ACRE_OK)
+            return status;
+    }
     mapping->node.base = (uintptr_t)base;
     mapping->handle = handle;
     handle->map_count++;

@@ -9,6 +9,9 @@
  *                                  │ ▲ open
  *                            close ▼ │
  *                          count 0, view without access
+ *
+ * With option open every view is mapped from the start and never loses access;
+ * windows are counted all the same.
  */
 #include "sim/sim_memory.h"
 
@@ -39,7 +42,7 @@ static acre_status open_locked(struct sim *sim, const struct place *place)
 {
     acre_status status = ACRE_OK;
 
-    if (place->window->count == 0 && !sim_is_dry(sim))
+    if (place->window->count == 0 && !sim_is_dry(sim) && !sim->config.open)
         status = place->window->has_view ? view_protect(place->base, place->extent->bytes, true)
                                          : view_map(place->base, place->extent);
     if (status != ACRE_OK)
@@ -56,13 +59,25 @@ static acre_status close_locked(struct sim *sim, const struct place *place)
 
     if (place->window->count == 0)
         return status_fail(ACRE_ERR_STATE, "no window is open on the block at %p", place->base);
-    if (place->window->count == 1 && !sim_is_dry(sim))
+    if (place->window->count == 1 && !sim_is_dry(sim) && !sim->config.open)
         status = view_protect(place->base, place->extent->bytes, false);
     if (status != ACRE_OK)
         return status;
     place->window->count--;
     sim->memory->usage.window_count--;
     return ACRE_OK;
+}
+
+acre_status window_start(struct sim *sim, struct sim_window *window, char *base,
+                         const struct sim_extent *extent)
+{
+    acre_status status = ACRE_OK;
+
+    if (sim->config.open && !sim_is_dry(sim) && !window->has_view) {
+        status = view_map(base, extent);
+        window->has_view = status == ACRE_OK;
+    }
+    return status;
 }
 
 void window_drop_locked(struct sim *sim, struct sim_window *window)

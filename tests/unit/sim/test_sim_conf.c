@@ -28,6 +28,8 @@ TEST(every_key_fills_its_field)
     EXPECT_EQ(config.fault_count, 0);
     EXPECT_EQ(parsed("dry:False").dry, 0);
     EXPECT_EQ(parsed("dry:True").dry, 1);
+    EXPECT_EQ(parsed("open:1").open, 1);
+    EXPECT_EQ(parsed("open:0").open, 0);
 }
 
 TEST(faults_add_up)
@@ -60,7 +62,7 @@ TEST(a_bad_string_changes_nothing_and_is_named)
     static const char *const bad[] = {
         "devices:0", "devices:65", "devices:-1", "devices:2x", "devices", "devices,2", "memory:0",
         "memory:1TB2", "page:3MiB", "page:1KiB", "dry:2", "peers:some", "call_ns:", "nothing:1",
-        "fail:", "fail:nothing@1", "fail:alloc@0", "fail:alloc@x", "fail:alloc%0",
+        "open:2", "fail:", "fail:nothing@1", "fail:alloc@0", "fail:alloc@x", "fail:alloc%0",
         "fail:alloc%1000001", "fail:alloc%5/x", "fail:alloc/5", "fail:alloc>5", "fail:alloc=what",
         "fail:alloc@1@2", "late:alloc", "late:alloc=", "late:alloc=5x", "fail:[alloc]",
         "devices:[2]",

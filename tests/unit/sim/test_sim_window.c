@@ -54,6 +54,36 @@ TEST(D24_an_interior_pointer_opens_the_whole_block)
     bed_close(&bed);
 }
 
+TEST(an_open_device_needs_no_window)
+{
+    struct sim_bed bed = bed_open("memory:64MiB, open:1");
+    char *plain, *range;
+    void *handle;
+
+    REQUIRE_OK(bed.ops->alloc(bed.sim, 0, 8192, (void **)&plain));
+    plain[8191] = 5;
+    REQUIRE_OK(bed.ops->access_open(bed.sim, plain));
+    EXPECT_EQ(bed_usage(&bed).window_count, 1);
+    REQUIRE_OK(bed.ops->access_close(bed.sim, plain));
+    EXPECT_EQ(plain[8191], 5);
+    EXPECT_EQ(bed.ops->access_close(bed.sim, plain), ACRE_ERR_STATE);
+    REQUIRE_OK(bed.ops->free(bed.sim, 0, plain));
+
+    REQUIRE_OK(bed.ops->reserve(bed.sim, 0, 4 << 20, (void **)&range));
+    REQUIRE_OK(bed.ops->create(bed.sim, 0, 2 << 20, ACRE_HANDLE_NONE, &handle));
+    REQUIRE_OK(bed.ops->map(bed.sim, 0, range, 2 << 20, 0, handle));
+    range[0] = 7;
+    EXPECT(t_faults(bed_touch, range + (2 << 20)));
+    REQUIRE_OK(bed.ops->unmap(bed.sim, 0, range, 2 << 20));
+    EXPECT(t_faults(bed_touch, range));
+    REQUIRE_OK(bed.ops->map(bed.sim, 0, range + (2 << 20), 2 << 20, 0, handle));
+    EXPECT_EQ(range[2 << 20], 7);
+    REQUIRE_OK(bed.ops->unmap(bed.sim, 0, range + (2 << 20), 2 << 20));
+    REQUIRE_OK(bed.ops->release(bed.sim, 0, handle));
+    REQUIRE_OK(bed.ops->unreserve(bed.sim, 0, range, 4 << 20));
+    bed_close(&bed);
+}
+
 TEST(D25_pointers_that_open_nothing_are_accepted)
 {
     struct sim_bed bed = bed_open("memory:64MiB");

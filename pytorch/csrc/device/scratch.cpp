@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "device/scratch.h"
+
+#include "device/allocator.h"
+
+#include <c10/core/CPUAllocator.h>
+
+#include <atomic>
+#include <cstring>
+
+namespace acre_torch {
+namespace {
+
+/* The device that serves this thread's CPU allocations; -1: none. */
+thread_local int scratch_index = -1;
+
+std::atomic<c10::Allocator *> the_base{nullptr};
+
+void scratch_delete(void *pointer)
+{
+    memory_free(pointer);
+}
+
+/* Frees by address alone; for the few callers that hold bare pointers. */
+void raw_delete(void *pointer)
+{
+    acre_device_id device;
+
+    if (runtime_is_started() &&
+        acre_hook_device_of_pointer(runtime().type, pointer, &device) == ACRE_OK)
+        memory_free(pointer);
+    else
+        scratch_base()->raw_deleter()(pointer);
+}
+
+struct ScratchAllocator final : c10::Allocator {
+    c10::DataPtr allocate(size_t bytes) override
+    {
+        if (scratch_index < 0 || bytes == 0)
+            return scratch_base()->allocate(bytes);
+        void *pointer = memory_allocate(bytes, scratch_index);
+
+        return {pointer, pointer, &scratch_delete, c10::Device(c10::DeviceType::CPU)};
+    }
+
+    c10::DeleterFnPtr raw_deleter() const override
+    {
+        return scratch_base()->raw_deleter() ? &raw_delete : nullptr;
+    }
+
+    void copy_data(void *to, const void *from, size_t bytes) const override
+    {
+        std::memcpy(to, from, bytes);
+    }
+};
+
+ScratchAllocator &the_allocator = *new ScratchAllocator;
+
+} // namespace
+
+Scratch::Scratch(int index) : previous_(scratch_index)
+{
+    scratch_index = index;
+}
+
+Scratch::~Scratch()
+{
+    scratch_index = previous_;
+}
+
+void scratch_install()
+{
+    c10::Allocator *present = c10::GetAllocator(c10::DeviceType::CPU);
+
+    if (present == &the_allocator)
+        return;
+    the_base = present;
+    c10::SetAllocator(c10::DeviceType::CPU, &the_allocator, 0);
+}
+
+c10::Allocator *scratch_allocator()
+{
+    return &the_allocator;
+}
+
+c10::Allocator *scratch_base()
+{
+    c10::Allocator *base = the_base.load(std::memory_order_acquire);
+
+    return base ? base : c10::GetDefaultCPUAllocator();
+}
+
+void scratch_base_set(c10::Allocator *base)
+{
+    the_base = base;
+}
+
+c10::DataPtr scratch_take(c10::DataPtr &from, c10::Device device)
+{
+    if (from.get_deleter() != &scratch_delete)
+        return {};
+    void *pointer = from.release_context();
+
+    return {pointer, pointer, memory_deleter(), device};
+}
+
+} // namespace acre_torch

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""PyTorch on Acre: the device "acre".
+
+    >>> import torch, torch_acre
+    >>> torch.ones(3, device="acre").sum().item()
+    3.0
+"""
+import os as _os
+
+import torch as _torch
+
+TORCH_VERSION = "2.13.0"
+
+if _torch.__version__.split("+")[0] != TORCH_VERSION:
+    raise ImportError(f"torch_acre was built for PyTorch {TORCH_VERSION}, but PyTorch "
+                      f"{_torch.__version__} is installed; install torch=={TORCH_VERSION} or "
+                      "build torch_acre anew")
+
+from torch_acre import _C  # noqa: E402  (registers allocator, guard, hooks and operators)
+from torch_acre import device as _device  # noqa: E402
+
+
+def _register() -> None:
+    """Gives the device its name and torch its module; once per process."""
+    name = _os.environ.get("ACRE_TORCH_NAME", "acre")
+    _torch.utils.rename_privateuse1_backend(name)
+    _torch._register_device_module(name, _device)
+    _torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+
+
+_register()
+
+
+def _autoload() -> None:
+    """Entry point "torch.backends": importing this package did all there is to do."""
