@@ -3,6 +3,8 @@
 #include "symm/link/member.h"
 
 #include "base/status.h"
+#include "symm/deadline.h"
+#include "symm/store/store.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,6 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define REMOVE_MS 500 /* that taking a line out of the store may take at most */
 
 static uint64_t namespace_of(const char *path)
 {
@@ -92,7 +96,8 @@ void member_key(const char *group, int rank, char *out, size_t bytes)
     snprintf(out, bytes, "acre/join/%s/%d", group, rank);
 }
 
-acre_status member_write(acre_store *store, const char *group, const struct member *self)
+acre_status member_write(acre_store *store, const char *group, const struct member *self,
+                         int64_t deadline)
 {
     char key[MEMBER_KEY], line[320];
 
@@ -101,7 +106,7 @@ acre_status member_write(acre_store *store, const char *group, const struct memb
         line, sizeof line, "ACREJOIN2 %d %d %d %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %s %s %d",
         self->rank, self->count, (int)self->pid, (unsigned)self->uid, self->host, self->network,
         self->processes, self->token, self->name, self->wire, self->wire_rank);
-    return acre_store_set(store, key, line, (size_t)length);
+    return store_set_until(store, key, line, (size_t)length, deadline);
 }
 
 void member_remove(acre_store *store, const char *group, int rank)
@@ -111,7 +116,7 @@ void member_remove(acre_store *store, const char *group, int rank)
 
     status_save(&saved);
     member_key(group, rank, key, sizeof key);
-    acre_store_delete(store, key, NULL);
+    store_delete_until(store, key, deadline_in_ms(REMOVE_MS));
     status_restore(&saved);
 }
 

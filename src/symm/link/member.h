@@ -35,7 +35,8 @@ acre_status member_check(const char *group, const struct member *self,
                          const struct member *member);
 
 void member_key(const char *group, int rank, char *out, size_t bytes);
-acre_status member_write(acre_store *store, const char *group, const struct member *self);
+acre_status member_write(acre_store *store, const char *group, const struct member *self,
+                         int64_t deadline);
 void member_remove(acre_store *store, const char *group, int rank);
 /* Errors: ACRE_ERR_FORMAT (damaged, or of another rank). */
 acre_status member_parse(const acre_blob *blob, int rank, struct member *out);

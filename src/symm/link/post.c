@@ -10,7 +10,8 @@
 #include <stdio.h>
 
 #define POST_KEY 640
-#define SLICE_MS 100 /* between looks at a failure instead */
+#define SLICE_MS 100  /* between looks at a failure instead           */
+#define DONE_MS  1000 /* that counting the readers of a value may take */
 
 static void post_key(const acre_group *group, int rank, enum record_type type, char out[POST_KEY])
 {
@@ -18,14 +19,14 @@ static void post_key(const acre_group *group, int rank, enum record_type type, c
              group->peers->token, group->epoch, (int)type, rank);
 }
 
-acre_status post_send(const acre_group *group, const struct record *record)
+acre_status post_send(const acre_group *group, const struct record *record, int64_t deadline)
 {
     uint8_t bytes[RECORD_BYTES];
     char key[POST_KEY];
 
     record_encode(record, bytes);
     post_key(group, group->rank, record->type, key);
-    return acre_store_set(group->store, key, bytes, sizeof bytes);
+    return store_set_until(group->store, key, bytes, sizeof bytes, deadline);
 }
 
 /* How many ranks read what one sends: all on other hosts. */
@@ -39,17 +40,17 @@ static int64_t reader_count(const struct link *peers, int rank)
 }
 
 /* Removes a value that all have read. */
-static acre_status post_done(const acre_group *group, int rank, const char *key)
+static acre_status post_done(const acre_group *group, int rank, const char *key, int64_t deadline)
 {
     char counter[POST_KEY + 8];
     int64_t readers = 0;
 
     snprintf(counter, sizeof counter, "%s/read", key);
-    acre_status status = acre_store_add(group->store, counter, 1, &readers);
+    acre_status status = store_add_until(group->store, counter, 1, deadline, &readers);
     if (status == ACRE_OK && readers == reader_count(group->peers, rank)) {
-        status = acre_store_delete(group->store, key, NULL);
+        status = store_delete_until(group->store, key, deadline);
         if (status == ACRE_OK)
-            status = acre_store_delete(group->store, counter, NULL);
+            status = store_delete_until(group->store, counter, deadline);
     }
     return status;
 }
@@ -60,6 +61,7 @@ static acre_status take_type(const acre_group *group, int rank, enum record_type
 {
     char key[POST_KEY];
     acre_blob blob;
+    int64_t limit = deadline_in_ms(DONE_MS);
 
     post_key(group, rank, type, key);
     acre_status status = store_get_until(group->store, key, deadline, &blob);
@@ -73,14 +75,13 @@ static acre_status take_type(const acre_group *group, int rank, enum record_type
                              "rendezvous of group \"%s\": a message of rank %d "
                              "does not belong here",
                              group->name, rank);
-    return status == ACRE_OK ? post_done(group, rank, key) : status;
+    return status == ACRE_OK ? post_done(group, rank, key, limit) : status;
 }
 
 acre_status post_take(const acre_group *group, int rank, enum record_type type, int64_t deadline,
                       struct record *out)
 {
     char key[POST_KEY];
-    const char *keys = key;
     bool is_there = false;
     acre_status status =
         take_type(group, rank, type, deadline_sooner(deadline, deadline_in_ms(SLICE_MS)), out);
@@ -88,7 +89,7 @@ acre_status post_take(const acre_group *group, int rank, enum record_type type, 
     if (status != ACRE_ERR_NOT_READY || type == RECORD_VERDICT)
         return status;
     post_key(group, rank, RECORD_VERDICT, key);
-    if (acre_store_check(group->store, &keys, 1, &is_there) != ACRE_OK || !is_there)
+    if (store_check_until(group->store, key, deadline, &is_there) != ACRE_OK || !is_there)
         return ACRE_ERR_NOT_READY;
     return take_type(group, rank, RECORD_VERDICT, deadline, out);
 }

@@ -8,7 +8,7 @@
 #include "symm/link/record.h"
 
 /* Puts a stamped record where far ranks find it. */
-acre_status post_send(const acre_group *group, const struct record *record);
+acre_status post_send(const acre_group *group, const struct record *record, int64_t deadline);
 /* Waits a little for what a far rank sent in this epoch: a record of the type, or the vote
  * of a rank that failed before. ACRE_ERR_NOT_READY: nothing yet. */
 acre_status post_take(const acre_group *group, int rank, enum record_type type,

@@ -45,34 +45,30 @@ static int64_t store_deadline(acre_store *store)
     return deadline_in_ms(atomic_load_explicit(&store->timeout_ms, memory_order_relaxed));
 }
 
-static acre_status store_call(acre_store *store, const struct message *request, struct reply *reply)
+/* A request that gives one number; out may be NULL. */
+static acre_status ask_until(acre_store *store, const struct message *request, int64_t deadline,
+                             int64_t *out)
 {
-    *reply = (struct reply){0};
-    return store->ops->call(store, request, store_deadline(store), reply);
+    struct reply reply = {0};
+    acre_status status = store->ops->call(store, request, deadline, &reply);
+
+    if (status == ACRE_OK) {
+        if (out)
+            *out = reply.number;
+        reply_fini(&reply);
+    }
+    return status;
+}
+
+static acre_status store_ask(acre_store *store, const struct message *request, int64_t *out)
+{
+    return ask_until(store, request, store_deadline(store), out);
 }
 
 /* A request that gives nothing but its status. */
 static acre_status store_tell(acre_store *store, const struct message *request)
 {
-    struct reply reply;
-    acre_status status = store_call(store, request, &reply);
-
-    if (status == ACRE_OK)
-        reply_fini(&reply);
-    return status;
-}
-
-/* A request that gives one number. */
-static acre_status store_ask(acre_store *store, const struct message *request, int64_t *out)
-{
-    struct reply reply;
-    acre_status status = store_call(store, request, &reply);
-
-    if (status == ACRE_OK) {
-        *out = reply.number;
-        reply_fini(&reply);
-    }
-    return status;
+    return store_ask(store, request, NULL);
 }
 
 /* A request that gives count values, which pass to the caller. */
@@ -149,6 +145,48 @@ ACRE_API acre_status acre_store_open(const char *address, acre_store **out)
                        "acre_store_open: \"%s\" is no store; say local, "
                        "file:PATH or tcp:HOST:PORT",
                        address);
+}
+
+/* ---- With the deadline of a rendezvous ---------------------------------------------- */
+
+acre_status store_set_until(acre_store *store, const char *key, const void *value, size_t bytes,
+                            int64_t deadline)
+{
+    struct bytes items[] = {text_bytes_of(key), {value, bytes}};
+
+    return ask_until(store, &(struct message){.verb = VERB_SET, .count = 2, .items = items},
+                     deadline, NULL);
+}
+
+acre_status store_add_until(acre_store *store, const char *key, int64_t amount, int64_t deadline,
+                            int64_t *out_sum)
+{
+    struct bytes item = text_bytes_of(key);
+
+    return ask_until(
+        store, &(struct message){.verb = VERB_ADD, .number = amount, .count = 1, .items = &item},
+        deadline, out_sum);
+}
+
+acre_status store_check_until(acre_store *store, const char *key, int64_t deadline, bool *out)
+{
+    struct bytes item = text_bytes_of(key);
+    int64_t number = 0;
+    acre_status status =
+        ask_until(store, &(struct message){.verb = VERB_CHECK, .count = 1, .items = &item},
+                  deadline, &number);
+
+    if (status == ACRE_OK)
+        *out = number != 0;
+    return status;
+}
+
+acre_status store_delete_until(acre_store *store, const char *key, int64_t deadline)
+{
+    struct bytes item = text_bytes_of(key);
+
+    return ask_until(store, &(struct message){.verb = VERB_DELETE, .count = 1, .items = &item},
+                     deadline, NULL);
 }
 
 /* ---- One key ---------------------------------------------------------------------- */
@@ -415,12 +453,13 @@ ACRE_API acre_status acre_store_list(acre_store *store, void (*each)(void *arg, 
                                      void *arg)
 {
     struct bytes all = {"", 0};
-    struct reply reply;
+    struct reply reply = {0};
 
     if (!store || !each)
         return status_fail(ACRE_ERR_INVALID, "acre_store_list: an argument is NULL");
     acre_status status =
-        store_call(store, &(struct message){.verb = VERB_LIST, .count = 1, .items = &all}, &reply);
+        store->ops->call(store, &(struct message){.verb = VERB_LIST, .count = 1, .items = &all},
+                         store_deadline(store), &reply);
     if (status != ACRE_OK)
         return status;
     for (uint32_t i = 0; i < reply.count; i++)

@@ -32,9 +32,16 @@ static inline void store_init(acre_store *store, const struct store_ops *ops)
     atomic_init(&store->timeout_ms, STORE_TIMEOUT_MS);
 }
 
-/* acre_store_get with a deadline of the caller's. */
+/* The public calls with a deadline of the caller's instead of the store's timeout. Each tries
+ * at least once, also when the deadline has passed. Keys and values must be in order. */
 acre_status store_get_until(acre_store *store, const char *key, int64_t deadline,
                             acre_blob *out);
+acre_status store_set_until(acre_store *store, const char *key, const void *value, size_t bytes,
+                            int64_t deadline);
+acre_status store_add_until(acre_store *store, const char *key, int64_t amount, int64_t deadline,
+                            int64_t *out_sum);
+acre_status store_check_until(acre_store *store, const char *key, int64_t deadline, bool *out);
+acre_status store_delete_until(acre_store *store, const char *key, int64_t deadline);
 /* Records that a waiting request ran out of time, naming the key. */
 acre_status store_fail_timeout(const struct bytes *key);
 

@@ -6,6 +6,8 @@
  * Each process replays the records it has not seen into a table of its own, under an
  * advisory lock on the whole file, and appends its changes. Those who wait look again
  * after a while that grows to five milliseconds. A record that is cut short is an error.
+ * The lock is only tried, never waited for: a process that was stopped while it holds the
+ * lock costs the others no more than their deadlines, and the message names that process.
  * Who destroys a store puts a mark into a queue that keys cannot name; the last of the
  * declared workers removes the file.
  */
@@ -19,14 +21,21 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define FILE_MAGIC   "ACRESTO1"
 #define FILE_HEAD    8
 #define CLOSED_QUEUE "\001closed"
+#define WAIT_NS_MIN  100000 /* between the first looks for an answer; doubles up to 5 ms */
+#define BUSY_NS      200000 /* between tries of a lock that another process holds        */
+#define GRACE_MS     50     /* that a busy lock is tried although the deadline passed    */
+#define OPEN_MS      1000   /* that opening waits for the lock before it goes on without */
+#define CLOSE_MS     1000   /* that closing waits for the lock to leave its mark         */
 
 struct file {
     acre_store store;
@@ -155,16 +164,18 @@ static acre_status append_locked(struct file *file, const struct message *reques
     return status;
 }
 
+/* Answers a request if the file is free and the answer is there. Without a recorded failure:
+ * ACRE_ERR_BUSY (another process holds the lock), ACRE_ERR_NOT_READY (no answer yet). */
 static acre_status file_try(struct file *file, const struct message *request, struct reply *reply)
 {
     acre_status status;
 
     lock_take(&file->lock);
-    while (flock(file->fd, LOCK_EX) != 0)
-        if (errno != EINTR) {
-            status = fail_io(file, "locking");
-            goto unlock;
-        }
+    if (flock(file->fd, LOCK_EX | LOCK_NB) != 0) {
+        bool is_busy = errno == EWOULDBLOCK || errno == EINTR;
+        status = is_busy ? ACRE_ERR_BUSY : fail_io(file, "locking");
+        goto unlock;
+    }
     status = refresh_locked(file);
     if (status == ACRE_OK)
         status = table_apply(&file->table, request, reply);
@@ -176,24 +187,71 @@ unlock:
     return status;
 }
 
+/* The process that holds the lock of the file, or 0 when the system does not tell. */
+static long file_owner(const struct file *file)
+{
+    struct stat stat;
+    FILE *locks = fstat(file->fd, &stat) == 0 ? fopen("/proc/locks", "re") : NULL;
+    char line[256];
+    long owner = 0;
+
+    while (locks && owner == 0 && fgets(line, sizeof line, locks)) {
+        unsigned major_number, minor_number;
+        unsigned long long inode;
+        long pid;
+        if (sscanf(line, "%*s FLOCK %*s %*s %ld %x:%x:%llu", &pid, &major_number, &minor_number,
+                   &inode) == 4 &&
+            inode == stat.st_ino && makedev(major_number, minor_number) == stat.st_dev)
+            owner = pid;
+    }
+    if (locks)
+        fclose(locks);
+    return owner;
+}
+
+static acre_status fail_late(struct file *file, const struct message *request, bool is_busy)
+{
+    long owner = is_busy ? file_owner(file) : 0;
+
+    if (owner > 0)
+        return status_fail(ACRE_ERR_TIMEOUT,
+                           "store \"%s\": process %ld held the lock of the file until the "
+                           "deadline; it is stopped, or the file system is slow",
+                           file->path, owner);
+    if (is_busy)
+        return status_fail(ACRE_ERR_TIMEOUT,
+                           "store \"%s\": another process held the lock of the file until the "
+                           "deadline; `fuser -v` on the file tells which",
+                           file->path);
+    lock_take(&file->lock);
+    acre_status status = store_fail_timeout(table_missing(&file->table, request));
+    lock_drop(&file->lock);
+    return status;
+}
+
 static acre_status file_call(acre_store *self, const struct message *request, int64_t deadline,
                              struct reply *reply)
 {
     struct file *file = (struct file *)self;
-    int64_t pause = 100000;
+    int64_t wait = WAIT_NS_MIN, pause;
+    int64_t grace = deadline_in_ms(GRACE_MS);
     acre_status status;
 
-    while ((status = file_try(file, request, reply)) == ACRE_ERR_NOT_READY) {
-        int64_t left = deadline_left_ns(deadline);
+    while ((status = file_try(file, request, reply)) == ACRE_ERR_NOT_READY ||
+           status == ACRE_ERR_BUSY) {
+        bool is_busy = status == ACRE_ERR_BUSY;
+        /* Ranks take the lock for microseconds; a deadline that has passed already is no
+         * reason to fail because one of them holds it just now. */
+        int64_t left = deadline_left_ns(is_busy && deadline < grace ? grace : deadline);
         if (left == 0) {
-            lock_take(&file->lock);
-            status = store_fail_timeout(table_missing(&file->table, request));
-            lock_drop(&file->lock);
+            status = fail_late(file, request, is_busy);
             break;
         }
-        int64_t ns = pause < left ? pause : left;
-        nanosleep(&(struct timespec){0, (long)ns}, NULL);
-        pause = pause < 5 * NS_PER_MS ? pause * 2 : pause;
+        pause = is_busy ? BUSY_NS : wait;
+        pause = pause < left ? pause : left;
+        nanosleep(&(struct timespec){0, (long)pause}, NULL);
+        if (!is_busy && wait < 5 * NS_PER_MS)
+            wait *= 2;
     }
     if (status != ACRE_OK)
         reply_fini(reply);
@@ -207,10 +265,10 @@ static void file_destroy(acre_store *self)
     struct reply reply = {0};
 
     if (file->workers > 0 && file->fd >= 0 &&
-        file_try(file, &(struct message){.verb = VERB_PUSH, .count = 2, .items = items}, &reply) ==
-            ACRE_OK &&
-        file_try(file, &(struct message){.verb = VERB_LENGTH, .count = 1, .items = items},
-                 &reply) == ACRE_OK &&
+        file_call(self, &(struct message){.verb = VERB_PUSH, .count = 2, .items = items},
+                  deadline_in_ms(CLOSE_MS), &reply) == ACRE_OK &&
+        file_call(self, &(struct message){.verb = VERB_LENGTH, .count = 1, .items = items},
+                  deadline_in_ms(CLOSE_MS), &reply) == ACRE_OK &&
         reply.number >= (int64_t)file->workers)
         unlink(file->path);
     if (file->fd >= 0)
@@ -256,7 +314,10 @@ ACRE_API acre_status acre_store_open_file(const char *path, uint32_t workers, ac
     file->path = heap_strdup(path);
     acre_status status = file->path ? file_open(file) : ACRE_ERR_HOST_MEMORY;
     if (status == ACRE_OK)
-        status = file_try(file, &(struct message){.verb = VERB_COUNT}, &reply);
+        status = file_call(&file->store, &(struct message){.verb = VERB_COUNT},
+                           deadline_in_ms(OPEN_MS), &reply);
+    if (status == ACRE_ERR_TIMEOUT) /* locked: the first call with a deadline tells */
+        status = ACRE_OK;
     if (status != ACRE_OK) {
         file_destroy(&file->store);
         return status;

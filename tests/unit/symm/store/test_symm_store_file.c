@@ -2,7 +2,11 @@
 /* Stores in a file; processes are forked where it matters. */
 #include "tests/unit/symm/store/store_suite.h"
 
+#include "symm/store/store.h"
+
 #include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -98,6 +102,76 @@ TEST(links_and_folders_are_refused)
     unlink(link);
     EXPECT_EQ(acre_store_open_file("/tmp", 0, &store), ACRE_ERR_IO);
     EXPECT_EQ(acre_store_open_file("/dev/zero", 0, &store), ACRE_ERR_REJECTED);
+    store_end();
+}
+
+/* A rank that was stopped while it holds the lock: here another descriptor of the test. */
+static int lock_hold(void)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+
+    REQUIRE(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    return fd;
+}
+
+TEST(a_lock_that_is_never_given_back_ends_at_the_deadline_and_is_named)
+{
+    acre_store *second;
+    char text[64];
+
+    store_begin();
+    acre_store *store = store_open();
+    set_text(store, "k", "value");
+    int fd = lock_hold();
+    REQUIRE_OK(acre_store_set_timeout(store, 30));
+    EXPECT_EQ(acre_store_set(store, "k", "x", 1), ACRE_ERR_TIMEOUT);
+    snprintf(text, sizeof text, "process %d held the lock", (int)getpid());
+    EXPECT_HAS(acre_last_error(), text);
+    EXPECT_EQ(acre_store_delete(store, "k", NULL), ACRE_ERR_TIMEOUT);
+    REQUIRE_OK(acre_store_open_file(path, 0, &second)); /* opening needs no lock */
+    close(fd);
+    expect_text(store, "k", "value");
+    expect_text(second, "k", "value");
+    acre_store_destroy(second);
+    acre_store_destroy(store);
+    store_end();
+}
+
+static void *patient_set(void *store)
+{
+    return acre_store_set(store, "k", "2", 1) == ACRE_OK ? store : NULL;
+}
+
+TEST(a_patient_thread_does_not_hold_an_impatient_one)
+{
+    pthread_t thread;
+    void *result;
+    bool is_there;
+    const char *key = "k";
+
+    store_begin();
+    acre_store *store = store_open();
+    int fd = lock_hold();
+    REQUIRE(pthread_create(&thread, NULL, patient_set, store) == 0);
+    EXPECT_EQ(acre_store_wait(store, &key, 1, 50), ACRE_ERR_TIMEOUT);
+    EXPECT_EQ(store_check_until(store, key, 0, &is_there), ACRE_ERR_TIMEOUT);
+    close(fd);
+    REQUIRE(pthread_join(thread, &result) == 0);
+    EXPECT_PTR_EQ(result, store);
+    acre_store_destroy(store);
+    store_end();
+}
+
+TEST(a_store_that_is_locked_closes_anyway)
+{
+    acre_store *store;
+
+    store_begin();
+    REQUIRE_OK(acre_store_open_file(path, 1, &store));
+    int fd = lock_hold();
+    acre_store_destroy(store);
+    EXPECT_EQ(access(path, F_OK), 0); /* nobody could count the workers */
+    close(fd);
     store_end();
 }
 
