@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SLICE_MS 100 /* between looks at who has died */
+#define SLICE_MS 100 /* between looks at who has died                        */
+#define DYING_MS 500 /* that a process may take from hanging up to its end   */
 
 void offer_close(struct offer *offer)
 {
@@ -22,8 +23,14 @@ void offer_close(struct offer *offer)
     }
 }
 
+/* A rank hung up. Its process has ended, or is about to; otherwise it left the group. */
 static acre_status fail_gone(const acre_group *group, int rank)
 {
+    if (!link_dies_within(group->peers, rank, DYING_MS))
+        return status_fail(ACRE_ERR_PEER,
+                           "rendezvous of group \"%s\": rank %d (process %d) left the group "
+                           "while this rank was in a rendezvous; did it destroy the group early?",
+                           group->name, rank, (int)group->peers->peers[rank].pid);
     return status_fail(ACRE_ERR_PEER, "rendezvous of group \"%s\": rank %d (process %d) is gone",
                        group->name, rank, (int)group->peers->peers[rank].pid);
 }
@@ -56,11 +63,16 @@ static acre_status send_all(const acre_group *group, const struct record *record
             channel_send(group->peers->peers[i].fd, bytes, sizeof bytes, fds, count, deadline);
         if (status == ACRE_ERR_PEER && gone < 0)
             gone = i;
+        else if (status == ACRE_ERR_TIMEOUT)
+            result = status_fail(status,
+                                 "rendezvous of group \"%s\": rank %d (process %d) did not take "
+                                 "what was sent before the deadline; is it stopped?",
+                                 group->name, i, (int)group->peers->peers[i].pid);
         else if (status != ACRE_OK && status != ACRE_ERR_PEER)
             result = status;
     }
     if (group->peers->has_far) {
-        acre_status status = post_send(group, record);
+        acre_status status = post_send(group, record, deadline);
         result = result == ACRE_OK ? status : result;
     }
     return gone >= 0 ? fail_gone(group, gone) : result;

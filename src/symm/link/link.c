@@ -6,11 +6,8 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "symm/link/channel.h"
-#include "symm/deadline.h"
 #include "symm/far/far.h"
-#include "symm/link/member.h"
-#include "symm/link/record.h"
+#include "symm/link/joining.h"
 #include "symm/store/store.h"
 
 #include <errno.h>
@@ -24,19 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLICE_MS 100  /* between looks at who has died              */
-#define HELLO_MS 2000 /* that a connection has to say who it is     */
-#define STALE_MS 400  /* a dead process's line may still be replaced */
-
-/* One join under way. */
-struct joining {
-    acre_store *store;
-    const char *group;
-    struct member self;
-    struct link *link;
-    int listener;
-    int64_t deadline;
-};
+#define LOOK_MS    300 /* that naming who is missing may take at most                     */
+#define LOOK_RANKS 16  /* whose lines are looked for between two looks at who has died */
 
 void ranks_text(char *buffer, size_t bytes, const bool *is_missing, int count)
 {
@@ -54,12 +40,12 @@ void ranks_text(char *buffer, size_t bytes, const bool *is_missing, int count)
 
 /* ---- Processes -------------------------------------------------------------------- */
 
-static int process_open(pid_t pid)
+int process_open(pid_t pid)
 {
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-static bool process_is_gone(pid_t pid)
+bool process_is_gone(pid_t pid)
 {
     int fd = process_open(pid);
     struct pollfd poll_fd = {fd, POLLIN, 0};
@@ -83,6 +69,15 @@ bool link_is_dead(const struct link *link, int rank)
     return peer->fd >= 0 && peer->pid != getpid() && kill(peer->pid, 0) != 0 && errno == ESRCH;
 }
 
+bool link_dies_within(const struct link *link, int rank, int ms)
+{
+    struct pollfd poll_fd = {link->peers[rank].pidfd, POLLIN, 0};
+
+    if (!link->peers[rank].is_far && link->peers[rank].pidfd >= 0)
+        return poll(&poll_fd, 1, ms) > 0;
+    return link_is_dead(link, rank);
+}
+
 static int link_dead(const struct link *link)
 {
     for (int i = 0; i < link->count; i++)
@@ -91,7 +86,7 @@ static int link_dead(const struct link *link)
     return -1;
 }
 
-static acre_status fail_dead(const struct joining *join, int rank, pid_t pid)
+acre_status join_fail_dead(const struct joining *join, int rank, pid_t pid)
 {
     return status_fail(ACRE_ERR_PEER, "rendezvous of group \"%s\": rank %d (process %d) is gone",
                        join->group, rank, (int)pid);
@@ -99,21 +94,56 @@ static acre_status fail_dead(const struct joining *join, int rank, pid_t pid)
 
 /* ---- Lines in the store ----------------------------------------------------------- */
 
-/* All ranks that neither joined nor wrote a line. */
-static acre_status fail_missing(const struct joining *join, int from)
+/* Looks for lines of the next few ranks, in turn: who once wrote a line has come, although
+ * it may give up and take the line away before this rank tells who is missing. */
+static void join_look(struct joining *join)
+{
+    int64_t limit = deadline_in_ms(JOIN_SLICE_MS);
+    char key[MEMBER_KEY];
+
+    for (int i = 0; i < LOOK_RANKS && i < join->self.count; i++) {
+        int rank = join->looked++ % join->self.count;
+        bool is_there = false;
+        member_key(join->group, rank, key, sizeof key);
+        if (!join->has_come[rank] && deadline_left_ns(limit) > 0 &&
+            store_check_until(join->store, key, limit, &is_there) == ACRE_OK && is_there)
+            join->has_come[rank] = true;
+    }
+}
+
+/* The store itself does not answer: its own sentence, with the group before it. */
+static acre_status fail_store(const struct joining *join, acre_status status)
+{
+    char text[512];
+
+    snprintf(text, sizeof text, "%s", acre_last_error());
+    return status_fail(status, "rendezvous of group \"%s\": %s", join->group, text);
+}
+
+/* All ranks that neither joined nor ever wrote a line; from is one of them for certain. */
+acre_status join_fail_missing(struct joining *join, int from)
 {
     bool *is_missing = heap_array((size_t)join->self.count, sizeof *is_missing);
+    int64_t limit = deadline_in_ms(LOOK_MS);
     char list[256], key[MEMBER_KEY];
-    const char *keys = key;
 
     if (!is_missing)
         return ACRE_ERR_HOST_MEMORY;
+    member_key(join->group, from, key, sizeof key);
+    acre_status status = store_check_until(join->store, key, limit, &(bool){false});
+    if (status != ACRE_OK) {
+        heap_free(is_missing);
+        return fail_store(join, status);
+    }
     for (int i = 0; i < join->self.count; i++) {
         bool is_there = true;
         member_key(join->group, i, key, sizeof key);
-        if (i != join->self.rank && join->link->peers[i].fd < 0 &&
-            (acre_store_check(join->store, &keys, 1, &is_there) != ACRE_OK || !is_there))
-            is_missing[i] = true;
+        if (i == join->self.rank || join->link->peers[i].fd >= 0 || join->has_come[i])
+            continue;
+        /* A store that does not answer knows nothing against a rank. */
+        is_missing[i] = deadline_left_ns(limit) > 0 &&
+                        store_check_until(join->store, key, limit, &is_there) == ACRE_OK &&
+                        !is_there;
     }
     is_missing[from] = true;
     ranks_text(list, sizeof list, is_missing, join->self.count);
@@ -124,15 +154,15 @@ static acre_status fail_missing(const struct joining *join, int from)
                        join->group, list);
 }
 
-static acre_status check_alive(const struct joining *join)
+acre_status join_check_alive(const struct joining *join)
 {
     int dead = link_dead(join->link);
 
-    return dead < 0 ? ACRE_OK : fail_dead(join, dead, join->link->peers[dead].pid);
+    return dead < 0 ? ACRE_OK : join_fail_dead(join, dead, join->link->peers[dead].pid);
 }
 
 /* Waits for the line of a rank. */
-static acre_status line_read(struct joining *join, int rank, struct member *out)
+acre_status join_read_line(struct joining *join, int rank, struct member *out)
 {
     char key[MEMBER_KEY];
     acre_blob blob;
@@ -140,233 +170,41 @@ static acre_status line_read(struct joining *join, int rank, struct member *out)
 
     member_key(join->group, rank, key, sizeof key);
     for (;;) {
-        int64_t slice = deadline_sooner(join->deadline, deadline_in_ms(SLICE_MS));
+        int64_t slice = deadline_sooner(join->deadline, deadline_in_ms(JOIN_SLICE_MS));
         status = store_get_until(join->store, key, slice, &blob);
         if (status != ACRE_ERR_TIMEOUT)
             break;
-        status = check_alive(join);
+        join_look(join);
+        status = join_check_alive(join);
         if (status != ACRE_OK)
             return status;
         if (deadline_left_ns(join->deadline) == 0)
-            return fail_missing(join, rank);
+            return join_fail_missing(join, rank);
     }
     if (status != ACRE_OK)
         return status;
+    join->has_come[rank] = true;
     status = member_parse(&blob, rank, out);
     acre_blob_free(&blob);
     return status == ACRE_OK ? member_check(join->group, &join->self, out) : status;
 }
 
 /* The line of a rank, if it is there and in order. */
-static bool line_peek(struct joining *join, int rank, struct member *out)
+bool join_peek_line(struct joining *join, int rank, struct member *out)
 {
     char key[MEMBER_KEY];
-    const char *keys = key;
     acre_blob blob;
     bool is_there = false;
+    int64_t slice = deadline_in_ms(JOIN_SLICE_MS);
 
     member_key(join->group, rank, key, sizeof key);
-    if (acre_store_check(join->store, &keys, 1, &is_there) != ACRE_OK || !is_there ||
-        store_get_until(join->store, key, deadline_in_ms(SLICE_MS), &blob) != ACRE_OK)
+    if (store_check_until(join->store, key, slice, &is_there) != ACRE_OK || !is_there ||
+        store_get_until(join->store, key, slice, &blob) != ACRE_OK)
         return false;
+    join->has_come[rank] = true;
     acre_status status = member_parse(&blob, rank, out);
     acre_blob_free(&blob);
     return status == ACRE_OK;
-}
-
-/* ---- Greetings -------------------------------------------------------------------- */
-
-static acre_status hello_send(const struct joining *join, int fd, uint64_t token)
-{
-    struct record record = {
-        .type = RECORD_HELLO, .rank = (uint32_t)join->self.rank, .token = token};
-    uint8_t bytes[RECORD_BYTES];
-
-    record_encode(&record, bytes);
-    return channel_send(fd, bytes, sizeof bytes, NULL, 0, join->deadline);
-}
-
-/* Waits a little for a greeting that carries this rank's token. */
-static acre_status hello_take(const struct joining *join, int fd, int64_t deadline, int *out)
-{
-    struct pollfd poll_fd = {fd, POLLIN, 0};
-    struct record record;
-    uint8_t bytes[RECORD_BYTES];
-    int fds[CHANNEL_FDS];
-    acre_status status;
-
-    deadline = deadline_sooner(deadline, join->deadline);
-    while ((status = channel_take(fd, bytes, sizeof bytes, fds)) == ACRE_ERR_NOT_READY) {
-        if (deadline_left_ns(deadline) == 0)
-            return status_fail(ACRE_ERR_TIMEOUT, "rendezvous: a connection stays silent");
-        poll(&poll_fd, 1, deadline_poll_ms(deadline));
-    }
-    if (status != ACRE_OK)
-        return status;
-    for (int i = 0; i < CHANNEL_FDS; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
-    status = record_decode(bytes, sizeof bytes, &record);
-    if (status == ACRE_OK && (record.type != RECORD_HELLO || record.token != join->self.token ||
-                              record.rank >= (uint32_t)join->self.count))
-        status = status_fail(ACRE_ERR_REJECTED, "rendezvous: a greeting is forged");
-    if (status == ACRE_OK)
-        *out = (int)record.rank;
-    return status;
-}
-
-/* Takes a greeted connection over. The process lived after its pidfd was made, since it
- * has not hung up; so the pidfd is its own. */
-static acre_status peer_accept(struct joining *join, const struct member *member, int fd)
-{
-    struct peer *peer = &join->link->peers[member->rank];
-    struct pollfd poll_fd = {fd, POLLRDHUP, 0};
-    int pidfd = member->pid == getpid() ? -1 : process_open(member->pid);
-
-    if (poll(&poll_fd, 1, 0) > 0 || (pidfd < 0 && errno == ESRCH && member->pid != getpid())) {
-        if (pidfd >= 0)
-            close(pidfd);
-        return fail_dead(join, member->rank, member->pid);
-    }
-    *peer = (struct peer){.fd = fd, .pidfd = pidfd, .pid = member->pid, .host = peer->host};
-    join->link->token += member->token;
-    return ACRE_OK;
-}
-
-/* One attempt at a rank below. */
-static acre_status connect_once(struct joining *join, const struct member *member)
-{
-    int fd, rank = -1;
-    acre_status status = channel_connect(member->name, member->pid, member->uid, &fd);
-
-    if (status != ACRE_OK)
-        return status;
-    status = hello_send(join, fd, member->token);
-    if (status == ACRE_OK)
-        status = hello_take(join, fd, join->deadline, &rank);
-    if (status == ACRE_OK && rank != member->rank)
-        status = status_fail(ACRE_ERR_REJECTED, "rendezvous: rank %d says it is rank %d",
-                             member->rank, rank);
-    if (status == ACRE_OK)
-        status = peer_accept(join, member, fd);
-    if (status != ACRE_OK)
-        close(fd);
-    return status;
-}
-
-/* Tries until it works: the line may be an old one that is about to be replaced. */
-static acre_status connect_to(struct joining *join, int rank)
-{
-    int64_t dead_since = 0;
-
-    for (;;) {
-        struct member member;
-        acre_status status = line_read(join, rank, &member);
-        if (status == ACRE_OK)
-            status = connect_once(join, &member);
-        if (status != ACRE_ERR_PEER)
-            return status;
-        status = check_alive(join);
-        if (status != ACRE_OK)
-            return status;
-        if (!process_is_gone(member.pid))
-            dead_since = 0;
-        else if (dead_since == 0)
-            dead_since = clock_ns();
-        if (deadline_left_ns(join->deadline) == 0 ||
-            (dead_since && clock_ns() - dead_since > STALE_MS * NS_PER_MS))
-            return fail_dead(join, rank, member.pid);
-        nanosleep(&(struct timespec){0, 2 * NS_PER_MS}, NULL);
-    }
-}
-
-/* ---- Being connected to ----------------------------------------------------------- */
-
-/* Greets one connection; a wrong one is hung up and only logged. */
-static void accept_one(struct joining *join, int fd, pid_t pid)
-{
-    struct member member = {0};
-    int rank = -1;
-    acre_status status = hello_take(join, fd, deadline_in_ms(HELLO_MS), &rank);
-
-    if (status == ACRE_OK && (rank <= join->self.rank || join->link->peers[rank].fd >= 0))
-        status = status_fail(ACRE_ERR_REJECTED, "rendezvous: rank %d comes twice", rank);
-    if (status == ACRE_OK)
-        status = line_read(join, rank, &member);
-    if (status == ACRE_OK && member.pid != pid)
-        status = status_fail(ACRE_ERR_REJECTED,
-                             "rendezvous: process %d comes as rank %d instead "
-                             "of process %d",
-                             (int)pid, rank, (int)member.pid);
-    if (status == ACRE_OK)
-        status = hello_send(join, fd, member.token);
-    if (status == ACRE_OK)
-        status = peer_accept(join, &member, fd);
-    if (status != ACRE_OK)
-        close(fd);
-}
-
-static int first_missing(const struct joining *join)
-{
-    for (int i = join->self.rank + 1; i < join->self.count; i++)
-        if (join->link->peers[i].fd < 0 && !join->link->peers[i].is_far)
-            return i;
-    return -1;
-}
-
-/* A rank above that wrote its line and died before it came. */
-static acre_status check_lines(struct joining *join, int64_t *dead_since)
-{
-    struct member member;
-    bool is_gone = false;
-
-    for (int i = join->self.rank + 1; i < join->self.count && !is_gone; i++) {
-        if (join->link->peers[i].fd >= 0 || join->link->peers[i].is_far ||
-            !line_peek(join, i, &member))
-            continue;
-        acre_status status = member_check(join->group, &join->self, &member);
-        if (status != ACRE_OK)
-            return status;
-        is_gone = process_is_gone(member.pid);
-    }
-    if (!is_gone)
-        *dead_since = 0;
-    else if (*dead_since == 0)
-        *dead_since = clock_ns();
-    else if (clock_ns() - *dead_since > STALE_MS * NS_PER_MS)
-        return fail_dead(join, member.rank, member.pid);
-    return ACRE_OK;
-}
-
-static acre_status accept_all(struct joining *join)
-{
-    struct pollfd poll_fd = {join->listener, POLLIN, 0};
-    int64_t dead_since = 0;
-    int missing;
-
-    while ((missing = first_missing(join)) >= 0) {
-        int fd;
-        pid_t pid;
-        acre_status status = channel_accept(join->listener, &fd, &pid);
-        if (status == ACRE_OK) {
-            accept_one(join, fd, pid);
-            continue;
-        }
-        if (status == ACRE_ERR_REJECTED)
-            continue;
-        if (status != ACRE_ERR_NOT_READY)
-            return status;
-        if (poll(&poll_fd, 1, SLICE_MS) > 0)
-            continue;
-        status = check_alive(join);
-        if (status == ACRE_OK)
-            status = check_lines(join, &dead_since);
-        if (status != ACRE_OK)
-            return status;
-        if (deadline_left_ns(join->deadline) == 0)
-            return fail_missing(join, missing);
-    }
-    return ACRE_OK;
 }
 
 /* ---- Ranks on other hosts ---------------------------------------------------------- */
@@ -387,7 +225,7 @@ static acre_status far_find(struct joining *join)
         struct peer *peer = &join->link->peers[i];
         members[i] = join->self;
         if (i != join->self.rank)
-            status = line_read(join, i, &members[i]);
+            status = join_read_line(join, i, &members[i]);
         if (status != ACRE_OK)
             break;
         for (peer->host = 0; !member_is_near(&members[peer->host], &members[i]);)
@@ -419,7 +257,7 @@ static acre_status greeting_write(struct joining *join, int rank, uint64_t token
     char key[MEMBER_KEY];
 
     greeting_key(join, self->rank, rank, token, key);
-    return acre_store_set(join->store, key, &greeting, sizeof greeting);
+    return store_set_until(join->store, key, &greeting, sizeof greeting, join->deadline);
 }
 
 /* Waits a little for the greeting of a rank. ACRE_ERR_NOT_READY: none yet. */
@@ -430,7 +268,7 @@ static acre_status greeting_take(struct joining *join, int rank, struct greeting
 
     greeting_key(join, rank, join->self.rank, join->self.token, key);
     acre_status status = store_get_until(
-        join->store, key, deadline_sooner(join->deadline, deadline_in_ms(SLICE_MS)), &blob);
+        join->store, key, deadline_sooner(join->deadline, deadline_in_ms(JOIN_SLICE_MS)), &blob);
     if (status != ACRE_OK)
         return status == ACRE_ERR_TIMEOUT ? ACRE_ERR_NOT_READY : status;
     if (blob.bytes == sizeof *out)
@@ -439,7 +277,7 @@ static acre_status greeting_take(struct joining *join, int rank, struct greeting
         status =
             status_fail(ACRE_ERR_FORMAT, "rendezvous: the greeting of rank %d is damaged", rank);
     acre_blob_free(&blob);
-    return status == ACRE_OK ? acre_store_delete(join->store, key, NULL) : status;
+    return status == ACRE_OK ? store_delete_until(join->store, key, join->deadline) : status;
 }
 
 /* Exchanges greetings with a far rank. Its line may be of a process before, which never
@@ -448,7 +286,7 @@ static acre_status far_greet(struct joining *join, int rank)
 {
     struct greeting greeting = {0};
     struct member member = {0};
-    acre_status status = line_read(join, rank, &member);
+    acre_status status = join_read_line(join, rank, &member);
     uint64_t told = 0;
 
     while (status == ACRE_OK) {
@@ -459,9 +297,9 @@ static acre_status far_greet(struct joining *join, int rank)
         if (status != ACRE_ERR_NOT_READY)
             break;
         if (deadline_left_ns(join->deadline) == 0)
-            return fail_missing(join, rank);
+            return join_fail_missing(join, rank);
         status = ACRE_OK;
-        line_peek(join, rank, &member);
+        join_peek_line(join, rank, &member);
     }
     if (status == ACRE_OK && told != greeting.token)
         status = greeting_write(join, rank, greeting.token);
@@ -524,9 +362,9 @@ static acre_status join_all(struct joining *join)
 
     for (int i = 0; i < join->self.rank && status == ACRE_OK; i++)
         if (!join->link->peers[i].is_far)
-            status = connect_to(join, i);
+            status = join_connect_to(join, i);
     if (status == ACRE_OK)
-        status = accept_all(join);
+        status = join_accept_all(join);
     for (int i = 0; i < join->self.count && status == ACRE_OK; i++)
         if (join->link->peers[i].is_far)
             status = far_greet(join, i);
@@ -544,14 +382,16 @@ acre_status link_join(acre_store *store, const char *name, int rank, int count, 
             *out = join.link;
         return status;
     }
-    status = self_describe(&join, rank, count);
+    join.has_come = heap_array((size_t)count, sizeof *join.has_come);
+    status = join.has_come ? self_describe(&join, rank, count) : ACRE_ERR_HOST_MEMORY;
     if (status == ACRE_OK)
-        status = member_write(join.store, name, &join.self);
+        status = member_write(join.store, name, &join.self, deadline);
     if (status == ACRE_OK) {
         status = join_all(&join);
         if (status != ACRE_ERR_UNSUPPORTED) /* the others are to find out as well */
             member_remove(join.store, name, rank);
     }
+    heap_free(join.has_come);
     if (join.listener >= 0)
         close(join.listener);
     if (status != ACRE_OK)

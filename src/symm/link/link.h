@@ -43,6 +43,9 @@ void link_destroy(struct link *link); /* NULL is fine */
 
 /* Whether the process of a rank has ended. */
 bool link_is_dead(const struct link *link, int rank);
+/* Whether it has ended or does so within a few milliseconds: a process that ends closes its
+ * connections first. */
+bool link_dies_within(const struct link *link, int rank, int ms);
 
 /* Text that lists the ranks for which is_missing says so: "rank 2" or "ranks 1, 3". */
 void ranks_text(char *buffer, size_t bytes, const bool *is_missing, int count);

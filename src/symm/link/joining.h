@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* One join under way: what link.c, which keeps the lines in the store, shares with meet.c, which
+ * connects the ranks. */
+#ifndef SRC_SYMM_JOINING_H
+#define SRC_SYMM_JOINING_H
+
+#include "symm/deadline.h"
+#include "symm/link/link.h"
+#include "symm/link/member.h"
+
+#define JOIN_SLICE_MS 100 /* between looks at who has died */
+
+struct joining {
+    acre_store *store;
+    const char *group;
+    struct member self;
+    struct link *link;
+    int listener;
+    int64_t deadline;
+    bool *has_come; /* by rank: its line was seen, maybe an old one */
+    int looked;     /* ranks whose lines were looked for            */
+};
+
+int process_open(pid_t pid);
+bool process_is_gone(pid_t pid);
+
+acre_status join_fail_dead(const struct joining *join, int rank, pid_t pid);
+acre_status join_fail_missing(struct joining *join, int from);
+/* ACRE_ERR_PEER when a rank that joined has died. */
+acre_status join_check_alive(const struct joining *join);
+/* Waits for the line of a rank, until the deadline. */
+acre_status join_read_line(struct joining *join, int rank, struct member *out);
+/* The line of a rank, if it is there and in order. */
+bool join_peek_line(struct joining *join, int rank, struct member *out);
+
+/* meet.c: connects to a rank below; waits for the connections of all ranks above. */
+acre_status join_connect_to(struct joining *join, int rank);
+acre_status join_accept_all(struct joining *join);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Deadlines of a rendezvous hold whatever others do, and messages name who is late. */
+#include "symm/link/channel.h"
+#include "symm/link/member.h"
+#include "symm/store/store.h"
+#include "symm/symm.h"
+#include "symm/team/group.h"
+
+#include "tests/support/ranks.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static void *alloc(size_t bytes)
+{
+    void *base;
+
+    REQUIRE_OK(acre_symm_alloc(NULL, bytes, &base));
+    return base;
+}
+
+/* The line that a rank of the group "world" wrote. */
+static struct member line_of(struct rank *me, int rank)
+{
+    struct member member = {0};
+    char key[MEMBER_KEY];
+    acre_blob blob;
+
+    member_key("world", rank, key, sizeof key);
+    REQUIRE_OK(acre_store_get(me->store, key, &blob));
+    REQUIRE_OK(member_parse(&blob, rank, &member));
+    acre_blob_free(&blob);
+    return member;
+}
+
+/* ---- Strangers ---------------------------------------------------------------------- */
+
+/* Connects again and again until word 1 says that the rank is done. With keep, the last
+ * connections stay open and silent. */
+static void flood(struct rank *me, const char *name, bool is_kept)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fds[200], at = 0;
+
+    for (int i = 0; i < 200; i++)
+        fds[i] = -1;
+    memcpy(address.sun_path + 1, name, strlen(name));
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    while (atomic_load(&me->shared[1]) == 0) {
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        REQUIRE(fd >= 0);
+        if (connect(fd, (struct sockaddr *)&address, length) == 0)
+            atomic_fetch_add(&me->shared[2], 1);
+        else if (atomic_load(&me->shared[1]) == 0)
+            usleep(50);
+        if (fds[at] >= 0)
+            close(fds[at]);
+        fds[at] = is_kept ? fd : -1;
+        at = (at + 1) % 200;
+        if (!is_kept)
+            close(fd);
+    }
+    for (int i = 0; i < 200; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+/* Rank 0 waits for rank 1, which floods it instead of joining. */
+static void flooded_with(struct rank *me, bool is_kept, uid_t user)
+{
+    void *base = alloc(64);
+    acre_symm *symm;
+
+    if (me->rank == 0) {
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_TIMEOUT);
+        EXPECT_HAS(acre_last_error(), "rank 1 did not come");
+        EXPECT_GT(atomic_load(&me->shared[2]), 0);
+        atomic_store(&me->shared[1], 1);
+    } else {
+        struct member member = line_of(me, 0);
+        if (user)
+            REQUIRE(setresuid(user, user, user) == 0);
+        flood(me, member.name, is_kept);
+    }
+    ranks_meet(me, 0);
+    acre_symm_free(base);
+}
+
+static void flooded_by_other(struct rank *me)
+{
+    flooded_with(me, false, 65534);
+}
+
+static void flooded_by_silent(struct rank *me)
+{
+    flooded_with(me, true, 0);
+}
+
+TEST(a_flood_from_another_user_does_not_move_the_deadline)
+{
+    if (geteuid() != 0)
+        T_SKIP("only root can become another user");
+    ranks_run_with(2, flooded_by_other, 600, 0);
+}
+
+TEST(silent_connections_do_not_move_the_deadline)
+{
+    ranks_run_with(2, flooded_by_silent, 600, 0);
+}
+
+/* Ranks 0 and 1 meet although rank 2 of another group floods rank 0. */
+static void meet_in_flood(struct rank *me)
+{
+    acre_group *pair = ranks_subgroup(me, "pair", 3);
+    void *base = alloc(64);
+    acre_symm *symm;
+
+    if (me->rank == 2) {
+        struct member member = {0};
+        char key[MEMBER_KEY];
+        acre_blob blob;
+        member_key("pair", 0, key, sizeof key);
+        REQUIRE_OK(acre_store_get(me->store, key, &blob));
+        REQUIRE_OK(member_parse(&blob, 0, &member));
+        acre_blob_free(&blob);
+        flood(me, member.name, true);
+    } else {
+        while (me->rank == 1 && atomic_load(&me->shared[2]) < 300)
+            usleep(100);
+        REQUIRE_OK(acre_symm_rendezvous(base, "pair", &symm));
+        atomic_store(&me->shared[1], 1);
+        acre_symm_release(symm);
+    }
+    ranks_meet(me, 0);
+    acre_symm_free(base);
+    acre_group_destroy(pair);
+}
+
+TEST(ranks_meet_in_a_flood_of_silent_connections)
+{
+    ranks_run(3, meet_in_flood);
+}
+
+/* ---- Who is late -------------------------------------------------------------------- */
+
+/* Rank 0 wrote its line and listens, and was stopped there. */
+static void stopped_below(struct rank *me)
+{
+    void *base = alloc(64);
+    acre_symm *symm;
+    char text[64];
+
+    if (me->rank == 0) {
+        struct member self;
+        int listener;
+        member_describe(0, 2, "", 0, &self);
+        self.token = 7;
+        REQUIRE_OK(channel_listen(self.name, &listener));
+        REQUIRE_OK(member_write(me->store, "world", &self, 0));
+        atomic_store(&me->shared[1], (uint64_t)getpid());
+        ranks_meet(me, 0);
+        close(listener);
+    } else {
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_TIMEOUT);
+        snprintf(text, sizeof text, "rank 0 (process %d) is there but did not answer",
+                 (int)atomic_load(&me->shared[1]));
+        EXPECT_HAS(acre_last_error(), text);
+        ranks_meet(me, 0);
+    }
+    acre_symm_free(base);
+}
+
+TEST(a_rank_that_was_stopped_while_joining_is_named)
+{
+    ranks_run_with(2, stopped_below, 500, 0);
+}
+
+/* Rank 1 is late. Rank 2 gives up first; rank 3 must not take it for late as well. */
+static void gives_up_first(struct rank *me)
+{
+    void *base = alloc(64);
+    acre_symm *symm;
+
+    me->group->timeout_ms = me->rank == 2 ? 600 : 1500;
+    if (me->rank != 1) {
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_TIMEOUT);
+        EXPECT_HAS(acre_last_error(), ": rank 1 did not come");
+    }
+    ranks_meet(me, 0);
+    acre_symm_free(base);
+}
+
+TEST(a_rank_that_gave_up_is_not_called_late)
+{
+    ranks_run(4, gives_up_first);
+}
+
+static void leaves_the_group(struct rank *me)
+{
+    void *first, *base = alloc(64);
+    acre_symm *symm, *keep = ranks_symm(me, 64, &first);
+
+    ranks_meet(me, 0);
+    if (me->rank == 1) {
+        acre_symm_release(keep);
+        acre_symm_free(first);
+        acre_group_destroy(me->group);
+        me->group = NULL;
+        ranks_meet(me, 1);
+    } else {
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_PEER);
+        EXPECT_HAS(acre_last_error(), "left the group");
+        EXPECT(!strstr(acre_last_error(), "is gone"));
+        ranks_meet(me, 1);
+        acre_symm_release(keep);
+        acre_symm_free(first);
+    }
+    acre_symm_free(base);
+}
+
+TEST(a_living_rank_is_not_called_gone)
+{
+    ranks_run(2, leaves_the_group);
+}
+
+/* ---- A store that does not answer ----------------------------------------------------- */
+
+static void store_is_locked(struct rank *me)
+{
+    void *base = alloc(64);
+    acre_symm *symm;
+    char path[64];
+
+    snprintf(path, sizeof path, "/tmp/acre-ranks-%d", (int)getppid());
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    REQUIRE(fd >= 0);
+    if (me->rank == 1)
+        REQUIRE(flock(fd, LOCK_EX) == 0);
+    ranks_meet(me, 0);
+    if (me->rank == 0) {
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_TIMEOUT);
+        EXPECT_HAS(acre_last_error(), "held the lock of the file");
+    }
+    ranks_meet(me, 1);
+    close(fd);
+    acre_symm_free(base);
+}
+
+TEST(a_store_whose_lock_is_held_ends_a_rendezvous_at_its_deadline)
+{
+    ranks_run_with(2, store_is_locked, 300, 0);
+}
+
+T_MAIN()
