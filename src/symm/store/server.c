@@ -26,7 +26,8 @@
 #include <unistd.h>
 
 #define CLIENTS_MAX 8192
-#define GREETING_MS 10000 /* after which a client without a proof is dropped */
+#define GREETING_MS 10000 /* after which a client without a proof is dropped            */
+#define PAUSE_MS    100   /* before another try to accept when descriptors have run out */
 
 enum client_state { CLIENT_GREETING, CLIENT_READY, CLIENT_WAITING };
 
@@ -53,6 +54,7 @@ struct acre_store_server {
     struct table table; /* the thread's, as all that follows          */
     struct list clients;
     int client_count;
+    int64_t paused_until; /* no connections are taken before; 0: they are */
     bool has_changed;     /* those who wait must be tried again         */
     struct pollfd *polls; /* room for poll_room                         */
     int poll_room;
@@ -243,8 +245,12 @@ static void server_accept(struct acre_store_server *server)
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     uint8_t hello[HELLO_BYTES];
 
-    if (fd < 0)
+    if (fd < 0) {
+        /* No descriptor is left: who wants to connect waits in the queue of the listener. */
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            server->paused_until = deadline_in_ms(PAUSE_MS);
         return;
+    }
     struct client *client = heap_zalloc(sizeof *client);
     if (!client || server->client_count >= CLIENTS_MAX || !server_grow(server) ||
         nonce_make(client->nonce) != ACRE_OK || !client_expect(client, ANSWER_BYTES)) {
@@ -272,7 +278,11 @@ static int64_t server_prepare(struct acre_store_server *server)
     int at = 2;
 
     server->polls[0] = (struct pollfd){server->stop, POLLIN, 0};
-    server->polls[1] = (struct pollfd){server->listener, POLLIN, 0};
+    if (server->paused_until && deadline_left_ns(server->paused_until) == 0)
+        server->paused_until = 0;
+    if (server->paused_until)
+        deadline = server->paused_until;
+    server->polls[1] = (struct pollfd){server->paused_until ? -1 : server->listener, POLLIN, 0};
     LIST_FOR_EACH(it, &server->clients) {
         struct client *client = CONTAINER_OF(it, struct client, link);
         short events = client->state == CLIENT_WAITING ? POLLRDHUP
@@ -323,16 +333,24 @@ static void *server_run(void *arg)
         int64_t deadline = server_prepare(server);
         int ready =
             poll(server->polls, (nfds_t)server->client_count + 2, deadline_poll_ms(deadline));
-        if (ready < 0)
+        if (ready < 0) {
+            uint64_t stop;
+            if (read(server->stop, &stop, sizeof stop) == sizeof stop)
+                return NULL;
+            /* The limit of descriptors may have been lowered below what is open. */
+            nanosleep(&(struct timespec){0, PAUSE_MS * NS_PER_MS}, NULL);
             continue;
+        }
         if (server->polls[0].revents)
             return NULL;
         server_serve(server);
         server_wake(server);
         LIST_FOR_EACH_SAFE(it, after, &server->clients) {
             struct client *client = CONTAINER_OF(it, struct client, link);
-            if (client->is_gone)
+            if (client->is_gone) {
                 client_destroy(server, client);
+                server->paused_until = 0;
+            }
         }
         if (server->polls[1].revents)
             server_accept(server);
@@ -365,7 +383,7 @@ ACRE_API acre_status acre_store_server_create(const char *host, uint16_t port, c
     list_init(&server->clients);
     table_init(&server->table);
     server->listener = -1;
-    server->stop = eventfd(0, EFD_CLOEXEC);
+    server->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     secret_key(secret, server->key);
     server->poll_room = 64;
     server->polls = heap_array(64, sizeof *server->polls);

@@ -7,7 +7,10 @@
 
 #include "tests/support/t.h"
 
+#include <arpa/inet.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static acre_store_server *server;
@@ -165,6 +168,59 @@ TEST(other_than_loopback_needs_a_secret)
 
     EXPECT_EQ(acre_store_server_create("0.0.0.0", 0, NULL, &open), ACRE_ERR_REJECTED);
     EXPECT_EQ(heap_live_count(), 0);
+}
+
+static int64_t cpu_ns(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+/* Connects without a descriptor left for the server's side of the connection. */
+static void rest_with_limit(bool is_zero)
+{
+    enum { CLIENTS = 8 };
+    struct sockaddr_in in = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct rlimit old, tight;
+    uint8_t hello[HELLO_BYTES];
+    int fds[CLIENTS];
+
+    begin();
+    in.sin_port = htons(acre_store_server_port(server));
+    for (int i = 0; i < CLIENTS; i++)
+        REQUIRE((fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0);
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &old) == 0);
+    tight = old;
+    int next = dup(fds[0]);
+    close(next);
+    tight.rlim_cur = is_zero ? 0 : (rlim_t)next; /* 0: poll(2) fails as well */
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &tight) == 0);
+    for (int i = 0; i < CLIENTS; i++)
+        REQUIRE(connect(fds[i], (struct sockaddr *)&in, sizeof in) == 0);
+    int64_t before = cpu_ns();
+    nanosleep(&(struct timespec){0, 500000000}, NULL);
+    EXPECT_LT(cpu_ns() - before, 100000000);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &old) == 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        REQUIRE_OK(net_receive(fds[i], hello, sizeof hello, soon()));
+        close(fds[i]);
+    }
+    end();
+}
+
+static void at_the_limit(void *arg)
+{
+    (void)arg;
+    rest_with_limit(false);
+    rest_with_limit(true);
+}
+
+TEST(without_descriptors_the_server_rests_and_serves_later)
+{
+    EXPECT_EQ(t_child(at_the_limit, NULL), 0);
 }
 
 T_MAIN()
