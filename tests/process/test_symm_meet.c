@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Deadlines of a rendezvous hold whatever others do, and messages name who is late. */
 #include "symm/link/channel.h"
-#include "symm/link/member.h"
+#include "symm/link/meet.h"
 #include "symm/store/store.h"
 #include "symm/symm.h"
 #include "symm/team/group.h"

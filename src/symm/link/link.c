@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "symm/far/far.h"
-#include "symm/link/joining.h"
+#include "symm/link/meet.h"
 #include "symm/store/store.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* How the ranks of a group connect; see joining.h. Each connects to those below it and waits for
+/* How the ranks of a group connect; see meet.h. Each connects to those below it and waits for
  * those above. Whoever else connects costs a bounded piece of work a turn, and every turn looks
  * at the deadline, so that a flood of strangers delays nobody past it. */
-#include "symm/link/joining.h"
+#include "symm/link/meet.h"
 
 #include "base/status.h"
 #include "symm/link/channel.h"

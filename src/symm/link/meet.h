@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One join under way: what link.c, which keeps the lines in the store, shares with meet.c, which
  * connects the ranks. */
-#ifndef SRC_SYMM_JOINING_H
-#define SRC_SYMM_JOINING_H
+#ifndef SRC_SYMM_MEET_H
+#define SRC_SYMM_MEET_H
 
 #include "symm/deadline.h"
 #include "symm/link/link.h"
