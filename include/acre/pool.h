@@ -188,7 +188,8 @@ typedef struct acre_pool_stats {
 
 /** Reads the statistics of a pool, of one that has ended too if it ever held
  *  memory. The calls that reset those of the cache reset these.
- *  Errors: ACRE_ERR_NOT_FOUND, ACRE_ERR_INVALID (struct_size is not set). */
+ *  Errors: ACRE_ERR_NOT_FOUND, ACRE_ERR_INVALID (struct_size is not set, or is larger
+ *  than this library knows and the bytes beyond are not zero). */
 ACRE_API acre_status acre_pool_stats_get(acre_cache *cache, acre_pool_id id,
                                          acre_pool_stats *stats);
 
@@ -282,8 +283,11 @@ typedef struct acre_pool_delta {
  *  parts of expandable segments that have memory as well as those that have none.
  *
  * A freeable pool can be saved too. Give the state to acre_pool_state_destroy().
- * Errors: ACRE_ERR_NOT_FOUND ("Could not find pool of id"), ACRE_ERR_NOT_READY (a
- *         block was freed and streams still use it), ACRE_ERR_HOST_MEMORY.
+ * Errors: ACRE_ERR_NOT_FOUND ("Could not find pool of id"), ACRE_ERR_UNSUPPORTED
+ *         (the pool has stitched memory, ACRE_POOL_STITCHED: its free addresses
+ *         change, so an earlier division cannot be made again), ACRE_ERR_STATE (the
+ *         pool sleeps), ACRE_ERR_NOT_READY (a block was freed and streams still use
+ *         it), ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_pool_save(acre_cache *cache, acre_pool_id id, acre_pool_state **out);
 

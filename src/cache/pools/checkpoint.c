@@ -55,6 +55,16 @@ static acre_status fail_id(acre_pool_id id)
                        (unsigned long long)id.graph, (unsigned long long)id.user);
 }
 
+/* Stitched memory joins free pages at new addresses and takes ranges apart, so the
+ * division of an earlier moment cannot be made again. */
+static acre_status checkpoint_refuse(acre_pool_id id)
+{
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "acre_pool_save: pool (%llu, %llu) has stitched memory, whose free "
+                       "addresses change; create the pool without ACRE_POOL_STITCHED",
+                       (unsigned long long)id.graph, (unsigned long long)id.user);
+}
+
 /* Walks the segments of a private pool. */
 #define FOR_EACH_SEGMENT(segment, cache, owner_)                                                   \
     LIST_FOR_EACH(link_, &(cache)->segments)                                                       \
@@ -137,6 +147,8 @@ static acre_status save_locked(acre_cache *cache, acre_pool_state *state)
         return fail_id(state->id);
     if (pool->sleep)
         return sleep_refuse(pool, "acre_pool_save");
+    if (pool->large.stitch)
+        return checkpoint_refuse(state->id);
     acre_status status = settle_locked(cache, pool);
     if (status != ACRE_OK)
         return status;

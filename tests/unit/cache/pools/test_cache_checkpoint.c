@@ -437,4 +437,29 @@ TEST(every_failing_call_and_allocation_leaves_the_pool_as_it_was)
             }
 }
 
+/* A stitched pool has no division that could be made again: nothing changes, and no live
+ * memory is handed out twice. */
+TEST(a_stitched_pool_is_not_saved)
+{
+    struct lab lab;
+    acre_pool_state *state = NULL;
+    acre_cache_config config = {.policy = ACRE_POLICY_ACRE};
+
+    lab_open_with(&lab, &(struct fake_config){.page_bytes = 2 * MIB}, &config);
+    acre_pool_id id = new_pool(&lab, ACRE_POOL_STITCHED);
+    char *small = alloc_in(&lab, id, 1024);
+    acre_pool_stats before = pool_stats(&lab, id);
+    EXPECT_EQ(acre_pool_save(lab.cache, id, &state), ACRE_ERR_UNSUPPORTED);
+    EXPECT_HAS(acre_last_error(), "ACRE_POOL_STITCHED");
+    EXPECT(!state);
+    acre_pool_stats after = pool_stats(&lab, id);
+    EXPECT_EQ(memcmp(&before, &after, sizeof before), 0);
+    char *large = alloc_in(&lab, id, 2 * MIB);
+    EXPECT(small < large || small >= large + 2 * MIB);
+    lab_free(&lab, large);
+    lab_free(&lab, small);
+    REQUIRE_OK(acre_pool_release(lab.cache, id));
+    lab_close(&lab);
+}
+
 T_MAIN()
