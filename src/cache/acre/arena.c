@@ -64,6 +64,7 @@ struct arena *arena_get(struct pool *pool, void *stream, struct arena *key)
     arena->shared_arena = arenas->shared_arena;
     arena->stream = stream;
     arena->event = NULL;
+    arena->is_marked = false;
     arena->is_first = false;
     arena->page_bytes = pool->page_bytes;
     arena->care_bytes = pool->care_bytes;

@@ -31,6 +31,7 @@ struct arena {
     struct arena *shared_arena; /* that of the pool, or NULL as long as there is none */
     void *stream;       /* native stream that the blocks serve                  */
     void *event;        /* for asking how far the stream is; NULL until needed  */
+    bool is_marked;     /* the last try to record the event worked              */
     size_t page_bytes;  /* that of the pool                                     */
     size_t care_bytes;  /* that of the pool: from here on, where to cut matters */
     bool is_first;      /* it alone asked lately, and has what was nobody's      */

@@ -28,18 +28,22 @@ enum {
 
 /* ---- Memory of other streams -------------------------------------------------- */
 
-/* Marks where the stream of an arena is now; false when that is not possible. */
+/* Marks where the stream of an arena is now. Returns false when that is not possible;
+ * the event then tells about an earlier moment and must not be trusted. */
 static bool policy_acre_mark(acre_cache *cache, struct arena *arena)
 {
     struct acre_device *device = cache->device;
     const acre_backend_ops *ops = device->ops;
 
+    arena->is_marked = false;
     if (!arena->event &&
         ops->event_create(device->self, device->index, 0, &arena->event) != ACRE_OK) {
         arena->event = NULL;
         return false;
     }
-    return ops->event_record(device->self, device->index, arena->event, arena->stream) == ACRE_OK;
+    arena->is_marked =
+        ops->event_record(device->self, device->index, arena->event, arena->stream) == ACRE_OK;
+    return arena->is_marked;
 }
 
 bool acre_arena_is_idle(acre_cache *cache, struct arena *arena)
@@ -84,10 +88,11 @@ static void policy_acre_gather(acre_cache *cache, struct arena *shared_arena, st
         struct arena *arena = CONTAINER_OF(link, struct arena, link);
         if (arena == to || !arena->bins.count)
             continue;
-        /* Its stream was marked by clean. */
+        /* Its stream was marked by clean. Where recording the event failed there, it is
+         * tried once more: an older record does not cover what was queued since. */
         if (arena == shared_arena ||
-            (cache->conf.reuses_across_streams && arena->event &&
-             !capture_runs_on_locked(cache, arena->stream) &&
+            (cache->conf.reuses_across_streams && !capture_runs_on_locked(cache, arena->stream) &&
+             (arena->is_marked || policy_acre_mark(cache, arena)) &&
              device->ops->stream_wait_event(device->self, device->index, to->stream,
                                             arena->event) == ACRE_OK))
             move_all(cache, arena, to);

@@ -5,6 +5,7 @@
 
 #include "base/heap.h"
 #include "tests/support/lab.h"
+#include "tests/support/sim_rig.h"
 
 static void open_acre(struct lab *lab, const struct fake_config *device, const char *conf)
 {
@@ -44,6 +45,40 @@ TEST(memory_of_a_busy_stream_does_not_without_the_option)
     EXPECT_GT(fake_bytes(lab.fake), held_bytes);
     lab_free(&lab, b);
     lab_close(&lab);
+}
+
+/* The event of stream B was recorded once. When recording it again fails, the old record says
+ * nothing about the work queued since: B keeps its memory, and A gets other memory. */
+TEST(a_failed_event_record_does_not_lend_memory_of_a_busy_stream)
+{
+    acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_EVENT_RECORD};
+    acre_cache_config config = {.struct_size = sizeof config, .conf = "stitched_memory:False"};
+    struct rig_gate gate = RIG_GATE_INITIALIZER;
+    acre_device *device;
+    acre_cache *cache;
+    void *p, *q;
+
+    rig_open(NULL);
+    REQUIRE_OK(acre_backend_device(rig.backend, 0, &device));
+    REQUIRE_OK(acre_cache_create(device, &config, &cache));
+    void *a = rig_stream(0), *b = rig_stream(0);
+    REQUIRE_OK(acre_cache_alloc(cache, 24 * MIB, b, &p));
+    REQUIRE_OK(acre_cache_free(cache, p));
+    REQUIRE_OK(acre_cache_alloc(cache, 24 * MIB, a, &q)); /* B is marked, and idle */
+    EXPECT(p == q);
+    REQUIRE_OK(acre_cache_free(cache, q));
+    REQUIRE_OK(acre_cache_alloc(cache, 24 * MIB, b, &p));
+    REQUIRE_OK(acre_launch_host(device, b, rig_gate_task, &gate));
+    REQUIRE_OK(acre_cache_free(cache, p)); /* B still uses it */
+    REQUIRE_OK(acre_sim_fault_arm(rig.backend, &fault));
+    REQUIRE_OK(acre_cache_alloc(cache, 24 * MIB, a, &q));
+    acre_sim_fault_disarm(rig.backend);
+    EXPECT(p != q);
+    rig_gate_open(&gate);
+    acre_cache_destroy(cache);
+    REQUIRE_OK(OP(stream_destroy, 0, a));
+    REQUIRE_OK(OP(stream_destroy, 0, b));
+    rig_close();
 }
 
 /* ---- Hard cases --------------------------------------------------------------------------- */
