@@ -6,14 +6,23 @@
 #include "base/status.h"
 #include "symm/deadline.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Result of work that a caller waits for. */
+/* Result of work that a caller waits for. Caller and work each hold it: a caller
+ * whose wait fails leaves, and the work that is still queued has a place to write to. */
 struct outcome {
+    atomic_int holders;
     acre_status status;
     char text[512];
 };
+
+static void outcome_drop(struct outcome *outcome)
+{
+    if (atomic_fetch_sub_explicit(&outcome->holders, 1, memory_order_acq_rel) == 1)
+        heap_free(outcome);
+}
 
 int64_t work_deadline(struct work *work)
 {
@@ -34,6 +43,7 @@ static void body_run_on_stream(struct work *work)
         outcome->status = status;
         if (status != ACRE_OK)
             snprintf(outcome->text, sizeof outcome->text, "%s", acre_last_error());
+        outcome_drop(outcome);
     } else if (status != ACRE_OK &&
                atomic_load_explicit(&symm->failed, memory_order_acquire) == ACRE_OK) {
         snprintf(symm->failure, sizeof symm->failure, "%s", acre_last_error());
@@ -79,19 +89,46 @@ static acre_status work_launch(struct work *work, size_t bytes, const struct pla
     return status;
 }
 
+/* A result for work that the caller will wait for, which no captured stream allows.
+ * Work of a graph would run, and report to its caller, again at each launch. */
+static acre_status outcome_create(acre_device *device, const struct work *work, void *stream,
+                                  struct outcome **out)
+{
+    acre_capture_info info = {0};
+
+    if (acre_capture_info_get(device, stream, &info) == ACRE_OK && info.status != ACRE_CAPTURE_NONE)
+        return status_fail(ACRE_ERR_STATE,
+                           "%s: the stream captures, so its work cannot be waited for; set "
+                           "is_async in the options",
+                           work->call);
+    *out = heap_zalloc(sizeof **out);
+    if (!*out)
+        return ACRE_ERR_HOST_MEMORY;
+    atomic_init(&(*out)->holders, 2);
+    return ACRE_OK;
+}
+
 /* On a stream of a device, waiting for the outcome or not. */
 static acre_status run_queued(acre_device *device, struct work *work, size_t bytes,
                               const struct place *place)
 {
-    struct outcome outcome = {.status = ACRE_OK};
+    struct outcome *outcome = NULL;
 
-    work->outcome = place->is_async ? NULL : &outcome;
+    if (!place->is_async) {
+        acre_status status = outcome_create(device, work, place->stream, &outcome);
+        if (status != ACRE_OK)
+            return status;
+    }
+    work->outcome = outcome;
     acre_status status = work_launch(work, bytes, place);
-    if (status != ACRE_OK || place->is_async)
+    if (status != ACRE_OK || !outcome) {
+        heap_free(outcome); /* nothing was queued */
         return status;
+    }
     status = acre_stream_native_synchronize(device, place->stream);
-    if (outcome.status != ACRE_OK)
-        return status_fail(outcome.status, "%s", outcome.text);
+    if (status == ACRE_OK && outcome->status != ACRE_OK)
+        status = status_fail(outcome->status, "%s", outcome->text);
+    outcome_drop(outcome);
     return status;
 }
 
