@@ -100,7 +100,9 @@ struct request {
     uint64_t held_bytes; /* at that moment                                         */
     uint64_t limit_bytes;
     uint64_t device_free, device_total;
-    uint64_t bytes_allocated, bytes_reserved, bytes_waiting, largest_free, free_private;
+    uint64_t bytes_allocated; /* sleeping pools aside                              */
+    uint64_t bytes_asleep;    /* live in sleeping pools, without memory            */
+    uint64_t bytes_reserved, bytes_waiting, largest_free, free_private;
     double fraction; /* option per_process_memory_fraction                     */
 };
 

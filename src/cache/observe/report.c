@@ -28,13 +28,30 @@ static uint64_t largest_free(const acre_cache *cache)
     return largest;
 }
 
-/* Bytes that are free in private pools. */
+/* Bytes of live blocks in sleeping pools, which have no memory of the device. */
+static uint64_t asleep_bytes(const acre_cache *cache)
+{
+    uint64_t bytes = 0;
+
+    LIST_FOR_EACH(link, &cache->segments) {
+        const struct segment *segment = CONTAINER_OF(link, struct segment, link);
+        if (!pool_is_asleep(segment->pool))
+            continue;
+        for (const struct block *block = segment->first; block; block = block->next)
+            bytes += layout_state_of(block) == ACRE_BLOCK_LIVE ? block->bytes : 0;
+    }
+    return bytes;
+}
+
+/* Bytes that are free in private pools; a sleeping pool has none. */
 static uint64_t free_private(const acre_cache *cache)
 {
     uint64_t bytes = 0;
 
     LIST_FOR_EACH(link, &cache->private_pools) {
         struct private_pool *owner = CONTAINER_OF(link, struct private_pool, link);
+        if (owner->sleep)
+            continue;
         const struct pool *const pools[] = {&owner->small, &owner->large};
         for (int i = 0; i < 2; i++)
             for (struct block *block = cache->policy->first(pools[i]); block;
@@ -74,10 +91,12 @@ void request_gather_locked(acre_cache *cache, struct request *request)
     request->limit_bytes = cache->limit_bytes;
     request->option = joining_option(cache, request->pool);
     request->fraction = cache->conf.memory_fraction;
-    request->bytes_allocated = (uint64_t)cache->stats.allocated_bytes.all.current;
+    request->bytes_asleep = asleep_bytes(cache);
+    request->bytes_allocated =
+        (uint64_t)cache->stats.allocated_bytes.all.current - request->bytes_asleep;
     request->bytes_reserved = (uint64_t)cache->stats.reserved_bytes.all.current;
-    request->bytes_waiting =
-        (uint64_t)cache->stats.active_bytes.all.current - request->bytes_allocated;
+    request->bytes_waiting = (uint64_t)(cache->stats.active_bytes.all.current -
+                                        cache->stats.allocated_bytes.all.current);
     request->largest_free = largest_free(cache);
     request->free_private = free_private(cache);
     if (request->is_rejected)
@@ -134,6 +153,9 @@ static void write_report(const acre_cache *cache, const struct request *request,
              IN_WORDS(request->bytes_reserved - request->bytes_allocated - request->free_private));
     text_add(text, " (largest free block %s", IN_WORDS(request->largest_free));
     text_add(text, ", waiting for streams %s).", IN_WORDS(request->bytes_waiting));
+    if (request->bytes_asleep)
+        text_add(text, " Sleeping pools have %s more, which hold no memory.",
+                 IN_WORDS(request->bytes_asleep));
     text_add(text, " The request was for %s", IN_WORDS(request->bytes));
     text_add(text, ", rounded to %s.", IN_WORDS(request->rounded));
     add_remedy(request, text);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What is said when a request fails (B49, B50 without private pools). */
 #include "tests/support/lab.h"
+#include "tests/support/sim_rig.h"
+
+#include <acre/sleep.h>
 
 struct told {
     int count, device;
@@ -150,6 +153,37 @@ TEST(rejections_are_logged_once_a_minute)
     EXPECT_HAS(log_text, "refused ahead");
     acre_log_set(NULL, NULL, ACRE_LOG_ERROR);
     lab_close(&lab);
+}
+
+/* A pool that sleeps has live blocks and no memory. */
+TEST(a_sleeping_pool_is_not_counted_below_zero)
+{
+    acre_pool_config stitched = {.struct_size = sizeof stitched, .flags = ACRE_POOL_STITCHED};
+    acre_pool_id id = acre_pool_id_next();
+    void *asleep, *awake, *idle, *none;
+    acre_device *device;
+    acre_cache *cache;
+
+    rig_open(NULL);
+    REQUIRE_OK(acre_backend_device(rig.backend, 0, &device));
+    REQUIRE_OK(acre_cache_create(device, NULL, &cache));
+    REQUIRE_OK(acre_pool_create(cache, id, &stitched));
+    REQUIRE_OK(acre_pool_begin(cache, id, NULL));
+    REQUIRE_OK(acre_cache_alloc(cache, 16 * MIB, NULL, &asleep));
+    REQUIRE_OK(acre_cache_alloc(cache, 6 * MIB, NULL, &idle));
+    REQUIRE_OK(acre_pool_end(cache, id));
+    REQUIRE_OK(acre_cache_free(cache, idle));
+    REQUIRE_OK(acre_cache_alloc(cache, 4 * MIB, NULL, &awake));
+    REQUIRE_OK(acre_cache_sleep(cache, &id, NULL, ACRE_SLEEP_SAVE));
+    EXPECT_EQ(acre_cache_alloc(cache, 9 * GIB, NULL, &none), ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_HAS(acre_last_error(), " 4.00 MiB allocated by Acre, and 0 bytes reserved");
+    EXPECT_HAS(acre_last_error(), "Sleeping pools have 16.00 MiB more");
+    REQUIRE_OK(acre_cache_wake(cache, &id, NULL));
+    EXPECT_EQ(acre_cache_alloc(cache, 9 * GIB, NULL, &none), ACRE_ERR_DEVICE_MEMORY);
+    EXPECT(!strstr(acre_last_error(), "Sleeping"));
+    EXPECT_HAS(acre_last_error(), " 6.00 MiB of it free in private pools");
+    acre_cache_destroy(cache);
+    rig_close();
 }
 
 T_MAIN()
