@@ -14,6 +14,7 @@
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "base/struct_out.h"
 #include "exchange/buffer.h"
 #include "exchange/transfer.h"
 
@@ -506,13 +507,12 @@ acre_status acre_file_info_get(acre_file *file, acre_file_info *info)
     acre_file_info full = {.struct_size = 0};
 
     NEED(file);
-    if (!info || info->struct_size < 2 * sizeof(uint32_t))
+    if (!info || !struct_out_is_sound(info, 2 * sizeof(uint32_t), sizeof full))
         return status_fail(ACRE_ERR_INVALID, "acre_file_info_get: info is needed, with its "
                                              "struct_size");
     acre_status status = file_bytes(file, &full.bytes);
     if (status != ACRE_OK)
         return status;
-    full.struct_size = info->struct_size;
     full.fd = file->fd;
     full.offset_alignment = file->offset_alignment;
     full.memory_alignment = file->memory_alignment;
@@ -522,7 +522,6 @@ acre_status acre_file_info_get(acre_file *file, acre_file_info *info)
     if (file->is_registered)
         full.engine = file->io.ring ? ACRE_FILE_URING : ACRE_FILE_PLAIN;
     lock_drop(&file->lock);
-    memset(info, 0, info->struct_size);
-    memcpy(info, &full, full.struct_size < sizeof full ? full.struct_size : sizeof full);
+    struct_out_fill(info, &full, sizeof full);
     return ACRE_OK;
 }

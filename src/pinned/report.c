@@ -3,6 +3,7 @@
 #include "backend/backend.h"
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_out.h"
 #include "cache/observe/snapshot_parts.h"
 #include "pinned/record.h"
 
@@ -55,16 +56,14 @@ acre_status acre_pinned_stats_get(acre_pinned *pinned, acre_pinned_stats *stats)
 {
     acre_pinned_stats all = {0};
 
-    if (!pinned || !stats || stats->struct_size < offsetof(acre_pinned_stats, allocations))
+    if (!pinned || !stats ||
+        !struct_out_is_sound(stats, offsetof(acre_pinned_stats, allocations), sizeof all))
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_stats_get: a cache and a struct with "
                                              "struct_size are needed");
     quick_lock_take(&pinned->lock);
     stats_fill_locked(pinned, &all);
     quick_lock_drop(&pinned->lock);
-    uint32_t bytes = stats->struct_size;
-    memset(stats, 0, bytes);
-    memcpy(stats, &all, bytes < sizeof all ? bytes : sizeof all);
-    stats->struct_size = bytes;
+    struct_out_fill(stats, &all, sizeof all);
     return ACRE_OK;
 }
 

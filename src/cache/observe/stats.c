@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/observe/stats.h"
 
-#include <string.h>
+#include "base/struct_out.h"
 
 void stats_init(acre_cache_stats *stats, int64_t max_split_size)
 {
@@ -60,12 +60,8 @@ void stats_reset_accumulated(acre_cache_stats *stats)
 
 bool stats_copy(const acre_cache_stats *stats, acre_cache_stats *out)
 {
-    uint32_t bytes = out->struct_size;
-
-    if (bytes < offsetof(acre_cache_stats, allocation))
+    if (!struct_out_is_sound(out, offsetof(acre_cache_stats, allocation), sizeof *stats))
         return false;
-    memset(out, 0, bytes);
-    memcpy(out, stats, bytes < sizeof *stats ? bytes : sizeof *stats);
-    out->struct_size = bytes;
+    struct_out_fill(out, stats, sizeof *stats);
     return true;
 }

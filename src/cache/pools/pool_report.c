@@ -2,6 +2,7 @@
 /* Looking inside private pools: what is live, statistics, which there are. */
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_out.h"
 #include "cache/cache.h"
 
 #include <stdlib.h>
@@ -89,9 +90,10 @@ acre_status acre_pool_stats_get(acre_cache *cache, acre_pool_id id, acre_pool_st
 {
     acre_pool_stats full = {.struct_size = 0};
 
-    if (!cache || !stats || stats->struct_size < 2 * sizeof(uint32_t))
-        return status_fail(ACRE_ERR_INVALID, "acre_pool_stats_get: cache and stats are needed, "
-                                             "and stats says its struct_size");
+    if (!cache || !stats || !struct_out_is_sound(stats, 2 * sizeof(uint32_t), sizeof full))
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_pool_stats_get: cache and stats are needed, with struct_size "
+                           "set to sizeof(acre_pool_stats)");
     quick_lock_take(&cache->lock);
     const struct private_pool *pool = private_pool_find(&cache->private_pools, id);
     const struct pool_account *account = pool_account_find(&cache->accounts, id);
@@ -107,9 +109,7 @@ acre_status acre_pool_stats_get(acre_cache *cache, acre_pool_id id, acre_pool_st
     quick_lock_drop(&cache->lock);
     if (!account)
         return fail_id(id);
-    full.struct_size = stats->struct_size;
-    memset(stats, 0, stats->struct_size);
-    memcpy(stats, &full, full.struct_size < sizeof full ? full.struct_size : sizeof full);
+    struct_out_fill(stats, &full, sizeof full);
     return ACRE_OK;
 }
 

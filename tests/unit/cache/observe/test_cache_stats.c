@@ -98,11 +98,31 @@ TEST(copies_for_callers_of_other_versions)
     EXPECT_EQ(out.allocation.all.current, 9);
     EXPECT_EQ(out.segment.all.current, -1);
     EXPECT_EQ(out.struct_size, offsetof(acre_cache_stats, segment));
-    memset(&newer, 0xff, sizeof newer);
+    memset(&newer, 0, sizeof newer);
     newer.known.struct_size = sizeof newer;
     EXPECT(stats_copy(&stats, &newer.known));
     EXPECT_EQ(newer.known.num_ooms, 3);
     EXPECT_EQ(newer.later[3], 0);
+}
+
+TEST(a_wrong_struct_size_writes_nothing_behind_the_struct)
+{
+    acre_cache_stats stats;
+    struct {
+        acre_cache_stats known;
+        int64_t foreign[64];
+    } memory;
+
+    stats_init(&stats, 1);
+    stats.num_ooms = 3;
+    memset(&memory, 0x5a, sizeof memory);
+    memory.known.struct_size = sizeof memory;
+    EXPECT(!stats_copy(&stats, &memory.known));
+    EXPECT_EQ(memory.known.num_ooms, 0x5a5a5a5a5a5a5a5a);
+    memset(memory.foreign, 0, sizeof memory.foreign);
+    memory.known.struct_size = UINT32_MAX;
+    EXPECT(!stats_copy(&stats, &memory.known));
+    EXPECT_EQ(memory.known.num_ooms, 0x5a5a5a5a5a5a5a5a);
 }
 
 T_MAIN()

@@ -86,4 +86,24 @@ TEST(B100_live_allocations_of_a_pool)
     lab_close(&lab);
 }
 
+TEST(a_wrong_struct_size_is_refused)
+{
+    struct {
+        acre_pool_stats known;
+        char foreign[64];
+    } memory = {.foreign = {1}};
+    struct lab lab;
+
+    lab_open(&lab, NULL);
+    acre_pool_id id = new_pool(&lab, 0);
+    memory.known.struct_size = sizeof memory;
+    EXPECT_EQ(acre_pool_stats_get(lab.cache, id, &memory.known), ACRE_ERR_INVALID);
+    EXPECT_EQ(memory.foreign[0], 1);
+    memory.foreign[0] = 0;
+    EXPECT_EQ(acre_pool_stats_get(lab.cache, id, &memory.known), ACRE_OK);
+    EXPECT_EQ(memory.known.use_count, 1);
+    EXPECT_EQ(memory.known.struct_size, sizeof memory);
+    lab_close(&lab);
+}
+
 T_MAIN()
