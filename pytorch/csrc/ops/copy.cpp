@@ -187,5 +187,16 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("_local_scalar_dense", local_scalar_dense);
 }
 
+/* The CPU copy resolves both bits by itself. */
+TORCH_LIBRARY_IMPL(aten, Conjugate, m)
+{
+    m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, Negative, m)
+{
+    m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
 } // namespace
 } // namespace acre_torch

@@ -5,6 +5,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
@@ -107,6 +108,22 @@ at::Tensor &set_source(at::Tensor &self, at::Storage source)
     return set_storage(self, std::move(source), 0, {count}, {});
 }
 
+/* Zeros without memory, as autograd makes them. */
+at::Tensor zeros_without_memory(c10::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                                std::optional<at::Layout> layout,
+                                std::optional<at::Device> device, std::optional<bool> pin_memory)
+{
+    c10::Device where = device_check(layout, device, pin_memory);
+
+    if (!where.has_index())
+        where.set_index(static_cast<c10::DeviceIndex>(current_index()));
+    at::native::ZeroTensorAllocator allocator(where);
+    at::Tensor made = at::detail::empty_generic(
+        size, &allocator, keys.add(c10::DispatchKey::ZeroTensor),
+        c10::dtype_or_default(dtype), std::nullopt);
+    return made;
+}
+
 void record_stream(at::Tensor &self, c10::Stream stream)
 {
     memory_record_stream(self.storage().data_ptr(), stream);
@@ -121,6 +138,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     m.impl("empty.memory_format", empty_memory_format);
     m.impl("empty_strided", empty_strided);
+    m.impl("_efficientzerotensor", zeros_without_memory);
     m.impl("as_strided", at::native::as_strided_tensorimpl);
     m.impl("view", at::native::view);
     m.impl("_reshape_alias", at::native::_reshape_alias);

@@ -2,6 +2,7 @@
 /* torch_acre._C: device calls for torch_acre's Python part. */
 #include "python/binding.h"
 #include "device/runtime.h"
+#include "ops/fallback.h"
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/device_lazy_init.h>
@@ -25,6 +26,7 @@ Binding binding(device_init);
 
 PYBIND11_MODULE(_C, m)
 {
+    fallback_serve();
     for (Binding::Function function : Binding::all())
         function(m);
 }

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "ops/exchange.h"
+
+#include "device/allocator.h"
+#include "device/scratch.h"
+
+#include <cstring>
+
+namespace acre_torch {
+namespace {
+
+/* From this many operands on, a table finds them. */
+constexpr size_t many = 24;
+
+/* Memory of the device for the bytes of a CPU storage, which gives its own away if it can. */
+c10::DataPtr memory_place(c10::StorageImpl *from, c10::Device device)
+{
+    c10::DataPtr fresh = scratch_take(from->_mutable_data_ptr_no_checks(), device);
+
+    if (fresh)
+        return fresh;
+    if (from->nbytes() == 0)
+        return c10::DataPtr(nullptr, device);
+    void *pointer = memory_allocate(from->nbytes(), device.index());
+    std::memcpy(pointer, from->data(), from->nbytes());
+    return {pointer, pointer, memory_deleter(), device};
+}
+
+} // namespace
+
+/* ---- In ------------------------------------------------------------------------------ */
+
+size_t Exchange::memory_enter(const c10::Storage &storage, bool is_write)
+{
+    const c10::StorageImpl *impl = storage.unsafeGetStorageImpl();
+    size_t found = memories_.size();
+
+    if (memories_.size() < many) {
+        for (size_t i = 0; i < memories_.size() && found == memories_.size(); i++)
+            if (memories_[i].own.unsafeGetStorageImpl() == impl)
+                found = i;
+    } else {
+        if (memory_index_.empty())
+            for (size_t i = 0; i < memories_.size(); i++)
+                memory_index_[memories_[i].own.unsafeGetStorageImpl()] = i;
+        found = memory_index_.emplace(impl, found).first->second;
+    }
+    if (found == memories_.size()) {
+        c10::Storage alias = alias_storage(storage, is_write);
+        const void *data = alias.data();
+
+        windows_.open(storage);
+        memories_.push_back({storage, std::move(alias), data});
+    } else if (is_write && memories_[found].own.mutable_data() != memories_[found].data) {
+        /* The storage shared its memory copy-on-write until now. */
+        Memory &memory = memories_[found];
+
+        memory.data = memory.own.data();
+        memory.alias.set_data_ptr_noswap(c10::DataPtr(memory.own.mutable_data(),
+                                                      c10::Device(c10::DeviceType::CPU)));
+        windows_.open(storage);
+    }
+    return found;
+}
+
+Exchange::Operand *Exchange::operand_of(const c10::TensorImpl *own)
+{
+    if (operands_.size() < many) {
+        for (Operand &operand : operands_)
+            if (operand.own.unsafeGetTensorImpl() == own)
+                return &operand;
+        return nullptr;
+    }
+    if (operand_index_.empty())
+        for (size_t i = 0; i < operands_.size(); i++)
+            operand_index_[operands_[i].own.unsafeGetTensorImpl()] = i;
+    auto [found, is_new] = operand_index_.emplace(own, operands_.size());
+    return is_new ? nullptr : &operands_[found->second];
+}
+
+at::Tensor Exchange::enter(const at::Tensor &tensor, bool is_write)
+{
+    if (!is_acre(tensor))
+        return tensor;
+    if (Operand *known = operand_of(tensor.unsafeGetTensorImpl())) {
+        if (is_write && !known->is_write)
+            memory_enter(tensor.storage(), true);
+        known->is_write |= is_write;
+        return known->alias;
+    }
+    size_t memory = memory_enter(tensor.storage(), is_write);
+    at::Tensor alias = alias_on(memories_[memory].alias, tensor);
+    operands_.push_back({tensor, alias, is_write});
+    return alias;
+}
+
+/* ---- Out ----------------------------------------------------------------------------- */
+
+void Exchange::update()
+{
+    for (Memory &memory : memories_) {
+        c10::StorageImpl *alias = memory.alias.unsafeGetStorageImpl();
+        c10::StorageImpl *own = memory.own.unsafeGetStorageImpl();
+        size_t bytes = alias->nbytes();
+
+        if (alias->data() == memory.data && bytes == own->nbytes())
+            continue;
+        own->set_data_ptr_noswap(memory_place(alias, own->device()));
+        own->set_nbytes(bytes);
+    }
+    for (Operand &operand : operands_)
+        if (operand.is_write && (operand.own.sizes() != operand.alias.sizes() ||
+                                 operand.own.strides() != operand.alias.strides()))
+            operand.own.unsafeGetTensorImpl()->set_sizes_and_strides(
+                operand.alias.sizes(), operand.alias.strides(), operand.alias.storage_offset());
+}
+
+void Exchange::count(const at::Tensor &result)
+{
+    if (result.defined() && result.has_storage() && result.storage().use_count() > 1)
+        result_counts_[result.storage().unsafeGetStorageImpl()]++;
+}
+
+Exchange::Operand *Exchange::operand_of_alias(const c10::TensorImpl *alias)
+{
+    if (operands_.size() < many) {
+        for (Operand &operand : operands_)
+            if (operand.alias.unsafeGetTensorImpl() == alias)
+                return &operand;
+        return nullptr;
+    }
+    if (alias_index_.empty())
+        for (size_t i = 0; i < operands_.size(); i++)
+            alias_index_[operands_[i].alias.unsafeGetTensorImpl()] = i;
+    auto found = alias_index_.find(alias);
+    return found == alias_index_.end() ? nullptr : &operands_[found->second];
+}
+
+/* Makes a result's memory that of the device, in place. False when the memory came from
+ * elsewhere or somebody besides the results holds it. */
+bool Exchange::memory_take(const at::Tensor &result)
+{
+    c10::StorageImpl *storage = result.storage().unsafeGetStorageImpl();
+    size_t known = 1;
+
+    if (result.use_count() != 1)
+        return false;
+    if (auto found = result_counts_.find(storage); found != result_counts_.end())
+        known = found->second;
+    if (static_cast<size_t>(result.storage().use_count()) != known)
+        return false;
+    c10::DataPtr taken = scratch_take(storage->_mutable_data_ptr_no_checks(), device_);
+    if (!taken)
+        return false;
+    storage->set_data_ptr_noswap(std::move(taken));
+    storage->set_allocator(allocator_get());
+    return true;
+}
+
+at::Tensor Exchange::leave(at::Tensor result)
+{
+    if (!result.defined())
+        return result;
+    if (Operand *operand = operand_of_alias(result.unsafeGetTensorImpl()))
+        return operand->own;
+    if (!result.device().is_cpu() || result.layout() != at::kStrided || !result.has_storage())
+        return result;
+    c10::StorageImpl *storage = result.storage().unsafeGetStorageImpl();
+    for (Memory &memory : memories_)
+        if (memory.alias.unsafeGetStorageImpl() == storage)
+            return tensor_on(memory.own, result);
+    auto found = placed_.find(storage);
+    if (found != placed_.end())
+        return tensor_on(found->second, result);
+    c10::Storage place;
+    if (memory_take(result)) {
+        place = result.storage();
+    } else {
+        size_t bytes = storage->data() ? storage->nbytes() : 0;
+        void *pointer = memory_allocate(bytes, device_.index());
+
+        if (bytes)
+            std::memcpy(pointer, storage->data(), bytes);
+        place = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+            c10::StorageImpl::use_byte_size_t(), bytes,
+            c10::DataPtr(pointer, pointer, memory_deleter(), device_), allocator_get(), true));
+    }
+    if (result_counts_.count(storage))
+        placed_[storage] = place;
+    return tensor_on(std::move(place), result);
+}
+
+} // namespace acre_torch
