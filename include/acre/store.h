@@ -2,10 +2,10 @@
 /** @file store.h
  *  @brief Key-value stores through which processes find each other.
  *
- * One interface, four kinds: in this process, in a file, on a server reached by TCP, and a
- * view of another store under a prefix. Keys are texts, values are bytes. A call that waits
- * ends at the deadline of its store (acre_store_set_timeout) with ACRE_ERR_TIMEOUT and a
- * sentence that names the key; it never hangs on a server that is gone.
+ * One interface, five kinds: in this process, in a file, on a server reached by TCP, a view
+ * of another store under a prefix, and functions of the user. Keys are texts, values are
+ * bytes. A call that waits ends at the deadline of its store (acre_store_set_timeout) with
+ * ACRE_ERR_TIMEOUT and a sentence that names the key; it never hangs on a server that is gone.
  *
  * Threads: every call may come from any thread; waiting calls do not hinder others.
  * Errors of all calls: ACRE_ERR_INVALID (NULL, a key that is empty or longer than 8 KiB, a
@@ -35,6 +35,8 @@ typedef struct acre_blob {
 
 /** Frees what a blob holds and empties it. NULL is accepted. */
 ACRE_API void acre_blob_free(acre_blob *blob);
+/** Replaces what a blob holds by a copy of @p bytes bytes. A blob of zeros is empty. */
+ACRE_API acre_status acre_blob_set(acre_blob *blob, const void *data, size_t bytes);
 
 /* ---- Kinds of store --------------------------------------------------------------- */
 
@@ -63,6 +65,33 @@ ACRE_API acre_status acre_store_connect(const char *host, uint16_t port, const c
  * The inner store must live longer; the view has its own timeout.
  */
 ACRE_API acre_status acre_store_create_prefix(acre_store *inner, const char *prefix,
+                                              acre_store **out);
+
+/** The functions of a store that the user keeps, each for one key.
+ *
+ * They may be called from any thread. A function that fails changes nothing. The library
+ * records the sentence of the error.
+ */
+typedef struct acre_store_functions {
+    uint32_t struct_size; /**< sizeof(acre_store_functions).                             */
+    void *self;           /**< Passed to every function.                                 */
+    /** Sets a key. */
+    acre_status (*set)(void *self, const char *key, const void *value, size_t bytes);
+    /** Waits for a key, at most @p timeout_ms (0: for ever), and fills @p out with
+     *  acre_blob_set(). Errors: ACRE_ERR_TIMEOUT. */
+    acre_status (*get)(void *self, const char *key, uint64_t timeout_ms, acre_blob *out);
+    /** Tells whether a key exists. */
+    acre_status (*check)(void *self, const char *key, bool *out);
+    /** Removes a key and tells whether it existed. */
+    acre_status (*remove)(void *self, const char *key, bool *out_removed);
+    /** Called by acre_store_destroy(); may be NULL. */
+    void (*destroy)(void *self);
+} acre_store_functions;
+
+/** A store over functions of the user. It offers what groups need: set, get, wait, check,
+ *  delete, also for several keys, and ping; other calls answer ACRE_ERR_UNSUPPORTED.
+ */
+ACRE_API acre_status acre_store_create_custom(const acre_store_functions *functions,
                                               acre_store **out);
 
 /** Opens "local", "file:PATH", or "tcp:HOST:PORT" with the secret of the environment.

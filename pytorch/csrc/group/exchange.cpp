@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+#include "group/exchange.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace acre_torch::group {
+
+/* Up to this size every rank reads all data of all ranks: one meeting instead of two. */
+static constexpr std::size_t ONE_SHOT_BYTES = 32u << 10;
+/* Bytes of a piece that passes through the slots, so that the slots of two steps stay in the
+ * second-level cache. */
+static constexpr std::size_t PIECE_BYTES = 256u << 10;
+/* The same where ranks share processors, and each meeting costs switches between them. */
+static constexpr std::size_t PIECE_BYTES_CROWDED = SLOT_BYTES;
+/* What is reduced before it is copied on, in the first-level cache. */
+static constexpr std::size_t BLOCK_BYTES = 16u << 10;
+
+static std::size_t piece_bytes(const Room &room)
+{
+    return room.is_crowded() ? PIECE_BYTES_CROWDED : PIECE_BYTES;
+}
+
+/* A share of a slot for each rank, in whole lines. */
+static std::size_t share_bytes(const Room &room, std::size_t element)
+{
+    std::size_t bytes = piece_bytes(room) / room.size() / 64 * 64;
+    return bytes / element * element;
+}
+
+static void copy(void *to, const void *from, std::size_t bytes)
+{
+    if (bytes && to != from)
+        std::memcpy(to, from, bytes);
+}
+
+/* ---- Meeting -------------------------------------------------------------------------- */
+
+void exchange_barrier(Room &room, const Call &call)
+{
+    room.begin(call);
+    room.publish(call);
+    room.meet(call);
+}
+
+/* ---- Reducing ------------------------------------------------------------------------- */
+
+static void all_reduce_small(Room &room, const Call &call, char *data, std::size_t count,
+                             Reduce reduce, c10::ScalarType type)
+{
+    const void *sources[256];
+
+    copy(room.input(room.rank()), data, count * c10::elementSize(type));
+    room.publish(call);
+    room.meet(call);
+    for (int r = 0; r < room.size(); r++)
+        sources[r] = room.input_before(r);
+    reduce_run(data, sources, room.size(), count, reduce, type);
+}
+
+/* Which elements of a piece a rank reduces: [first, second). */
+struct Span {
+    std::size_t begin, end;
+};
+
+static Span part_of(std::size_t count, int rank, int size, std::size_t element)
+{
+    std::size_t lines = 64 / std::min<std::size_t>(element, 64); /* elements of a cache line */
+    std::size_t each = (count + size - 1) / size;
+
+    each = (each + lines - 1) / lines * lines;
+    return {std::min(each * rank, count), std::min(each * (rank + 1), count)};
+}
+
+/* One all-reduce under way, piece by piece. */
+struct Reduction {
+    Room &room;
+    char *data;
+    std::size_t count, element, piece;
+    Reduce reduce;
+    c10::ScalarType type;
+
+    std::size_t size_of(std::size_t k) const { return std::min(piece, count - k * piece); }
+    char *place_of(std::size_t k) const { return data + k * piece * element; }
+
+    /* Copies piece k in, but for the part that this rank itself reduces. */
+    void stage(std::size_t k) const
+    {
+        Span own = part_of(size_of(k), room.rank(), room.size(), element);
+        char *slot = room.input(room.rank());
+        const char *from = place_of(k);
+        copy(slot, from, own.begin * element);
+        copy(slot + own.end * element, from + own.end * element,
+             (size_of(k) - own.end) * element);
+    }
+
+    /* Reduces the own part of piece k, which was exchanged in the step before. */
+    void combine(std::size_t k) const
+    {
+        Span own = part_of(size_of(k), room.rank(), room.size(), element);
+        std::size_t block = BLOCK_BYTES / element;
+        const void *sources[256];
+
+        for (std::size_t i = own.begin; i < own.end; i += block) {
+            std::size_t some = std::min(block, own.end - i), offset = i * element;
+            for (int r = 0; r < room.size(); r++)
+                sources[r] = room.input_before(r) + offset;
+            sources[room.rank()] = place_of(k) + offset;
+            reduce_run(room.result(room.rank()) + offset, sources, room.size(), some, reduce,
+                       type);
+            copy(place_of(k) + offset, room.result(room.rank()) + offset, some * element);
+        }
+    }
+
+    /* Copies out what the other ranks have reduced of piece k. */
+    void collect(std::size_t k) const
+    {
+        for (int i = 1; i < room.size(); i++) {
+            int r = (room.rank() + i) % room.size();
+            Span part = part_of(size_of(k), r, room.size(), element);
+            copy(place_of(k) + part.begin * element,
+                 room.result_before(r) + part.begin * element,
+                 (part.end - part.begin) * element);
+        }
+    }
+};
+
+void exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t count,
+                         Reduce reduce, c10::ScalarType type)
+{
+    std::size_t element = c10::elementSize(type), most = piece_bytes(room);
+
+    room.begin(call);
+    if (count * element <= ONE_SHOT_BYTES)
+        return all_reduce_small(room, call, data, count, reduce, type);
+    /* Short messages still pass in two pieces, so that copying and reducing overlap. */
+    most = std::min(most, std::max(ONE_SHOT_BYTES, (count * element / 2 + 4095) / 4096 * 4096));
+    Reduction work{room, data, count, element, most / element, reduce, type};
+    std::size_t pieces = (count + work.piece - 1) / work.piece;
+    for (std::size_t k = 0; k <= pieces; k++) {
+        if (k > 0)
+            work.combine(k - 1);
+        if (k < pieces)
+            work.stage(k);
+        room.publish(call);
+        room.meet(call);
+        if (k > 0)
+            work.collect(k - 1);
+    }
+}
+
+void exchange_reduce(Room &room, const Call &call, char *data, std::size_t count, int root,
+                     Reduce reduce, c10::ScalarType type)
+{
+    std::size_t element = c10::elementSize(type), piece = piece_bytes(room) / element;
+    const void *sources[256];
+    std::size_t k = 0;
+
+    room.begin(call);
+    do {
+        std::size_t some = std::min(piece, count - k);
+        char *at = data + k * element;
+        copy(room.input(room.rank()), at, some * element);
+        room.publish(call);
+        room.meet(call);
+        for (int r = 0; r < room.size(); r++)
+            sources[r] = room.input_before(r);
+        if (room.rank() == root)
+            reduce_run(at, sources, room.size(), some, reduce, type);
+        k += some;
+    } while (k < count);
+}
+
+void exchange_reduce_scatter(Room &room, const Call &call, const std::vector<const char *> &ins,
+                             char *out, std::size_t count, Reduce reduce, c10::ScalarType type)
+{
+    std::size_t element = c10::elementSize(type), share = share_bytes(room, element);
+    const void *sources[256];
+    std::size_t k = 0, bytes = count * element;
+
+    room.begin(call);
+    do {
+        std::size_t some = std::min(share, bytes - k);
+        for (int r = 0; r < room.size(); r++)
+            copy(room.input(room.rank()) + r * share, ins[r] + k, some);
+        room.publish(call);
+        room.meet(call);
+        for (int r = 0; r < room.size(); r++)
+            sources[r] = room.input_before(r) + room.rank() * share;
+        reduce_run(out + k, sources, room.size(), some / element, reduce, type);
+        k += some;
+    } while (k < bytes);
+}
+
+/* ---- Moving --------------------------------------------------------------------------- */
+
+void exchange_broadcast(Room &room, const Call &call, char *data, std::size_t bytes, int root)
+{
+    std::size_t k = 0;
+
+    room.begin(call);
+    do {
+        std::size_t some = std::min(piece_bytes(room), bytes - k);
+        if (room.rank() == root)
+            copy(room.input(root), data + k, some);
+        room.publish(call);
+        room.meet(call);
+        if (room.rank() != root)
+            copy(data + k, room.input_before(root), some);
+        k += some;
+    } while (k < bytes);
+}
+
+void exchange_all_gather(Room &room, const Call &call, const char *in,
+                         const std::vector<char *> &outs, std::size_t bytes)
+{
+    std::size_t k = 0;
+
+    room.begin(call);
+    do {
+        std::size_t some = std::min(piece_bytes(room), bytes - k);
+        copy(room.input(room.rank()), in + k, some);
+        room.publish(call);
+        copy(outs[room.rank()] + k, in + k, some);
+        room.meet(call);
+        for (int i = 1; i < room.size(); i++) {
+            int r = (room.rank() + i) % room.size();
+            copy(outs[r] + k, room.input_before(r), some);
+        }
+        k += some;
+    } while (k < bytes);
+}
+
+void exchange_gather(Room &room, const Call &call, const char *in,
+                     const std::vector<char *> &outs, std::size_t bytes, int root)
+{
+    std::size_t k = 0;
+
+    room.begin(call);
+    do {
+        std::size_t some = std::min(piece_bytes(room), bytes - k);
+        if (room.rank() != root)
+            copy(room.input(room.rank()), in + k, some);
+        room.publish(call);
+        room.meet(call);
+        for (int r = 0; room.rank() == root && r < room.size(); r++)
+            copy(outs[r] + k, r == root ? in + k : room.input_before(r), some);
+        k += some;
+    } while (k < bytes);
+}
+
+void exchange_scatter(Room &room, const Call &call, const std::vector<const char *> &ins,
+                      char *out, std::size_t bytes, int root)
+{
+    std::size_t share = share_bytes(room, 1), k = 0;
+
+    room.begin(call);
+    do {
+        std::size_t some = std::min(share, bytes - k);
+        for (int r = 0; room.rank() == root && r < room.size(); r++)
+            copy(r == root ? out + k : room.input(root) + r * share, ins[r] + k, some);
+        room.publish(call);
+        room.meet(call);
+        if (room.rank() != root)
+            copy(out + k, room.input_before(root) + room.rank() * share, some);
+        k += some;
+    } while (k < bytes);
+}
+
+/* ---- All to all ----------------------------------------------------------------------- */
+
+/* Compares what every rank sends with what every rank expects. Each rank's slot begins with its
+ * in_bytes and out_bytes. Gives the largest size of a pair. */
+static std::size_t sizes_check(const Room &room, const Call &call)
+{
+    int size = room.size();
+    std::size_t most = 0;
+
+    for (int from = 0; from < size; from++)
+        for (int to = 0; to < size; to++) {
+            auto *sends = reinterpret_cast<const std::size_t *>(room.input_before(from));
+            auto *expects = reinterpret_cast<const std::size_t *>(room.input_before(to)) + size;
+            TORCH_CHECK_WITH(DistBackendError, sends[to] == expects[from], "Acre: ", call.title(),
+                             ": rank ", from, " sends ", sends[to], " bytes to rank ", to,
+                             ", which expects ", expects[from], " bytes; make the split sizes "
+                             "agree");
+            most = std::max(most, sends[to]);
+        }
+    return most;
+}
+
+void exchange_all_to_all(Room &room, const Call &call, const Parts &parts)
+{
+    int size = room.size(), rank = room.rank();
+    std::size_t table = 2 * size * sizeof(std::size_t);
+    std::size_t share = (piece_bytes(room) - table) / size / 64 * 64, most = 0, k = 0;
+
+    room.begin(call);
+    do {
+        char *slot = room.input(rank);
+        std::memcpy(slot, parts.in_bytes.data(), table / 2);
+        std::memcpy(slot + table / 2, parts.out_bytes.data(), table / 2);
+        for (int r = 0; r < size; r++)
+            if (r != rank && parts.in_bytes[r] > k)
+                copy(slot + table + r * share, parts.ins[r] + k,
+                     std::min(share, parts.in_bytes[r] - k));
+        room.publish(call);
+        room.meet(call);
+        if (k == 0) {
+            most = sizes_check(room, call);
+            copy(parts.outs[rank], parts.ins[rank], parts.in_bytes[rank]);
+        }
+        for (int i = 1; i < size; i++) {
+            int r = (rank + i) % size;
+            if (parts.out_bytes[r] > k)
+                copy(parts.outs[r] + k, room.input_before(r) + table + rank * share,
+                     std::min(share, parts.out_bytes[r] - k));
+        }
+        k += share;
+    } while (k < most);
+}
+
+} // namespace acre_torch::group

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+#include "group/work.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include <unistd.h>
+
+namespace acre_torch::group {
+
+/* ---- Work ----------------------------------------------------------------------------- */
+
+AcreWork::AcreWork(int rank, c10d::OpType type, const char *title,
+                   const std::optional<std::vector<at::Tensor>> &inputs,
+                   std::vector<at::Tensor> outputs, uint64_t sequence)
+    : Work(rank, type, title, inputs), outputs_(std::move(outputs)), sequence_(sequence)
+{
+}
+
+void AcreWork::complete(std::exception_ptr error)
+{
+    c10::intrusive_ptr<c10::ivalue::Future> future, result;
+
+    finish(error);
+    {
+        std::lock_guard<std::mutex> guard(future_mutex_);
+        future = future_;
+        result = result_;
+    }
+    if (future && !future->completed())
+        future_mark(*future);
+    if (result && !result->completed())
+        result->markCompleted(c10::IValue(static_cast<int64_t>(
+            error ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS)));
+}
+
+void AcreWork::future_mark(c10::ivalue::Future &future)
+{
+    std::exception_ptr error = exception();
+
+    if (error)
+        future.setErrorIfNeeded(error);
+    else
+        future.markCompleted(c10::IValue(outputs_));
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> AcreWork::getFuture()
+{
+    std::lock_guard<std::mutex> guard(future_mutex_);
+
+    if (!future_) {
+        std::vector<c10::Device> devices;
+        for (const at::Tensor &tensor : outputs_)
+            if (!tensor.is_cpu() && devices.empty())
+                devices.push_back(tensor.device());
+        future_ = c10::make_intrusive<c10::ivalue::Future>(
+            c10::ListType::create(c10::TensorType::get()), devices);
+        if (isCompleted())
+            future_mark(*future_);
+    }
+    return future_;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> AcreWork::getFutureResult()
+{
+    std::lock_guard<std::mutex> guard(future_mutex_);
+
+    if (!result_) {
+        result_ = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
+        if (isCompleted())
+            result_->markCompleted(c10::IValue(static_cast<int64_t>(
+                exception() ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS)));
+    }
+    return result_;
+}
+
+void AcreWork::abort()
+{
+    TORCH_CHECK(false, "Acre: one operation cannot be aborted; abort() of the process group ends "
+                "all of them");
+}
+
+/* ---- Messages ------------------------------------------------------------------------- */
+
+LetterWork::LetterWork(int rank, c10d::OpType type, const char *title,
+                       const std::vector<at::Tensor> &tensors, uint64_t sequence,
+                       std::shared_ptr<Mail> mail)
+    : AcreWork(rank, type, title, tensors, tensors, sequence), mail_(std::move(mail))
+{
+}
+
+bool LetterWork::wait(std::chrono::milliseconds timeout)
+{
+    if (timeout == kNoTimeout && letter_)
+        mail_->wait(letter_);
+    return AcreWork::wait(timeout);
+}
+
+bool LetterWork::isCompleted()
+{
+    return AcreWork::isCompleted();
+}
+
+int LetterWork::sourceRank() const
+{
+    return letter_ ? letter_->rank : -1;
+}
+
+/* ---- Queue ---------------------------------------------------------------------------- */
+
+void Queue::add(std::function<void()> task)
+{
+    {
+        std::lock_guard<std::mutex> guard(mutex_);
+        TORCH_CHECK(!is_stopping_, "Acre: the process group was shut down");
+        pending_.fetch_add(1, std::memory_order_acq_rel);
+        tasks_.push_back(std::move(task));
+        if (!thread_.joinable())
+            thread_ = std::thread([this] { thread_main(); });
+    }
+    wake_.notify_one();
+}
+
+void Queue::thread_main()
+{
+    std::unique_lock<std::mutex> lock(mutex_);
+
+    for (;;) {
+        while (tasks_.empty()) {
+            if (is_stopping_)
+                return;
+            wake_.wait(lock);
+        }
+        std::function<void()> task = std::move(tasks_.front());
+        tasks_.pop_front();
+        lock.unlock();
+        {
+            std::lock_guard<std::mutex> turn(turn_);
+            task();
+        }
+        task = nullptr;
+        pending_.fetch_sub(1, std::memory_order_acq_rel);
+        lock.lock();
+    }
+}
+
+void Queue::stop()
+{
+    {
+        std::lock_guard<std::mutex> guard(mutex_);
+        is_stopping_ = true;
+    }
+    wake_.notify_all();
+    if (!thread_.joinable())
+        return;
+    if (thread_.get_id() == std::this_thread::get_id())
+        thread_.detach();
+    else
+        thread_.join();
+}
+
+} // namespace acre_torch::group

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* What an operation of the process group gives back, and the thread that runs what is queued. */
+#pragma once
+
+#include "group/mail.h"
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace acre_torch::group {
+
+class AcreWork : public c10d::Work {
+  public:
+    AcreWork(int rank, c10d::OpType type, const char *title,
+             const std::optional<std::vector<at::Tensor>> &inputs,
+             std::vector<at::Tensor> outputs, uint64_t sequence);
+
+    /* Ends the work, with an exception or without. */
+    void complete(std::exception_ptr error = nullptr);
+
+    std::vector<at::Tensor> result() override { return outputs_; }
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+    c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
+    uint64_t getSequencenumber() const override { return sequence_; }
+    void abort() override;
+
+  protected:
+    std::vector<at::Tensor> outputs_;
+
+  private:
+    void future_mark(c10::ivalue::Future &future);
+
+    uint64_t sequence_;
+    std::mutex future_mutex_;
+    c10::intrusive_ptr<c10::ivalue::Future> future_, result_;
+};
+
+/* A message under way; waiting for it moves messages. */
+class LetterWork : public AcreWork {
+  public:
+    LetterWork(int rank, c10d::OpType type, const char *title,
+               const std::vector<at::Tensor> &tensors, uint64_t sequence,
+               std::shared_ptr<Mail> mail);
+    void attach(LetterPtr letter) { letter_ = std::move(letter); }
+    bool wait(std::chrono::milliseconds timeout) override;
+    bool isCompleted() override;
+    int sourceRank() const override;
+
+  private:
+    std::shared_ptr<Mail> mail_;
+    LetterPtr letter_;
+};
+
+/* Tasks that run one after the other, in order. */
+class Queue {
+  public:
+    ~Queue() { stop(); }
+    void add(std::function<void()> task);
+    /* Runs a function in the caller, if nothing is queued; whether it did. */
+    template <class Function> bool run_here(const Function &function)
+    {
+        if (pending_.load(std::memory_order_acquire) != 0)
+            return false;
+        std::lock_guard<std::mutex> turn(turn_);
+        if (pending_.load(std::memory_order_acquire) != 0)
+            return false;
+        function();
+        return true;
+    }
+    bool is_busy() const { return pending_.load(std::memory_order_acquire) != 0; }
+    /* Runs what is left and ends the thread. */
+    void stop();
+
+  private:
+    void thread_main();
+
+    std::atomic<int> pending_{0}; /* queued or running in the thread          */
+    std::mutex turn_;             /* held while something runs                */
+    std::mutex mutex_;            /* guards the rest                          */
+    std::condition_variable wake_;
+    std::deque<std::function<void()>> tasks_;
+    std::thread thread_;
+    bool is_stopping_ = false;
+};
+
+} // namespace acre_torch::group
