@@ -18,6 +18,7 @@ if _torch.__version__.split("+")[0] != TORCH_VERSION:
 
 from torch_acre import _C  # noqa: E402  (registers allocator, guard, hooks and operators)
 from torch_acre import device as _device  # noqa: E402
+from torch_acre import distributed as _distributed  # noqa: E402
 
 
 def _register() -> None:
@@ -26,6 +27,7 @@ def _register() -> None:
     _torch.utils.rename_privateuse1_backend(name)
     _torch._register_device_module(name, _device)
     _torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    _distributed.register(name)
 
 
 _register()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* torch_acre._C.ProcessGroupAcre. */
-#include "bind/binding.h"
+#include "python/binding.h"
 #include "group/group.h"
 
 #include <torch/csrc/utils/pybind.h>

@@ -76,8 +76,8 @@ static const char *reduce_name(Reduce reduce)
 void reduce_check(Reduce reduce, c10::ScalarType type)
 {
     TORCH_CHECK_VALUE(reduce != Reduce::PREMUL_SUM,
-                      "Acre: ReduceOp.PREMUL_SUM is not offered by process group \"acre\"; multiply "
-                      "the tensor first and use ReduceOp.SUM");
+                      "Acre: ReduceOp.PREMUL_SUM is not offered by process group \"acre\"; "
+                      "multiply the tensor first and use ReduceOp.SUM");
     TORCH_CHECK_VALUE(pair_of(reduce, type) != nullptr, "Acre: Cannot use ReduceOp.",
                       reduce_name(reduce), " with tensors of type ", c10::toString(type),
                       "; convert the tensor or use another operation");

@@ -62,7 +62,7 @@ class Queue {
     ~Queue() { stop(); }
     void add(std::function<void()> task);
     /* Runs a function in the caller, if nothing is queued; whether it did. */
-    template <class Function> bool run_here(const Function &function)
+    template <class Function> bool run_here(Function &function)
     {
         if (pending_.load(std::memory_order_acquire) != 0)
             return false;

@@ -7,7 +7,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "symm/deadline.h"
-#include "symm/store.h"
+#include "symm/store/store.h"
 
 #include <string.h>
 
