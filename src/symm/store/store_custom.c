@@ -50,8 +50,8 @@ static acre_status key_ask(const struct custom *custom, enum verb verb, const ch
 }
 
 /* One key of a request, and the value behind it where there is one. */
-static acre_status key_run(const struct custom *custom, const struct message *request,
-                           uint32_t at, int64_t deadline, struct reply *reply)
+static acre_status key_run(const struct custom *custom, const struct message *request, uint32_t at,
+                           int64_t deadline, struct reply *reply)
 {
     const acre_store_functions *functions = &custom->functions;
     const struct bytes *item = &request->items[at];
@@ -61,21 +61,22 @@ static acre_status key_run(const struct custom *custom, const struct message *re
         return ACRE_ERR_HOST_MEMORY;
     memcpy(key, item->data, item->size);
     key[item->size] = 0;
-    acre_status status =
-        request->verb == VERB_SET
-            ? functions->set(functions->self, key, item[1].data, item[1].size)
-            : key_ask(custom, request->verb, key, deadline, reply);
+    acre_status status = request->verb == VERB_SET
+                             ? functions->set(functions->self, key, item[1].data, item[1].size)
+                             : key_ask(custom, request->verb, key, deadline, reply);
     if (status == ACRE_ERR_TIMEOUT)
         status = store_fail_timeout(item);
     else if (status != ACRE_OK)
-        status = status_fail(status, "store: the functions of the user's store failed for key "
-                             "\"%.200s\"", key);
+        status = status_fail(status,
+                             "store: the functions of the user's store failed for key "
+                             "\"%.200s\"",
+                             key);
     heap_free(key);
     return status;
 }
 
-static acre_status custom_call(acre_store *self, const struct message *request,
-                               int64_t deadline, struct reply *reply)
+static acre_status custom_call(acre_store *self, const struct message *request, int64_t deadline,
+                               struct reply *reply)
 {
     const struct custom *custom = (const struct custom *)self;
     uint32_t step = request->verb == VERB_SET ? 2 : 1;
@@ -87,7 +88,8 @@ static acre_status custom_call(acre_store *self, const struct message *request,
     }
     if (request->verb != VERB_SET && request->verb != VERB_GET && request->verb != VERB_CHECK &&
         request->verb != VERB_WAIT && request->verb != VERB_DELETE)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "store: the functions of the user's store offer "
+        return status_fail(ACRE_ERR_UNSUPPORTED,
+                           "store: the functions of the user's store offer "
                            "set, get, wait, check and delete, not request %d",
                            (int)request->verb);
     reply->number = request->verb == VERB_CHECK;
@@ -115,11 +117,13 @@ ACRE_API acre_status acre_store_create_custom(const acre_store_functions *functi
     if (!functions || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_store_create_custom: an argument is NULL");
     if (functions->struct_size < sizeof *functions)
-        return status_fail(ACRE_ERR_INVALID, "acre_store_create_custom: struct_size %u is too "
-                           "small", functions->struct_size);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_store_create_custom: struct_size %u is too "
+                           "small",
+                           functions->struct_size);
     if (!functions->set || !functions->get || !functions->check || !functions->remove)
         return status_fail(ACRE_ERR_INVALID, "acre_store_create_custom: set, get, check and "
-                           "remove are required");
+                                             "remove are required");
     struct custom *custom = heap_zalloc(sizeof *custom);
     if (!custom)
         return ACRE_ERR_HOST_MEMORY;

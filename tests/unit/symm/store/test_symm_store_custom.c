@@ -49,9 +49,12 @@ static void keys_destroy(void *self)
 
 static acre_store *custom_open(void)
 {
-    acre_store_functions functions = {.struct_size = sizeof functions, .set = keys_set,
-                                      .get = keys_get, .check = keys_check,
-                                      .remove = keys_remove, .destroy = keys_destroy};
+    acre_store_functions functions = {.struct_size = sizeof functions,
+                                      .set = keys_set,
+                                      .get = keys_get,
+                                      .check = keys_check,
+                                      .remove = keys_remove,
+                                      .destroy = keys_destroy};
     acre_store *local, *store;
 
     next_failure = ACRE_OK;
