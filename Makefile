@@ -7,7 +7,7 @@ DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: all demo test test-long test-build install docs fuzz bench bench-instructions clean \
-        torch test-torch bench-torch help
+        torch test-torch bench-torch uninstall package test-packages help
 .NOTPARALLEL:
 
 all: release
@@ -50,6 +50,17 @@ install:
 	@cmake --build build -j $(JOBS)
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
 
+# Removes what "make install" put there, and folders that are empty then.
+uninstall:
+	@tools/uninstall.sh build '$(DESTDIR)'
+
+package:
+	@tools/needs.sh package
+	@JOBS=$(JOBS) tools/package.sh build/package
+
+test-packages: package
+	@tests/packages/install.sh build/package
+
 docs:
 	@tools/needs.sh docs
 	@docs/build.sh build/docs
@@ -80,6 +91,9 @@ help:
 	@echo 'make bench-torch         figures of PyTorch on Acre'
 	@echo 'make test-build          the test programs, into build/tests/, not run'
 	@echo 'make install             PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make uninstall           removes what make install put there'
+	@echo 'make package             Debian packages and a wheel, into build/package/'
+	@echo 'make test-packages       installs the packages into a fresh Debian 12 and uses them'
 	@echo 'make docs                the reference, build/docs/html/index.html'
 	@echo 'make fuzz                the fuzzers with clang, FUZZ_SECONDS=30 each'
 	@echo 'make bench               figures of this machine'

@@ -23,11 +23,15 @@ if(ACRE_WIRES)
   install(FILES ${ACRE_WIRES} DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
 endif()
 if(TARGET acre_archive)
-  install(FILES ${CMAKE_BINARY_DIR}/libacre.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${PROJECT_BINARY_DIR}/libacre.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 # As Debian has it: on the path of its python3 when the prefix is /usr.
 install(DIRECTORY python/acre DESTINATION lib/python3/dist-packages FILES_MATCHING PATTERN "*.py")
+install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
+  PATTERN "*.svg" PATTERN "*.png" PATTERN "*.schema.json")
+install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(FILES man/acre.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
 # The static archive needs its libraries named; the shared one carries them.
@@ -38,20 +42,20 @@ if(ZLIB_FOUND)
 else()
   set(ACRE_STATIC_ZLIB OFF)
 endif()
-if(ACRE_URING AND ACRE_URING_HEADER)
+if(ACRE_LIBURING AND ACRE_URING AND ACRE_URING_HEADER)
   string(PREPEND private_libs "-luring ")
   set(ACRE_STATIC_URING uring)
 endif()
 file(RELATIVE_PATH pc_up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_up "${pc_up}")
-configure_file(cmake/acre.pc.in ${CMAKE_BINARY_DIR}/acre.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/acre.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/acre.pc.in ${PROJECT_BINARY_DIR}/acre.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/acre.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/acre)
-configure_package_config_file(cmake/acreConfig.cmake.in ${CMAKE_BINARY_DIR}/acreConfig.cmake
+configure_package_config_file(cmake/acreConfig.cmake.in ${PROJECT_BINARY_DIR}/acreConfig.cmake
   INSTALL_DESTINATION ${package_folder}
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/acreConfigVersion.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/acreConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/acreConfig.cmake ${CMAKE_BINARY_DIR}/acreConfigVersion.cmake
+install(FILES ${PROJECT_BINARY_DIR}/acreConfig.cmake ${PROJECT_BINARY_DIR}/acreConfigVersion.cmake
   DESTINATION ${package_folder})

@@ -42,7 +42,8 @@ need() { needed="$needed $1"; }
 want() { wanted="$wanted $1"; }
 
 needs_build() {
-    has cc && has gcc || need gcc
+    has "${CC:-cc}" || need gcc
+    [ -n "${CC:-}" ] || has gcc || need gcc
     has_header stdio.h || need libc6-dev
     has make || need make
     has_cmake || need cmake
@@ -102,6 +103,20 @@ fuzz)
     [ -n "$(ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a 2>/dev/null)" ] ||
         need libclang-rt-14-dev
     ;;
+package)
+    needs_build
+    has dpkg-buildpackage || need dpkg-dev
+    has fakeroot || need fakeroot
+    has dh || need debhelper
+    has dh_python3 || need dh-python
+    has lintian || need lintian
+    has mpicc.openmpi || need "libopenmpi-dev openmpi-bin"
+    has mpicc.mpich || need "libmpich-dev mpich"
+    has_header zlib.h || need zlib1g-dev
+    has_header liburing.h || need liburing-dev
+    has ninja || need ninja-build
+    has debootstrap || want debootstrap
+    ;;
 instructions)
     has valgrind || need valgrind
     has_python || need python3
@@ -126,23 +141,53 @@ get() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $1 </dev/null
 }
 
+# How this machine installs a package; the names are Debian's, others differ a little.
+manager() {
+    for name in apt-get dnf zypper pacman apk brew; do
+        has $name || continue
+        case $name in
+        apt-get) echo "apt-get install -y --no-install-recommends" ;;
+        pacman) echo "pacman -S" ;;
+        apk) echo "apk add" ;;
+        *) echo "$name install" ;;
+        esac
+        return
+    done
+}
+
+# What is still missing after an installation, in a sentence; then the script ends.
+check_again() {
+    case " $needed " in
+    *" cmake "*)
+        has_cmake || {
+            echo "CMake 3.25 or newer is needed, and $(cmake --version 2>/dev/null | head -n 1 |
+                grep . || echo none) is what this system has: install a newer one" \
+                "(for example: pip install cmake), then repeat the command." >&2
+            exit 1
+        }
+        ;;
+    esac
+    exit 0
+}
+
+how=$(manager)
 if [ "$(id -u)" -ne 0 ] || [ "${ACRE_INSTALL:-yes}" = no ] || ! has apt-get; then
     if [ -n "$needed" ]; then
-        echo "Missing:$needed. Run this as root, then repeat the command:" >&2
-        echo "    apt-get install -y --no-install-recommends$needed$wanted" >&2
+        echo "Missing (by Debian's names):$needed. Run this as root, then repeat the command:" >&2
+        echo "    ${how:-install}$needed$wanted" >&2
         exit 1
     fi
-    echo "Optional and not there:$wanted (apt-get install -y --no-install-recommends$wanted)"
+    echo "Optional and not there:$wanted (${how:-install}$wanted)"
     exit 0
 fi
 
 echo "Installing what is missing:$needed$wanted"
-get "$needed$wanted" && exit 0
+get "$needed$wanted" && check_again
 apt-get update -q </dev/null
-get "$needed$wanted" && exit 0
+get "$needed$wanted" && check_again
 if [ -n "$needed" ] && ! get "$needed"; then
     echo "Could not install:$needed. Install them by hand, then repeat the command." >&2
     exit 1
 fi
 echo "Not installable here, going on without:$wanted"
-exit 0
+check_again

@@ -39,7 +39,9 @@ struct builtin {
 static const struct builtin builtins[] = {
     {"sim", ACRE_DEVICE_PRIVATE, sim_start},      {"host", ACRE_DEVICE_CPU, host_start},
     {"cuda", ACRE_DEVICE_CUDA, cuda_start},       {"hip", ACRE_DEVICE_HIP, hip_start},
+#ifndef ACRE_WITHOUT_OPENCL
     {"opencl", ACRE_DEVICE_OPENCL, opencl_start},
+#endif
 };
 
 #define BUILTIN_COUNT ((int)(sizeof builtins / sizeof builtins[0]))

@@ -21,6 +21,11 @@ mv "$folder/first" "$at"
     sed "/^#/d; s,^lib/,$lib/," "$here/installed.txt"
     # Wires to other hosts, one for each MPI that was there.
     (cd "$ACRE_BUILD" && find . -maxdepth 1 -name 'libacre_mpi_*.so') | sed "s,^\.,$lib,"
+    # Documents and examples.
+    ls LICENSE README.md CHANGELOG.md SECURITY.md | sed 's,^,share/doc/acre/,'
+    (cd docs && find . -name '*.md' -o -name '*.svg' -o -name '*.schema.json' -o -name '*.png') |
+        sed 's,^\.,share/doc/acre,'
+    find examples -type f | sed 's,^,share/doc/acre/,'
     find python/acre -name '*.py' | sed 's,^python/,lib/python3/dist-packages/,'
 } | sort >"$folder/expected"
 diff "$folder/expected" "$folder/found" || {
