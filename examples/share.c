@@ -46,15 +46,15 @@ static int import(int from)
     return acre_share_close(device, base) == ACRE_OK ? 0 : failed("close");
 }
 
-/* Exports a block and waits until the other process is done. */
-static int export(int to, pid_t other)
+/* Exports a block; the other process is done with it when its end of the pipe closes. */
+static int export(int to, int done)
 {
     char text[64] = "written by the exporter";
     struct parcel parcel = {.bytes = 0};
     acre_device *device;
     acre_cache *cache;
     void *block;
-    int status = 1;
+    char end;
 
     if (acre_device_get(ACRE_DEVICE_PRIVATE, 0, &device) != ACRE_OK ||
         acre_cache_create(device, NULL, &cache) != ACRE_OK)
@@ -67,18 +67,28 @@ static int export(int to, pid_t other)
         return failed("export");
     if (write(to, &parcel, sizeof parcel) != (ssize_t)sizeof parcel)
         return 1;
-    waitpid(other, &status, 0);
+    if (read(done, &end, 1) != 0)
+        return 1;
     acre_cache_free(cache, block);
     acre_cache_destroy(cache);
-    return status != 0;
+    return 0;
 }
 
 int main(void)
 {
-    int ends[2];
+    int ends[2], done[2], status = 1;
 
-    if (pipe(ends) != 0)
+    if (pipe(ends) != 0 || pipe(done) != 0)
         return 1;
     pid_t other = fork(); /* before either has a device: those do not survive it */
-    return other == 0 ? import(ends[0]) : export(ends[1], other);
+    if (other < 0)
+        return 1;
+    close(ends[other == 0]); /* each keeps its own ends, so that it sees when the other is gone */
+    close(done[other != 0]);
+    if (other == 0)
+        return import(ends[0]);
+    int failure = export(ends[1], done[0]);
+    close(ends[1]); /* after a failure the other process reads the end, and ends as well */
+    waitpid(other, &status, 0);
+    return failure || status != 0;
 }

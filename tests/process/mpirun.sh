@@ -5,7 +5,9 @@ set -eu
 program=$ACRE_BUILD/examples/symm_hello
 # An mpirun that ends takes away what another beside it is about to use in the same place.
 TMPDIR=$(mktemp -d)
-export TMPDIR
+mkdir "$TMPDIR/run"
+XDG_RUNTIME_DIR=$TMPDIR/run
+export TMPDIR XDG_RUNTIME_DIR
 trap 'rm -rf "$TMPDIR"' EXIT
 found=no
 for mpi in openmpi mpich; do
@@ -20,5 +22,7 @@ for mpi in openmpi mpich; do
     said=$("mpirun.$mpi" $options -n 3 "$program" 2>&1)
     [ "$(echo "$said" | grep -c 'the sum of 1 to 3 is 6')" -eq 3 ] ||
         { echo "mpirun.$mpi: $said"; exit 1; }
+    left=$(ls "$XDG_RUNTIME_DIR")
+    [ -z "$left" ] || { echo "mpirun.$mpi: left behind: $left"; exit 1; }
 done
 [ $found = yes ] || { echo "skipped: no mpirun is installed"; exit 77; }

@@ -7,7 +7,9 @@
  *     mpirun, MPICH      PMI_RANK, PMI_SIZE
  *
  * Ranks that mpirun started on a host have one parent. Without another store they meet in a
- * file named after that process and the moment it started, which the last of them removes.
+ * file named after that process and the moment it started. The last rank that opens the file
+ * removes it, so that nothing stays however the ranks end; a file that stayed because a rank
+ * died before that is removed by the user's next job.
  * Ranks on several hosts meet in a store that rank 0 serves.
  */
 #include "base/status.h"
@@ -16,18 +18,24 @@
 #include "symm/far/far.h"
 #include "symm/team/group.h"
 #include "symm/far/plug.h"
+#include "symm/store/store.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GROUP_START_MS 60000 /* for all ranks of a job to begin         */
 #define CONNECT_MS     2000  /* for one address of rank 0 to answer     */
+#define STALE_S        600   /* after which the file of a job is swept  */
 
 static const char *const rank_names[] = {"ACRE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                          NULL};
@@ -75,15 +83,55 @@ static unsigned long long started_at(pid_t pid)
     return ticks;
 }
 
+/* Removes files of this user's jobs whose starter has ended long ago. Young files are left: a
+ * starter in another container has a number that means nothing here. */
+static void jobs_sweep(const char *folder)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+
+    while (list && (entry = readdir(list))) {
+        unsigned user;
+        int pid, end = 0;
+        unsigned long long start;
+        struct stat stat;
+        if (sscanf(entry->d_name, "acre-job-%u-%d-%llu%n", &user, &pid, &start, &end) == 3 &&
+            entry->d_name[end] == 0 && user == geteuid() && started_at(pid) != start &&
+            fstatat(dirfd(list), entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(stat.st_mode) && stat.st_uid == user && stat.st_mtime + STALE_S < time(NULL))
+            unlinkat(dirfd(list), entry->d_name, 0);
+    }
+    if (list)
+        closedir(list);
+}
+
+/* Notes that this rank has opened the file; the last rank to do so removes the name. */
+static acre_status job_open_note(const acre_group_config *config, const char *path)
+{
+    int64_t deadline = deadline_in_ms(GROUP_START_MS), times = 0, ranks = 0;
+    char key[48];
+
+    snprintf(key, sizeof key, "acre/job/%d", config->rank);
+    acre_status status = store_add_until(config->store, key, 1, deadline, &times);
+    if (status == ACRE_OK && times == 1)
+        status = store_add_until(config->store, "acre/job/all", 1, deadline, &ranks);
+    if (status == ACRE_OK && ranks == config->world_size)
+        unlink(path);
+    return status;
+}
+
 /* Where the ranks of one mpirun meet on this host. */
 static acre_status store_of_parent(acre_group_config *config)
 {
     const char *folder = getenv("XDG_RUNTIME_DIR");
     char path[512];
 
-    snprintf(path, sizeof path, "%s/acre-job-%u-%d-%llu", folder && *folder ? folder : "/tmp",
-             (unsigned)geteuid(), (int)getppid(), started_at(getppid()));
-    return acre_store_open_file(path, (uint32_t)config->world_size, &config->store);
+    folder = folder && *folder ? folder : "/tmp";
+    jobs_sweep(folder);
+    snprintf(path, sizeof path, "%s/acre-job-%u-%d-%llu", folder, (unsigned)geteuid(),
+             (int)getppid(), started_at(getppid()));
+    acre_status status = acre_store_open_file(path, 0, &config->store);
+    return status == ACRE_OK ? job_open_note(config, path) : status;
 }
 
 /* Addresses of this host that others may reach, as text with a blank after each. */

@@ -4,6 +4,11 @@
 
 #include "tests/support/t.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static void clear(void)
@@ -73,6 +78,66 @@ TEST(ranks_of_mpirun_meet_by_their_parent)
         for (int i = 0; i < 2; i++)
             EXPECT_EQ(t_join(pids[i]), 0);
     }
+}
+
+/* A rank that is killed after all have come. */
+static void child_dies(void *arg)
+{
+    acre_group *group;
+
+    setenv("PMI_RANK", *(int *)arg ? "1" : "0", 1);
+    setenv("PMI_SIZE", "2", 1);
+    REQUIRE_OK(acre_group_create_env("world", &group));
+    REQUIRE_OK(acre_group_barrier(group));
+    raise(SIGKILL);
+}
+
+static int file_count(const char *folder)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+    int count = 0;
+
+    REQUIRE(list != NULL);
+    while ((entry = readdir(list)))
+        count += entry->d_name[0] != '.';
+    closedir(list);
+    return count;
+}
+
+static void file_make(const char *folder, const char *name, time_t age)
+{
+    struct timespec times[2] = {{time(NULL) - age, 0}, {time(NULL) - age, 0}};
+    char path[300];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    REQUIRE(fd >= 0 && futimens(fd, times) == 0);
+    close(fd);
+}
+
+TEST(no_file_of_a_job_stays)
+{
+    char folder[] = "/tmp/acre-env-XXXXXX", young[80], old[80], path[200];
+    int ranks[2] = {0, 1};
+    pid_t pids[2];
+
+    clear();
+    REQUIRE(mkdtemp(folder) != NULL);
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    snprintf(young, sizeof young, "acre-job-%u-%d-1", (unsigned)geteuid(), (int)getpid());
+    snprintf(old, sizeof old, "acre-job-%u-%d-2", (unsigned)geteuid(), (int)getpid());
+    file_make(folder, young, 0);
+    file_make(folder, old, 100000);
+    for (int i = 0; i < 2; i++)
+        pids[i] = t_start(child_dies, &ranks[i]);
+    for (int i = 0; i < 2; i++)
+        EXPECT(t_join(pids[i]) != 0);
+    EXPECT_EQ(file_count(folder), 1);
+    snprintf(path, sizeof path, "%s/%s", folder, young);
+    EXPECT_EQ(unlink(path), 0); /* it may belong to a job that is starting */
+    EXPECT_EQ(rmdir(folder), 0);
+    unsetenv("XDG_RUNTIME_DIR");
 }
 
 T_MAIN()

@@ -7,11 +7,11 @@
  * to. Signals that this command gets go to all ranks. Should it die, the ranks die with it.
  */
 #include "cli/commands.h"
+#include "cli/run/job.h"
 #include "cli/text/options.h"
 
-#include <acre/store.h>
-
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,89 +22,9 @@
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 1024, LINE_MAX_BYTES = 65536, PATIENCE_MS = 2000 };
-
-/* One of the two outputs of a rank. */
-struct output {
-    int fd; /* -1 once it ended                  */
-    FILE *to;
-    char *line; /* bytes that are not a line yet     */
-    size_t used;
-};
-
-struct process {
-    pid_t pid; /* 0 once it was waited for */
-    struct output outputs[2];
-};
-
-struct job {
-    int count;
-    bool is_plain; /* without ranks before lines              */
-    bool is_bound; /* each rank on one processor              */
-    char **command;
-    struct process *processes;
-    int running;
-    int failed_rank;    /* the first that failed, or -1            */
-    int failed_status;  /* as waitpid gave it                      */
-    int signal_got;     /* one that ends this command, or 0        */
-    int64_t kill_at_ms; /* when those who stay are killed; 0: not  */
-};
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* ---- Output ------------------------------------------------------------------------ */
-
-static void output_line(const struct job *job, int rank, const struct output *output,
-                        const char *line, size_t bytes)
-{
-    if (!job->is_plain)
-        fprintf(output->to, "[%d] ", rank);
-    fwrite(line, 1, bytes, output->to);
-    if (bytes == 0 || line[bytes - 1] != '\n')
-        fputc('\n', output->to);
-}
-
-/* Prints the whole lines that have come; all of it at the end or when there is no room. */
-static void output_flush(const struct job *job, int rank, struct output *output, bool is_all)
-{
-    char *at = output->line, *end = at + output->used, *newline;
-
-    while (at < end && (newline = memchr(at, '\n', (size_t)(end - at)))) {
-        output_line(job, rank, output, at, (size_t)(newline + 1 - at));
-        at = newline + 1;
-    }
-    if (at < end && (is_all || end - at == LINE_MAX_BYTES)) {
-        output_line(job, rank, output, at, (size_t)(end - at));
-        at = end;
-    }
-    output->used = (size_t)(end - at);
-    memmove(output->line, at, output->used);
-    fflush(output->to);
-}
-
-static void output_read(const struct job *job, int rank, struct output *output)
-{
-    ssize_t got = read(output->fd, output->line + output->used, LINE_MAX_BYTES - output->used);
-
-    if (got < 0 && (errno == EINTR || errno == EAGAIN))
-        return;
-    if (got > 0)
-        output->used += (size_t)got;
-    output_flush(job, rank, output, got <= 0);
-    if (got <= 0) {
-        close(output->fd);
-        output->fd = -1;
-    }
-}
+enum { DRAIN_MS = 200, DRAIN_MS_MAX = 2000, LATE_SECONDS = 10 };
 
 /* ---- Starting ---------------------------------------------------------------------- */
 
@@ -148,89 +68,37 @@ static bool run_start(struct job *job, int rank)
     int out[2], err[2];
     pid_t parent = getpid();
 
-    if (pipe(out) != 0 || pipe(err) != 0)
+    if (pipe2(out, O_CLOEXEC) != 0)
         return false;
-    fflush(NULL);
-    process->pid = fork();
-    if (process->pid == 0) {
-        int writers[2] = {out[1], err[1]};
+    if (pipe2(err, O_CLOEXEC) != 0) {
         close(out[0]);
-        close(err[0]);
-        for (int i = 0; i < rank; i++)
-            for (int k = 0; k < 2; k++)
-                close(job->processes[i].outputs[k].fd);
-        run_become(job, rank, parent, writers);
+        close(out[1]);
+        return false;
     }
+    process->pid = fork();
+    if (process->pid == 0)
+        run_become(job, rank, parent, (int[]){out[1], err[1]});
     if (process->pid > 0)
         setpgid(process->pid, process->pid); /* whoever of the two comes first */
     close(out[1]);
     close(err[1]);
-    process->outputs[0] = (struct output){out[0], stdout, malloc(LINE_MAX_BYTES), 0};
-    process->outputs[1] = (struct output){err[0], stderr, malloc(LINE_MAX_BYTES), 0};
+    bool is_open = output_open(&process->outputs[0], out[0], STDOUT_FILENO);
+    is_open = output_open(&process->outputs[1], err[0], STDERR_FILENO) && is_open;
     if (process->pid < 0) {
         process->pid = 0;
         return false;
     }
     job->running++;
-    return process->outputs[0].line && process->outputs[1].line;
-}
-
-/* ---- Ending ------------------------------------------------------------------------- */
-
-static void tell_all(const struct job *job, int number)
-{
-    for (int i = 0; i < job->count; i++)
-        if (job->processes[i].pid > 0)
-            kill(-job->processes[i].pid, number);
-}
-
-static void stop_all(struct job *job)
-{
-    if (job->kill_at_ms == 0) {
-        tell_all(job, SIGTERM);
-        job->kill_at_ms = now_ms() + PATIENCE_MS;
-    }
-}
-
-static void run_reap(struct job *job)
-{
-    int status;
-    pid_t pid;
-
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        for (int i = 0; i < job->count; i++) {
-            if (job->processes[i].pid != pid)
-                continue;
-            job->processes[i].pid = 0;
-            job->running--;
-            if (status != 0 && job->failed_rank < 0 && job->kill_at_ms == 0) {
-                job->failed_rank = i;
-                job->failed_status = status;
-                stop_all(job);
-            }
-        }
-}
-
-static void take_signal(struct job *job, int fd)
-{
-    struct signalfd_siginfo info;
-
-    if (read(fd, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD)
-        return;
-    tell_all(job, (int)info.ssi_signo);
-    if (job->signal_got == 0)
-        job->signal_got = (int)info.ssi_signo;
-    if (job->kill_at_ms == 0)
-        job->kill_at_ms = now_ms() + PATIENCE_MS;
+    return is_open;
 }
 
 /* ---- The loop -------------------------------------------------------------------------- */
 
-static int fill_polls(const struct job *job, int signals, struct pollfd *polls)
+static int fill_polls(const struct job *job, struct pollfd *polls)
 {
     int count = 0;
 
-    polls[count++] = (struct pollfd){signals, POLLIN, 0};
+    polls[count++] = (struct pollfd){job->signals, POLLIN, 0};
     for (int i = 0; i < job->count; i++)
         for (int k = 0; k < 2; k++)
             if (job->processes[i].outputs[k].fd >= 0)
@@ -238,41 +106,68 @@ static int fill_polls(const struct job *job, int signals, struct pollfd *polls)
     return count;
 }
 
-static void read_outputs(const struct job *job, const struct pollfd *polls, int count)
+static bool read_outputs(struct job *job, const struct pollfd *polls, int count)
 {
+    bool has_read = false;
     int at = 1;
 
     for (int i = 0; i < job->count; i++)
         for (int k = 0; k < 2 && at < count; k++)
-            if (job->processes[i].outputs[k].fd == polls[at].fd && polls[at++].revents != 0)
+            if (job->processes[i].outputs[k].fd == polls[at].fd && polls[at++].revents != 0) {
                 output_read(job, i, &job->processes[i].outputs[k]);
+                has_read = true;
+            }
+    return has_read;
 }
 
-static void run_watch(struct job *job, int signals)
+/* How long to sleep at most, so that nothing that is due is late. */
+static int watch_ms(const struct job *job)
+{
+    int64_t left = job->kill_at_ms ? job->kill_at_ms - job_now_ms() : 1000;
+    int64_t look = job->late_ms && !job->kill_at_ms ? job->look_at_ms - job_now_ms() : 1000;
+
+    left = look < left ? look : left;
+    if (job->running == 0)
+        left = 20;
+    return left < 1 ? 1 : left > 1000 ? 1000 : (int)left;
+}
+
+static void run_watch(struct job *job)
 {
     struct pollfd *polls = calloc((size_t)job->count * 2 + 1, sizeof *polls);
+    int64_t ended_ms = 0, quiet_ms = 0;
 
     while (polls) {
-        int count = fill_polls(job, signals, polls);
+        int count = fill_polls(job, polls);
         if (count == 1 && job->running == 0)
             break;
-        /* A grandchild may keep an output open after all ranks have ended. */
-        int ready = poll(polls, (nfds_t)count, job->running == 0 ? 200 : 1000);
-        if (ready == 0 && job->running == 0)
+        bool has_read = false;
+        if (poll(polls, (nfds_t)count, watch_ms(job)) > 0) {
+            if (polls[0].revents)
+                job_take_signal(job);
+            has_read = read_outputs(job, polls, count);
+        }
+        job_look(job);
+        late_look(job);
+        int64_t now = job_now_ms();
+        if (job->kill_at_ms && now >= job->kill_at_ms)
+            job_tell_all(job, SIGKILL);
+        /* Processes that ranks left behind may hold the pipes, and even write for ever. */
+        ended_ms = job->running > 0 ? 0 : ended_ms ? ended_ms : now;
+        quiet_ms = job->running > 0 || has_read || !quiet_ms ? now : quiet_ms;
+        if (job->running == 0 && (now - quiet_ms >= DRAIN_MS || now - ended_ms >= DRAIN_MS_MAX ||
+                                  (job->signal_got && !has_read)))
             break;
-        if (ready > 0 && polls[0].revents)
-            take_signal(job, signals);
-        read_outputs(job, polls, count);
-        run_reap(job);
-        if (job->kill_at_ms && now_ms() >= job->kill_at_ms)
-            tell_all(job, SIGKILL);
     }
     free(polls);
+    if (job->kill_at_ms) /* also what ended ranks left behind */
+        job_tell_all(job, SIGKILL);
+    job_reap(job);
 }
 
 static int run_report(const struct job *job)
 {
-    int status = job->failed_status;
+    int status = job->failed_rank >= 0 ? job->processes[job->failed_rank].status : 0;
 
     if (job->signal_got) {
         fprintf(stderr, "acre run: stopped by signal %d (%s)\n", job->signal_got,
@@ -315,19 +210,27 @@ static bool run_serve(acre_store_server **out)
     return true;
 }
 
-static int run_run(struct job *job, const char *store)
+/* Signals come through a descriptor from now on. */
+static bool take_signals(struct job *job)
 {
-    acre_store_server *server = NULL;
+    static const int all[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP,   SIGQUIT, SIGUSR1,
+                              SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGALRM};
     sigset_t set;
 
     sigemptyset(&set);
-    for (const int *it = (const int[]){SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, 0}; *it;
-         it++)
-        sigaddset(&set, *it);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        sigaddset(&set, all[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    int signals = signalfd(-1, &set, SFD_CLOEXEC);
+    job->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return job->signals >= 0;
+}
+
+static int run_run(struct job *job, const char *store)
+{
+    acre_store_server *server = NULL;
+
     job->processes = calloc((size_t)job->count, sizeof *job->processes);
-    if (signals < 0 || !job->processes) {
+    if (!take_signals(job) || !job->processes) {
         perror("acre run");
         return CLI_BAD;
     }
@@ -337,22 +240,26 @@ static int run_run(struct job *job, const char *store)
         setenv("ACRE_STORE", store, 1);
     else if (!run_serve(&server))
         return CLI_BAD;
+    if (!store && acre_store_open(getenv("ACRE_STORE"), &job->store) == ACRE_OK)
+        acre_store_set_timeout(job->store, 1000);
     int started = 0;
     while (started < job->count && run_start(job, started))
         started++;
     if (started < job->count) {
         fprintf(stderr, "acre run: rank %d: %s\n", started, strerror(errno));
-        job->count = started;
-        stop_all(job);
+        job->count = job->processes[started].pid > 0 ? started + 1 : started;
+        job_stop(job);
     }
-    run_watch(job, signals);
+    run_watch(job);
+    int status = started == 0 ? CLI_BAD : run_report(job);
+    acre_store_destroy(job->store);
     acre_store_server_destroy(server);
     for (int i = 0; i < job->count; i++)
         for (int k = 0; k < 2; k++)
-            free(job->processes[i].outputs[k].line);
+            output_close(job, i, &job->processes[i].outputs[k]);
     free(job->processes);
-    close(signals);
-    return started == 0 ? CLI_BAD : run_report(job);
+    close(job->signals);
+    return status;
 }
 
 static void run_help(void)
@@ -364,7 +271,13 @@ static void run_help(void)
           "  -n N           number of ranks, 1 to 1024\n"
           "  --store STORE  file:PATH or tcp:HOST:PORT instead of one served here\n"
           "  --bind         each rank on one processor, in turn\n"
-          "  --plain        no rank before the lines\n\n"
+          "  --plain        no rank before the lines\n"
+          "  --late SECONDS tells after so long which ranks the others wait for, and which one\n"
+          "                 ended first; 10 without it, 0 for never\n\n"
+          "SIGINT, SIGTERM, SIGHUP and SIGQUIT go to all ranks and end the job; what stays is\n"
+          "killed after two seconds, or at once when the signal comes twice. SIGUSR1, SIGUSR2,\n"
+          "SIGTSTP, SIGCONT, SIGWINCH and SIGALRM are passed on. Processes that a rank leaves\n"
+          "behind get the signals of its rank, and do not keep this command from ending.\n\n"
           "The ranks get ACRE_RANK, ACRE_WORLD_SIZE, ACRE_STORE and ACRE_STORE_SECRET, and RANK,\n"
           "WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Exit status: 0 all ranks ended with 0, 1 one\n"
           "did not, 2 bad use.\n\n"
@@ -376,9 +289,9 @@ static void run_help(void)
 int cmd_run(int argc, char **argv)
 {
     struct options options = {argc, argv, "run", 0, false, false};
-    struct job job = {.failed_rank = -1};
+    struct job job = {.failed_rank = -1, .first_rank = -1};
     const char *store = NULL, *program;
-    uint64_t count = 0;
+    uint64_t count = 0, late = LATE_SECONDS;
 
     while (!job.command && options_next(&options)) {
         if (options_is(&options, "--help") || options_is(&options, "-h")) {
@@ -391,7 +304,8 @@ int cmd_run(int argc, char **argv)
             job.is_bound = true;
         else if (options_operand(&options, &program))
             job.command = argv + options.at;
-        else if (!options_number(&options, "-n", 1, RANKS_MAX, &count) &&
+        else if (!options_number(&options, "-n", 1, RUN_RANKS_MAX, &count) &&
+                 !options_number(&options, "--late", 0, 1000000, &late) &&
                  !options_value(&options, "--store", &store))
             options_refuse(&options);
     }
@@ -402,5 +316,6 @@ int cmd_run(int argc, char **argv)
         return CLI_BAD;
     }
     job.count = (int)count;
+    job.late_ms = (int64_t)late * 1000;
     return run_run(&job, store);
 }

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* What ranks print; see job.h. Writing never blocks for long: whoever reads the output of this
+ * command may be slow or stopped, and signals are to be obeyed nevertheless. */
+#include "cli/run/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PIECE_BYTES = 4096 }; /* a pipe that is writable has room for it */
+
+/* Writes all, in pieces that do not block. Given up when the job is being killed. */
+static void write_bytes(struct job *job, int to, const char *data, size_t bytes)
+{
+    while (bytes > 0) {
+        struct pollfd polls[] = {{to, POLLOUT, 0}, {job->signals, POLLIN, 0}};
+        bool is_late = job->kill_at_ms && job_now_ms() >= job->kill_at_ms;
+        int ready = poll(polls, 2, is_late ? 0 : 100);
+        if (ready > 0 && polls[1].revents)
+            job_take_signal(job);
+        if (ready <= 0 || !polls[0].revents) {
+            if (is_late)
+                return;
+            continue;
+        }
+        ssize_t done = write(to, data, bytes < PIECE_BYTES ? bytes : PIECE_BYTES);
+        if (done < 0 && errno != EINTR && errno != EAGAIN)
+            return;
+        data += done > 0 ? done : 0;
+        bytes -= done > 0 ? (size_t)done : 0;
+    }
+}
+
+static void output_line(struct job *job, int rank, const struct output *output, const char *line,
+                        size_t bytes)
+{
+    char head[16];
+
+    if (!job->is_plain)
+        write_bytes(job, output->to, head, (size_t)snprintf(head, sizeof head, "[%d] ", rank));
+    write_bytes(job, output->to, line, bytes);
+    if (bytes == 0 || line[bytes - 1] != '\n')
+        write_bytes(job, output->to, "\n", 1);
+}
+
+/* Prints the whole lines that have come; all of it at the end or when there is no room. */
+static void output_flush(struct job *job, int rank, struct output *output, bool is_all)
+{
+    char *at = output->line, *end = at + output->used, *newline;
+
+    while (at < end && (newline = memchr(at, '\n', (size_t)(end - at)))) {
+        output_line(job, rank, output, at, (size_t)(newline + 1 - at));
+        at = newline + 1;
+    }
+    if (at < end && (is_all || end - at == RUN_LINE_BYTES)) {
+        output_line(job, rank, output, at, (size_t)(end - at));
+        at = end;
+    }
+    output->used = (size_t)(end - at);
+    memmove(output->line, at, output->used);
+}
+
+bool output_open(struct output *output, int fd, int to)
+{
+    *output = (struct output){.fd = fd, .to = to, .line = malloc(RUN_LINE_BYTES)};
+    return output->line && fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0;
+}
+
+void output_read(struct job *job, int rank, struct output *output)
+{
+    ssize_t got = read(output->fd, output->line + output->used, RUN_LINE_BYTES - output->used);
+
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (got > 0)
+        output->used += (size_t)got;
+    output_flush(job, rank, output, got <= 0);
+    if (got <= 0) {
+        close(output->fd);
+        output->fd = -1;
+    }
+}
+
+void output_close(struct job *job, int rank, struct output *output)
+{
+    if (output->fd >= 0) {
+        output_flush(job, rank, output, true);
+        close(output->fd);
+    }
+    free(output->line);
+    *output = (struct output){.fd = -1};
+}

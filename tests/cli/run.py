@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How `acre run` ends, passes signals on and names who is late: run.py ACRE SYMM_HELLO.
+
+Waits are for facts (a file, a line, an end), never for an amount of time; a command that does
+not end fails by the limit of subprocess.
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ACRE, HELLO = sys.argv[1], sys.argv[2]
+LIMIT = 60
+passed = 0
+
+
+def start(folder, ranks, script, *options, **more):
+    """Starts a shell script as so many ranks, in its own folder."""
+    command = [ACRE, "run", "-n", str(ranks), *options, "--", "sh", "-c", script]
+    return subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True,
+                            **{"stdout": subprocess.PIPE, **more})
+
+
+def until(path):
+    """Waits until a file is there and has a line; returns it."""
+    for _ in range(LIMIT * 100):
+        if path.exists() and path.read_text().endswith("\n"):
+            return path.read_text().strip()
+        time.sleep(0.01)
+    raise AssertionError(f"{path.name} does not come")
+
+
+def is_alive(pid):
+    """Whether a process runs (a zombie does not)."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def ends(pid):
+    """Waits for the end of a process that is not a child."""
+    for _ in range(LIMIT * 100):
+        if not is_alive(pid):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} stays")
+
+
+def a_writer_left_behind_does_not_hold_it(folder):
+    """A grandchild of another session writes into the pipe for ever."""
+    job = start(folder, 1, """setsid sh -c 'echo $$ >pid; while echo more; do :; done' &
+        while ! [ -s pid ]; do sleep 0.01; done; echo done""")
+    out, _ = job.communicate(timeout=LIMIT)
+    assert job.returncode == 0 and "[0] done" in out, (job.returncode, out[-200:])
+    ends(int(until(folder / "pid")))  # by SIGPIPE: nobody reads any more
+
+
+def a_sleeper_left_behind_does_not_hold_it(folder):
+    """A grandchild holds the pipe and is silent."""
+    job = start(folder, 2, """setsid sh -c 'echo $$ >pid$ACRE_RANK; exec sleep 1000' &
+        while ! [ -s pid$ACRE_RANK ]; do sleep 0.01; done; echo $ACRE_RANK""")
+    out, _ = job.communicate(timeout=LIMIT)
+    for rank in range(2):
+        os.kill(int(until(folder / f"pid{rank}")), signal.SIGKILL)
+    assert job.returncode == 0 and sorted(out.split("\n")) == ["", "[0] 0", "[1] 1"], out
+
+
+def signals_reach_what_an_ended_rank_left(folder):
+    """Rank 0 has ended; a process of its group is told nevertheless."""
+    job = start(folder, 2, """if [ $ACRE_RANK = 0 ]; then
+        sh -c 'trap "echo told >told; exit" TERM; echo $$ >pid; while :; do sleep 0.01; done' &
+        while ! [ -s pid ]; do sleep 0.01; done
+        else while ! [ -s pid ]; do sleep 0.01; done; echo here >here; exec sleep 1000; fi""")
+    until(folder / "here")
+    pid = int(until(folder / "pid"))
+    job.send_signal(signal.SIGTERM)
+    _, err = job.communicate(timeout=LIMIT)
+    assert job.returncode == 1 and "stopped by signal 15" in err, err
+    assert until(folder / "told") == "told"
+    ends(pid)
+
+
+def a_stubborn_rank_is_killed(folder):
+    """SIGINT is ignored by a rank and by what it started; twice means at once."""
+    job = start(folder, 1, """trap "" INT TERM; sh -c 'echo $$ >pid; while :; do sleep 0.01; done' &
+        while :; do sleep 0.01; done""")
+    pid = int(until(folder / "pid"))
+    job.send_signal(signal.SIGINT)
+    job.send_signal(signal.SIGINT)
+    _, err = job.communicate(timeout=LIMIT)
+    assert job.returncode == 1 and "stopped by signal 2" in err, err
+    ends(pid)
+
+
+def user_signals_are_passed_on_and_end_nothing(folder):
+    """SIGUSR1 and SIGUSR2 come to the ranks, which end as they like."""
+    job = start(folder, 2, """trap "echo one >one$ACRE_RANK" USR1; trap "echo two; exit 0" USR2
+        echo ready >ready$ACRE_RANK; while :; do sleep 0.01; done""")
+    for rank in range(2):
+        until(folder / f"ready{rank}")
+    job.send_signal(signal.SIGUSR1)
+    for rank in range(2):
+        until(folder / f"one{rank}")
+    job.send_signal(signal.SIGUSR2)
+    out, err = job.communicate(timeout=LIMIT)
+    assert job.returncode == 0 and sorted(out.split("\n")) == ["", "[0] two", "[1] two"], (out, err)
+
+
+def an_output_that_nobody_reads_does_not_hold_it(folder):
+    """The pipe behind standard output is full; SIGTERM is obeyed."""
+    reader, writer = os.pipe()
+    job = start(folder, 1, "echo $$ >pid; while :; do echo a line of some length; done",
+                stdout=writer)
+    os.close(writer)
+    until(folder / "pid")
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=LIMIT)
+    os.close(reader)
+    assert job.returncode == 1
+
+
+def who_is_missing_is_named(folder):
+    """Rank 1 does not come to the rendezvous of rank 0 and 2 before it was named."""
+    job = start(folder, 3, f"""if [ $ACRE_RANK = 1 ]; then
+        while ! [ -e go ]; do sleep 0.01; done; fi; exec {HELLO}""", "--late", "1")
+    line = job.stderr.readline()
+    (folder / "go").touch()
+    _, rest = job.communicate(timeout=LIMIT)
+    assert 'acre run: 2 of 3 ranks wait in group "' in line and "for rank 1 (process" in line, line
+    assert job.returncode == 0, rest
+
+
+def who_ended_first_is_named(folder):
+    """Rank 1 ends well and early."""
+    job = start(folder, 3, "[ $ACRE_RANK = 1 ] || while ! [ -e go ]; do sleep 0.01; done",
+                "--late", "1")
+    line = job.stderr.readline()
+    (folder / "go").touch()
+    job.communicate(timeout=LIMIT)
+    assert line == "acre run: rank 1 ended first, with status 0; still running: 0, 2\n", line
+    assert job.returncode == 0
+
+
+for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_not_hold_it,
+             signals_reach_what_an_ended_rank_left, a_stubborn_rank_is_killed,
+             user_signals_are_passed_on_and_end_nothing,
+             an_output_that_nobody_reads_does_not_hold_it, who_is_missing_is_named,
+             who_ended_first_is_named):
+    with tempfile.TemporaryDirectory() as name:
+        case(pathlib.Path(name))
+        passed += 1
+        print("ok  ", case.__name__, flush=True)
+print(f"{passed} passed, 0 failed")
