@@ -72,9 +72,7 @@ static struct slot *slot_find(int device, acre_pool_id id)
 
 acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, const void *filter)
 {
-    uint64_t uses;
-    bool is_new = acre_pool_use_count(cache, id, &uses) != ACRE_OK;
-    acre_status status = is_new ? acre_pool_create(cache, id, NULL) : ACRE_OK;
+    acre_status status = acre_pool_create(cache, id, NULL); /* or one use more */
 
     if (status != ACRE_OK)
         return status;
@@ -83,7 +81,7 @@ acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, co
     status = slot ? acre_pool_begin(cache, id, &through) : ACRE_ERR_LIMIT;
     if (status != ACRE_OK && slot)
         slot_drop(slot);
-    if (status != ACRE_OK && is_new)
+    if (status != ACRE_OK)
         acre_pool_release(cache, id);
     return status;
 }

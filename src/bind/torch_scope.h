@@ -6,8 +6,9 @@
 #include <acre/pool.h>
 
 /* Opens a scope whose filter is a copy of a C++ function (alloc/cxx_filter.h), or
- * NULL: all. The first for a pool makes the pool, with one use for
- * acre_torch_release_pool to drop. Errors: ACRE_ERR_LIMIT (64 scopes are open),
+ * NULL: all. The first for a pool makes the pool. Each adds one use, which
+ * acre_torch_release_pool drops: PyTorch calls that once for every graph that was
+ * captured into the pool and for every use_mem_pool(). Errors: ACRE_ERR_LIMIT (64 scopes are open),
  * those of acre_pool_create and acre_pool_begin. */
 acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id,
                               const void *filter);

@@ -2,105 +2,11 @@
 /* libacre_torch.so as PyTorch uses it: loaded by path, functions found by name,
  * called from several threads with the streams of several devices, each free with
  * what was noted at its allocation. ACRE_BACKEND names the device. */
-#include "tests/support/t.h"
-
-#include <acre/acre.h>
+#include "tests/torch/bed.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
-
-#define PATH ACRE_BUILD "/libacre_torch.so"
-
-/* PyTorch's side of the interface. */
-static struct {
-    void *library;
-    void *(*malloc)(ssize_t bytes, int device, void *stream);
-    void (*free)(void *pointer, ssize_t bytes, int device, void *stream);
-    void (*init)(int device_count);
-    void (*reset)(void);
-    void (*memory_fraction)(double fraction, int device);
-    void *(*base_alloc)(void *pointer, size_t *bytes);
-    void (*record_stream)(void *pointer, void *stream);
-    void (*begin)(int device, acre_pool_id id, void *filter);
-    void (*end)(int device, acre_pool_id id);
-    void (*release)(int device, acre_pool_id id);
-    acre_cache *(*cache)(int device);
-} torch;
-
-static acre_device *device;
-static bool has_streams;
-
-static void find(const char *name, void *out)
-{
-    void *found = dlsym(torch.library, name);
-
-    REQUIRE(found);
-    memcpy(out, &found, sizeof found);
-}
-
-static void start(void)
-{
-    acre_backend *backend;
-
-    torch.library = dlopen(PATH, RTLD_NOW | RTLD_LOCAL);
-    if (!torch.library)
-        t_fail(__FILE__, __LINE__, "%s", dlerror());
-    REQUIRE(torch.library);
-    find("acre_torch_malloc", &torch.malloc);
-    find("acre_torch_free", &torch.free);
-    find("acre_torch_init", &torch.init);
-    find("acre_torch_reset", &torch.reset);
-    find("acre_torch_memory_fraction", &torch.memory_fraction);
-    find("acre_torch_base_alloc", &torch.base_alloc);
-    find("acre_torch_record_stream", &torch.record_stream);
-    find("acre_torch_begin_allocate_to_pool", &torch.begin);
-    find("acre_torch_end_allocate_to_pool", &torch.end);
-    find("acre_torch_release_pool", &torch.release);
-    find("acre_torch_cache", &torch.cache);
-    torch.init(0); /* what PyTorch says when it makes the allocator */
-    REQUIRE(torch.cache(0));
-    device = acre_cache_device(torch.cache(0));
-    if (getenv("ACRE_BACKEND")) {
-        REQUIRE_OK(acre_backend_find(getenv("ACRE_BACKEND"), &backend));
-        EXPECT_EQ(acre_device_id_of(device).type, acre_backend_type(backend));
-    }
-    void *stream;
-    has_streams = acre_stream_native_create(device, 0, 0, &stream) == ACRE_OK;
-    if (has_streams)
-        REQUIRE_OK(acre_stream_native_destroy(device, stream));
-}
-
-static int64_t allocated_now(void)
-{
-    acre_cache_stats stats = {.struct_size = sizeof stats};
-
-    REQUIRE_OK(acre_cache_stats_get(torch.cache(0), &stats));
-    return stats.allocated_bytes.all.current;
-}
-
-static int64_t reserved_now(void)
-{
-    acre_cache_stats stats = {.struct_size = sizeof stats};
-
-    REQUIRE_OK(acre_cache_stats_get(torch.cache(0), &stats));
-    return stats.reserved_bytes.all.current;
-}
-
-static void *new_stream(void)
-{
-    void *stream = NULL;
-
-    if (has_streams)
-        REQUIRE_OK(acre_stream_native_create(device, 0, 0, &stream));
-    return stream;
-}
-
-static void end_stream(void *stream)
-{
-    if (has_streams)
-        REQUIRE_OK(acre_stream_native_destroy(device, stream));
-}
 
 TEST(memory_is_given_and_taken_back)
 {
@@ -206,14 +112,6 @@ TEST(a_recorded_stream_keeps_memory_from_reuse)
 
 /* ---- Pools ---------------------------------------------------------------------------- */
 
-static uint64_t live_in(acre_pool_id id)
-{
-    acre_pool_stats stats = {.struct_size = sizeof stats};
-
-    REQUIRE_OK(acre_pool_stats_get(torch.cache(0), id, &stats));
-    return stats.live_count;
-}
-
 TEST(pools_take_what_their_filter_passes)
 {
     void (*call_begin)(void *, int, unsigned long long, unsigned long long, void *, bool);
@@ -241,6 +139,8 @@ TEST(pools_take_what_their_filter_passes)
         torch.free(out, 1000, 0, other);
         torch.free(after, 1000, 0, mine);
     }
+    torch.release(0, id); /* one for each begin */
+    EXPECT_EQ(uses_of(0, id), 1);
     torch.release(0, id);
     torch.reset();
     EXPECT_EQ(reserved_now(), 0);
@@ -450,7 +350,8 @@ int main(int argc, char **argv)
 
     if (device && acre_backend_find(getenv("ACRE_BACKEND") ? getenv("ACRE_BACKEND") : "sim",
                                     &backend) == ACRE_OK) {
-        acre_cache_destroy(torch.cache(0));
+        for (int i = 0; i < acre_backend_device_count(backend); i++)
+            acre_cache_destroy(torch.cache(i));
         acre_backend_unregister(backend);
     }
     return status;
