@@ -208,7 +208,9 @@ ACRE_API acre_status acre_pool_ids(acre_cache *cache, acre_pool_id *ids, size_t 
  * block that other streams use and that is freed meanwhile becomes free when the
  * capture has ended, or, with option graph_capture_record_stream_reuse, as soon
  * as what is captured next on its stream depends on everything that used it.
- * acre_recording_begin() does this, and more.
+ * acre_recording_begin() does this, and more. While a scope is open, the cache also asks
+ * the streams that calls are about, and treats a capture that it finds as if it had been
+ * told, until that capture is over.
  * Errors: ACRE_ERR_STATE (the stream does not capture), ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_capture_mark_begin(acre_cache *cache, void *stream);

@@ -407,6 +407,8 @@ static acre_status use_locked(acre_cache *cache, struct block *block, void *stre
 
     if (is_tagged && !block_tag_use(block))
         return fail_pointer(block->base); /* freed meanwhile */
+    if (UNLIKELY(!list_empty(&cache->scopes)))
+        capture_notice_locked(cache, stream, false);
     acre_status status = capture_of_use_locked(cache, stream, &capture_id);
     if (status == ACRE_OK)
         status = deferred_use(&cache->deferred, block, stream, capture_id);

@@ -40,9 +40,10 @@ struct front;
 /* A capture that runs. */
 struct mark {
     struct list link; /* in cache.marks, newest first */
-    void *stream;     /* that began it                */
+    void *stream;     /* that began it; of a capture that was found: that takes part */
     uint64_t capture_id;
-    uint64_t thread; /* number of the one that began it */
+    uint64_t thread; /* number of the one that began it; 0: not known                */
+    bool is_found;   /* the cache noticed it, and drops the mark when it is over     */
 };
 
 struct acre_cache {
@@ -70,6 +71,7 @@ struct acre_cache {
     struct capture_waits capture_waits; /* freed while captures ran                         */
     struct list marks;                  /* captures that the cache was told of              */
     uint32_t capture_count;             /* how many                                         */
+    uint32_t found_count;               /* of these, found                                  */
     acre_cache_stats stats;
     struct observers *oom_observers, *rejection_observers, *reclaimers, *trackers;
     struct history history;
@@ -227,9 +229,23 @@ void pools_end_locked(acre_cache *cache, acre_pool_id id);
 void pools_fini(acre_cache *cache);
 
 /* capture.c: captures that run. */
+/* Whether streams may capture: the cache knows of a capture, or has an open scope, in which a
+ * capture may begin that nobody tells the cache of. */
+static inline bool capture_may_run_locked(const acre_cache *cache)
+{
+    return __builtin_expect(cache->capture_count || !list_empty(&cache->scopes), 0);
+}
+/* While a scope is open: marks the capture that a stream takes part in, if the cache does not
+ * know of it; is_own: the calling thread works on it. Failures leave no mark. */
+void capture_notice_locked(acre_cache *cache, void *stream, bool is_own);
+/* The same for the streams of all blocks, before something that would break captures. */
+void capture_search_locked(acre_cache *cache);
+/* Drops marks of captures that were found and are over. */
+void capture_sweep_locked(acre_cache *cache);
 /* Whether a stream takes part in a capture, given by id. */
 acre_status capture_has_locked(acre_cache *cache, uint64_t capture_id, void *stream, bool *out_has);
-/* Whether a stream captures, or might; false while the cache knows of no capture. */
+/* Whether a stream captures, or might; false while the cache knows of no capture and has no
+ * open scope. */
 bool capture_runs_on_locked(const acre_cache *cache, void *stream);
 /* Whether the calling thread began a capture that runs. */
 bool capture_is_own_locked(const acre_cache *cache);

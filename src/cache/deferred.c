@@ -4,6 +4,7 @@
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"
+#include "base/log.h"
 #include "cache/torch/pool.h"
 
 /* The events waited for on one stream, oldest first. */
@@ -14,11 +15,12 @@ struct queue {
 };
 
 struct entry {
-    struct list link;  /* in a queue, held, in a list under construction, or spare */
+    struct list link;  /* in a queue, held, bad, in a list under construction, or spare */
     void *event;       /* NULL when hold is set                              */
     struct hold *hold; /* NULL for a stream                                  */
     struct block *block;
     struct queue *queue; /* where it will go; only while under construction    */
+    void *stream;        /* that of the event                                  */
 };
 
 void deferred_init(struct deferred *deferred, struct acre_device *device)
@@ -26,6 +28,7 @@ void deferred_init(struct deferred *deferred, struct acre_device *device)
     *deferred = (struct deferred){.device = device};
     list_init(&deferred->queues);
     list_init(&deferred->held);
+    list_init(&deferred->bad);
     list_init(&deferred->spare_entries);
 }
 
@@ -65,7 +68,10 @@ void deferred_fini(struct deferred *deferred)
         struct hold *hold = CONTAINER_OF(link, struct entry, link)->hold;
         hold->end(hold);
     }
+    LIST_FOR_EACH(link, &deferred->bad)
+        event_destroy(deferred, CONTAINER_OF(link, struct entry, link)->event);
     free_entries(&deferred->held);
+    free_entries(&deferred->bad);
     deferred_trim(deferred);
     free_entries(&deferred->spare_entries);
     for (struct use *use = deferred->spare_uses, *next; use; use = next) {
@@ -236,6 +242,7 @@ static acre_status entry_make(struct deferred *deferred, struct block *block, co
         return status;
     entry->block = block;
     entry->hold = use->hold;
+    entry->stream = use->stream;
     if (use->hold) {
         entry->event = entry->queue = NULL;
         *out = entry;
@@ -345,11 +352,61 @@ static void held_collect(struct deferred *deferred, deferred_done_fn done, void 
     }
 }
 
-acre_status deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, void *arg)
+/* Takes an entry whose event the device no longer answers for out of its queue, so that it is
+ * in nobody's way. Its block is kept back. */
+static void entry_set_aside(struct deferred *deferred, struct entry *entry, acre_status status)
+{
+    list_remove(&entry->link);
+    list_push_back(&deferred->bad, &entry->link);
+    deferred->bad_count++;
+    log_line(ACRE_LOG_WARN,
+             "an event recorded on stream %p answers %s, so the block of %zu bytes at %p, freed "
+             "before, is kept back: %s",
+             entry->stream, acre_status_name(status), entry->block->bytes,
+             (void *)entry->block->base, acre_last_error());
+}
+
+/* Asks the events that could not be asked before. */
+static void bad_collect(struct deferred *deferred, deferred_done_fn done, void *arg)
+{
+    struct acre_device *device = deferred->device;
+
+    LIST_FOR_EACH_SAFE(link, after, &deferred->bad) {
+        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        if (device->ops->event_query(device->self, device->index, entry->event) != ACRE_OK)
+            continue;
+        deferred->bad_count--;
+        entry_finish(deferred, entry, done, arg);
+    }
+}
+
+/* Waits for a stream by an event that could not be asked: a new record takes the place of the
+ * old one, and comes after all that the old one stood for. */
+static acre_status bad_wait(struct deferred *deferred, struct entry *entry)
+{
+    struct acre_device *device = deferred->device;
+    const acre_backend_ops *ops = device->ops;
+    acre_capture_info info = {.status = ACRE_CAPTURE_NONE};
+    acre_status status = ops->event_synchronize(device->self, device->index, entry->event);
+
+    if (status == ACRE_OK)
+        return status;
+    if (device_has(device, ACRE_CAP_CAPTURE) &&
+        (ops->capture_info(device->self, device->index, entry->stream, &info) != ACRE_OK ||
+         info.status != ACRE_CAPTURE_NONE))
+        return status;
+    if (ops->event_record(device->self, device->index, entry->event, entry->stream) != ACRE_OK)
+        return status;
+    return ops->event_synchronize(device->self, device->index, entry->event);
+}
+
+void deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, void *arg)
 {
     struct acre_device *device = deferred->device;
 
     held_collect(deferred, done, arg);
+    if (deferred->bad_count)
+        bad_collect(deferred, done, arg);
     LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
         struct queue *queue = CONTAINER_OF(link, struct queue, link);
         while (!list_empty(&queue->entries)) {
@@ -358,13 +415,13 @@ acre_status deferred_collect_slow(struct deferred *deferred, deferred_done_fn do
                 device->ops->event_query(device->self, device->index, entry->event);
             if (status == ACRE_ERR_NOT_READY)
                 break;
-            if (status != ACRE_OK)
-                return status;
-            entry_finish(deferred, entry, done, arg);
+            if (status == ACRE_OK)
+                entry_finish(deferred, entry, done, arg);
+            else
+                entry_set_aside(deferred, entry, status);
         }
         queue_drop_if_empty(queue);
     }
-    return ACRE_OK;
 }
 
 acre_status deferred_synchronize(struct deferred *deferred, const struct private_pool *pool,
@@ -388,6 +445,18 @@ acre_status deferred_synchronize(struct deferred *deferred, const struct private
                 first = status;
         }
         queue_drop_if_empty(queue);
+    }
+    LIST_FOR_EACH_SAFE(link, after, &deferred->bad) {
+        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        if (pool && entry->block->pool->owner != pool)
+            continue;
+        acre_status status = bad_wait(deferred, entry);
+        if (status == ACRE_OK) {
+            deferred->bad_count--;
+            entry_finish(deferred, entry, done, arg);
+        } else if (first == ACRE_OK) {
+            first = status;
+        }
     }
     return first;
 }
@@ -416,10 +485,17 @@ bool deferred_check(const struct deferred *deferred, const char **fact)
             return false;
         held++;
     }
-    *fact = "deferred: the count is that of the queues and of what is held or parked";
-    if (held != deferred->held_count ||
-        count + held + deferred->capture_waiting_count != deferred->pending_count)
+    uint64_t bad = 0;
+    LIST_FOR_EACH(link, &deferred->bad) {
+        *fact = "deferred: a block with a bad event waits";
+        if (CONTAINER_OF(link, struct entry, link)->block->state != BLOCK_WAITING)
+            return false;
+        bad++;
+    }
+    *fact = "deferred: the count is that of the queues and of what is held, bad or parked";
+    if (held != deferred->held_count || bad != deferred->bad_count ||
+        count + held + bad + deferred->capture_waiting_count != deferred->pending_count)
         return false;
     *fact = "deferred: every event is idle or queued";
-    return deferred->idle_count + count == deferred->event_count;
+    return deferred->idle_count + count + bad == deferred->event_count;
 }

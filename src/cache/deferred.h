@@ -10,6 +10,9 @@
  * a hold. A freed block with holds waits until each says that it is over, which is
  * asked whenever the queues are looked at; nobody ever waits for a hold.
  *
+ * An event may go bad: one that was recorded while its stream captured never answers again. Such
+ * an event is set aside with its block, which is kept back.
+ *
  * Events are kept for reuse, the most recently returned first. Adding a block
  * either queues all its events or changes nothing.
  *
@@ -46,6 +49,8 @@ struct deferred {
     struct list queues;             /* of struct queue, in order of first wait     */
     struct list held;               /* entries of freed blocks with holds          */
     uint64_t held_count;            /* how many                                    */
+    struct list bad;                /* entries whose event the device does not answer for */
+    uint64_t bad_count;             /* how many                                    */
     uint64_t pending_count;         /* events in all queues, entries held, and blocks
                                   held until the capture ends */
     uint64_t capture_waiting_count; /* of these: captures keep them (capture_wait.h)       */
@@ -84,19 +89,19 @@ void deferred_forget_uses(struct deferred *deferred, struct block *block);
  * Errors: ACRE_ERR_HOST_MEMORY, what the device answers. */
 acre_status deferred_add(struct deferred *deferred, struct block *block);
 
-/* Looks at the front of every queue and calls done for blocks set free. Stops
- * at an error of the device, which a later call meets again. */
-acre_status deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, void *arg);
-static inline acre_status deferred_collect(struct deferred *deferred, deferred_done_fn done,
-                                           void *arg)
+/* Looks at the front of every queue and calls done for blocks set free. An event for
+ * which the device answers with an error is reported in the log and set aside: its block is
+ * kept back, and nothing else waits behind it. */
+void deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, void *arg);
+static inline void deferred_collect(struct deferred *deferred, deferred_done_fn done, void *arg)
 {
-    if (__builtin_expect(deferred->pending_count == 0, 1))
-        return ACRE_OK;
-    return deferred_collect_slow(deferred, done, arg);
+    if (__builtin_expect(deferred->pending_count != 0, 0))
+        deferred_collect_slow(deferred, done, arg);
 }
 
 /* Waits for every event, or those of blocks of one private pool, never for holds;
- * done as above. Goes on after an error and gives the first one. */
+ * done as above. An event that was set aside is recorded anew and waited for, unless its
+ * stream captures. Goes on after an error and gives the first one. */
 acre_status deferred_synchronize(struct deferred *deferred, const struct private_pool *pool,
                                  deferred_done_fn done, void *arg);
 

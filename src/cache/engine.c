@@ -225,17 +225,19 @@ void engine_done_locked(void *arg, struct block *block)
 
 acre_status engine_collect_slow_locked(acre_cache *cache, void *stream)
 {
-    if (UNLIKELY(cache->capture_count || cache->deferred.capture_waiting_count))
+    if (UNLIKELY(capture_may_run_locked(cache) || cache->deferred.capture_waiting_count))
         return capture_collect_locked(cache, stream);
-    return deferred_collect_slow(&cache->deferred, engine_done_locked, cache);
+    deferred_collect_slow(&cache->deferred, engine_done_locked, cache);
+    return ACRE_OK;
 }
 
 acre_status engine_free_locked(acre_cache *cache, struct block *block)
 {
     CHECK(block->state == BLOCK_LIVE);
     if (UNLIKELY(block->uses)) {
-        acre_status status = UNLIKELY(cache->capture_count) ? capture_free_locked(cache, block)
-                                                            : deferred_add(&cache->deferred, block);
+        acre_status status = UNLIKELY(capture_may_run_locked(cache))
+                                 ? capture_free_locked(cache, block)
+                                 : deferred_add(&cache->deferred, block);
         if (status != ACRE_OK)
             return status;
     }

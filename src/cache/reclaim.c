@@ -290,6 +290,8 @@ acre_status reclaim_all_locked(acre_cache *cache)
 {
     bool is_quiet = false;
 
+    capture_sweep_locked(cache);
+    capture_search_locked(cache);
     if (capture_is_own_locked(cache))
         return ACRE_OK; /* nothing is waited for in a capture */
     cache->stats.num_sync_all_streams++;
@@ -312,6 +314,8 @@ acre_status reclaim_private_locked(acre_cache *cache, struct private_pool *pool)
     acre_pool_id id = pool->id;
     bool is_quiet = false;
 
+    capture_sweep_locked(cache);
+    capture_search_locked(cache);
     cache->stats.num_sync_all_streams++;
     acre_status status = wait_locked(cache, pool);
     release_private(cache, pool, &is_quiet, &status);

@@ -204,7 +204,7 @@ struct block *acre_take_free_locked(acre_cache *cache, struct arena *arena, size
     struct arena *shared_arena = arena->shared_arena;
 
     /* No event is recorded or looked at in a capture. */
-    if (UNLIKELY(cache->capture_count) &&
+    if (UNLIKELY(capture_may_run_locked(cache)) &&
         (capture_is_own_locked(cache) || capture_runs_on_locked(cache, arena->stream)))
         return take_alone(cache, arena, bytes);
 

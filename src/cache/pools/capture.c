@@ -8,6 +8,10 @@
  * capture context while the cache knows of a running capture (a mark) and the
  * stream it is about takes part in one, or its thread began one.
  *
+ * A user who has only the calls of a plug-in cannot tell the cache of a capture. So
+ * streams are asked while a scope is open, too, and a capture that is found that way
+ * gets a mark, until it is found to be over.
+ *
  * Threads outside may do all that, with streams that do not capture. What was
  * freed in a capture is not set free by them before that capture has ended. */
 #include "backend/backend.h"
@@ -42,7 +46,7 @@ bool capture_runs_on_locked(const acre_cache *cache, void *stream)
 {
     acre_capture_info info;
 
-    if (!cache->capture_count)
+    if (!capture_may_run_locked(cache))
         return false;
     return capture_look(cache, stream, &info) != ACRE_OK || info.status != ACRE_CAPTURE_NONE;
 }
@@ -68,7 +72,7 @@ acre_status capture_context_locked(const acre_cache *cache, void *stream, bool *
     acre_capture_info info;
 
     *out = false;
-    if (!cache->capture_count)
+    if (!capture_may_run_locked(cache))
         return ACRE_OK;
     acre_status status = capture_look(cache, stream, &info);
     *out = info.status != ACRE_CAPTURE_NONE || own_mark(cache);
@@ -80,7 +84,7 @@ acre_status capture_of_use_locked(const acre_cache *cache, void *stream, uint64_
     acre_capture_info info;
 
     *out_id = 0;
-    if (!cache->capture_count)
+    if (!capture_may_run_locked(cache))
         return ACRE_OK;
     acre_status status = capture_look(cache, stream, &info);
     if (info.status == ACRE_CAPTURE_ACTIVE)
@@ -89,6 +93,38 @@ acre_status capture_of_use_locked(const acre_cache *cache, void *stream, uint64_
 }
 
 /* ---- Marks ------------------------------------------------------------------------- */
+
+static struct mark *mark_find(const acre_cache *cache, uint64_t capture_id)
+{
+    LIST_FOR_EACH(link, &cache->marks) {
+        struct mark *mark = CONTAINER_OF(link, struct mark, link);
+        if (mark->capture_id == capture_id)
+            return mark;
+    }
+    return NULL;
+}
+
+static acre_status mark_create(acre_cache *cache, const struct mark *what)
+{
+    struct mark *mark = heap_alloc(sizeof *mark);
+
+    if (!mark)
+        return ACRE_ERR_HOST_MEMORY;
+    *mark = *what;
+    list_push_front(&cache->marks, &mark->link);
+    cache->capture_count++;
+    cache->found_count += mark->is_found;
+    return ACRE_OK;
+}
+
+static void mark_destroy(acre_cache *cache, struct mark *mark)
+{
+    views_drop(&cache->capture_waits, mark->capture_id);
+    list_remove(&mark->link);
+    cache->capture_count--;
+    cache->found_count -= mark->is_found;
+    heap_free(mark);
+}
 
 acre_status mark_begin_locked(acre_cache *cache, void *stream, uint64_t *out_id)
 {
@@ -102,32 +138,80 @@ acre_status mark_begin_locked(acre_cache *cache, void *stream, uint64_t *out_id)
                            "stream %p does not capture: begin its capture before "
                            "the cache is told",
                            stream);
-    struct mark *mark = heap_alloc(sizeof *mark);
-    if (!mark)
-        return ACRE_ERR_HOST_MEMORY;
-    *mark = (struct mark){.stream = stream, .capture_id = info.id, .thread = thread_number()};
-    list_push_front(&cache->marks, &mark->link);
-    cache->capture_count++;
-    *out_id = info.id;
-    return ACRE_OK;
+    struct mark told = {.stream = stream, .capture_id = info.id, .thread = thread_number()};
+    struct mark *found = mark_find(cache, info.id);
+    if (found && found->is_found)
+        mark_destroy(cache, found); /* its place is free for the one that was told */
+    status = mark_create(cache, &told);
+    if (status == ACRE_OK)
+        *out_id = info.id;
+    return status;
 }
 
 acre_status mark_end_locked(acre_cache *cache, void *stream)
 {
     LIST_FOR_EACH(link, &cache->marks) {
         struct mark *mark = CONTAINER_OF(link, struct mark, link);
-        if (mark->stream != stream)
+        if (mark->stream != stream || mark->is_found)
             continue;
-        views_drop(&cache->capture_waits, mark->capture_id);
-        list_remove(&mark->link);
-        heap_free(mark);
-        cache->capture_count--;
+        mark_destroy(cache, mark);
         return ACRE_OK;
     }
     return status_fail(ACRE_ERR_STATE,
                        "the cache was not told that stream %p captures: "
                        "acre_capture_mark_begin() comes first",
                        stream);
+}
+
+void capture_notice_locked(acre_cache *cache, void *stream, bool is_own)
+{
+    acre_capture_info info;
+
+    if (capture_look(cache, stream, &info) != ACRE_OK || info.status != ACRE_CAPTURE_ACTIVE)
+        return;
+    struct mark *known = mark_find(cache, info.id);
+    if (!known)
+        mark_create(cache, &(struct mark){.stream = stream,
+                                          .capture_id = info.id,
+                                          .thread = is_own ? thread_number() : 0,
+                                          .is_found = true});
+    else if (known->is_found && is_own && !known->thread)
+        known->thread = thread_number();
+}
+
+void capture_search_locked(acre_cache *cache)
+{
+    const struct block *last = NULL;
+
+    if (list_empty(&cache->scopes) || !device_has(cache->device, ACRE_CAP_CAPTURE))
+        return;
+    LIST_FOR_EACH(link, &cache->segments)
+        for (struct block *block = CONTAINER_OF(link, struct segment, link)->first; block;
+             block = block->next) {
+            if (!last || last->stream != block->stream)
+                capture_notice_locked(cache, block->stream, false);
+            for (const struct use *use = block->uses; use; use = use->next)
+                if (!use->hold)
+                    capture_notice_locked(cache, use->stream, false);
+            last = block;
+        }
+}
+
+void capture_sweep_locked(acre_cache *cache)
+{
+    if (!cache->found_count)
+        return;
+    LIST_FOR_EACH_SAFE(link, after, &cache->marks) {
+        struct mark *mark = CONTAINER_OF(link, struct mark, link);
+        acre_capture_info info;
+        if (!mark->is_found)
+            continue;
+        acre_status status = capture_look(cache, mark->stream, &info);
+        bool is_active = info.status == ACRE_CAPTURE_ACTIVE && info.id == mark->capture_id;
+        bool is_broken = info.status == ACRE_CAPTURE_INVALIDATED;
+        if (status == ACRE_ERR_INVALID || (status == ACRE_OK && !is_active && !is_broken))
+            mark_destroy(cache, mark);
+    }
 }
 
 acre_status acre_capture_mark_begin(acre_cache *cache, void *stream)
@@ -200,8 +284,11 @@ acre_status capture_free_locked(acre_cache *cache, struct block *block)
     struct free_plan plan = {.is_marked = cache->conf.reuses_in_capture};
     uint32_t stream_count = 1;
 
-    for (const struct use *use = block->uses; use; use = use->next)
+    for (const struct use *use = block->uses; use; use = use->next) {
         stream_count++;
+        if (!use->hold)
+            capture_notice_locked(cache, use->stream, false);
+    }
     struct capture_wait *capture_wait = capture_wait_create(16 * stream_count);
     if (!capture_wait)
         return ACRE_ERR_HOST_MEMORY;
@@ -357,15 +444,19 @@ static acre_status capture_reuse(acre_cache *cache, void *stream)
 
 acre_status capture_collect_locked(acre_cache *cache, void *stream)
 {
+    struct status_saved before;
     bool is_inside;
-    acre_status status = capture_context_locked(cache, stream, &is_inside);
 
+    capture_sweep_locked(cache);
+    acre_status status = capture_context_locked(cache, stream, &is_inside);
     if (status != ACRE_OK)
         return status;
     if (is_inside)
         return cache->conf.reuses_in_capture ? capture_reuse(cache, stream) : ACRE_OK;
-    status = capture_flush_locked(cache, NULL);
-    if (status != ACRE_OK)
-        return status;
-    return deferred_collect_slow(&cache->deferred, engine_done_locked, cache);
+    /* What cannot be settled waits on, and is no reason to refuse this request. */
+    status_save(&before);
+    if (capture_flush_locked(cache, NULL) != ACRE_OK)
+        status_restore(&before);
+    deferred_collect_slow(&cache->deferred, engine_done_locked, cache);
+    return ACRE_OK;
 }

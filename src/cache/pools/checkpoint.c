@@ -78,7 +78,7 @@ static acre_status settle_locked(acre_cache *cache, const struct private_pool *p
     acre_status status = capture_flush_locked(cache, pool);
 
     if (status == ACRE_OK && !cache->capture_count)
-        status = deferred_collect_slow(&cache->deferred, engine_done_locked, cache);
+        deferred_collect_slow(&cache->deferred, engine_done_locked, cache);
     if (status == ACRE_OK && cache->front)
         front_halt_locked(cache);
     return status;
@@ -390,6 +390,8 @@ static acre_status find_pool_locked(acre_cache *cache, acre_pool_id id, struct p
                            "acre_pool_restore: pool (%llu, %llu) is freeable; "
                            "restore while it is used",
                            (unsigned long long)id.graph, (unsigned long long)id.user);
+    capture_sweep_locked(cache);
+    capture_search_locked(cache);
     if (cache->capture_count && (cache->front || pool->has_scope))
         return status_fail(ACRE_ERR_STATE, "acre_pool_restore: a capture runs; end it first");
     *out = pool;

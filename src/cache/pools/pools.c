@@ -250,6 +250,7 @@ void scope_close_locked(acre_cache *cache, struct private_pool *pool)
 
     /* What cannot be settled now is tried again by the next allocation. */
     status_save(&before);
+    capture_sweep_locked(cache);
     if (cache->deferred.capture_waiting_count && capture_flush_locked(cache, pool) != ACRE_OK)
         status_restore(&before);
     pool->has_scope = false;
@@ -328,6 +329,7 @@ acre_status pools_route_locked(acre_cache *cache, struct request *request)
     struct scope *scope;
 
     request->pool = is_small ? &cache->small : &cache->large;
+    capture_notice_locked(cache, request->stream, true);
     while ((scope = scope_older(&cache->scopes, number))) {
         acre_status status = ACRE_OK;
         enum scope_answer answer = scope_passes(scope, request->stream);
@@ -349,7 +351,7 @@ acre_status pools_route_locked(acre_cache *cache, struct request *request)
     request->pool = is_small ? &scope->pool->small : &scope->pool->large;
     if (UNLIKELY(scope->pool->sleep))
         return sleep_refuse(scope->pool, "acre_cache_alloc");
-    if (UNLIKELY(cache->capture_count) && capture_runs_on_locked(cache, request->stream)) {
+    if (UNLIKELY(capture_runs_on_locked(cache, request->stream))) {
         if (request->pool->stitch)
             return status_fail(ACRE_ERR_STATE,
                                "nothing can be captured into pool (%llu, %llu): it "

@@ -155,8 +155,10 @@ static acre_status settle_locked(acre_cache *cache, const struct private_pool *p
     return status;
 }
 
-static acre_status check_captures(const acre_cache *cache, const char *call)
+static acre_status check_captures(acre_cache *cache, const char *call)
 {
+    capture_sweep_locked(cache);
+    capture_search_locked(cache);
     if (cache->capture_count)
         return status_fail(ACRE_ERR_STATE, "%s: a capture is under way; end it first", call);
     return ACRE_OK;
