@@ -52,7 +52,7 @@ static bool device_read(acre_backend *backend, int index, acre_device **out, acr
 {
     uint64_t total;
 
-    memset(info, 0, sizeof *info);
+    *info = (acre_device_info){.struct_size = sizeof *info};
     if (acre_backend_device(backend, index, out) == ACRE_OK &&
         acre_device_info_get(*out, info) == ACRE_OK &&
         acre_device_memory(*out, bytes_free, &total) == ACRE_OK)
@@ -64,7 +64,7 @@ static bool device_read(acre_backend *backend, int index, acre_device **out, acr
 static void print_device(acre_backend *backend, int index)
 {
     acre_device *device;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     uint64_t bytes_free = 0;
 
     if (!device_read(backend, index, &device, &info, &bytes_free)) {
@@ -101,7 +101,7 @@ static void print_text(void)
 static void print_device_json(acre_backend *backend, int index)
 {
     acre_device *device;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     uint64_t bytes_free = 0;
     const char *separator = "";
 

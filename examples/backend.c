@@ -146,7 +146,7 @@ int main(void)
     static struct toy toy = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     acre_backend *backend;
     acre_device *device;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     uint64_t bytes_free, bytes_total;
     void *memory;
 

@@ -85,7 +85,7 @@ bool tour_stitching(struct tour *tour)
     acre_cache_stats plain, stitched;
     acre_status on_plain, on_stitched;
     bool plain_holds, stitched_holds;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     report_say(tour->report,
                "A job holds all it may; half of that is free, in holes. On plain segments a "

@@ -46,7 +46,7 @@ bool tour_devices(struct tour *tour)
                "be written, tested and shown without one. Its memory counts as used only "
                "where it is touched.");
     for (int i = 0; i < 2; i++) {
-        acre_device_info info;
+        acre_device_info info = {.struct_size = sizeof info};
         uint64_t bytes_free, bytes_total;
         char name[32];
 
@@ -252,7 +252,7 @@ bool tour_copies(struct tour *tour)
 bool tour_ranges(struct tour *tour)
 {
     acre_device *device = tour->device[0];
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     void *range, *handle;
     uint64_t free_before, free_now, total;
     uint32_t written = 1234567, read = 0;
@@ -407,7 +407,7 @@ bool tour_faults(struct tour *tour)
 
 bool tour_ending(struct tour *tour)
 {
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     report_say(tour->report, "The reference device counts what it holds; leaks are found by "
                              "asking it.");

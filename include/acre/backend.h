@@ -56,6 +56,7 @@ typedef enum acre_capability {
 
 /** Facts about one device. */
 typedef struct acre_device_info {
+    uint32_t struct_size;       /**< sizeof(acre_device_info), set by the caller.       */
     char name[64];              /**< Human-readable, zero-terminated.                   */
     uint64_t total_bytes;       /**< Capacity.                                          */
     uint64_t alloc_granularity; /**< Sizes given to alloc are multiples of it.          */
@@ -83,6 +84,7 @@ typedef enum acre_memory_kind {
 
 /** What a backend knows about a pointer. */
 typedef struct acre_pointer_info {
+    uint32_t struct_size;  /**< sizeof(acre_pointer_info), set by the caller.    */
     acre_memory_kind kind; /**< Unmanaged for unknown pointers.                  */
     int device;            /**< Owning device, -1 for host and unmanaged memory. */
     void *base;            /**< First byte of the allocation, or the pointer.    */
@@ -129,6 +131,7 @@ typedef enum acre_capture_status {
 
 /** State of a capture as seen from one stream. */
 typedef struct acre_capture_info {
+    uint32_t struct_size;       /**< sizeof(acre_capture_info), set by the caller. */
     acre_capture_status status; /**< The rest is meaningful while active.        */
     uint64_t id;                /**< Unique per capture, never reused.           */
     uint64_t terminals[16];     /**< Nodes that the next node would depend on.   */
@@ -145,6 +148,7 @@ typedef struct acre_kernel_context {
 
 /** What stream-ordered memory of a device takes, in bytes. */
 typedef struct acre_async_usage {
+    uint32_t struct_size;   /**< sizeof(acre_async_usage), set by the caller. */
     uint64_t used;          /**< Allocated and not freed.     */
     uint64_t used_peak;     /**< Highest since the reset.     */
     uint64_t reserved;      /**< Held from the device.        */

@@ -324,8 +324,8 @@ typedef struct acre_cache_stats {
 } acre_cache_stats;
 
 /** Reads all statistics, exact and of one moment.
- *  Errors: ACRE_ERR_INVALID (struct_size is not set, or is larger than this library knows
- *  and the bytes beyond are not zero). Nothing is written beyond the known struct. */
+ *  Errors: ACRE_ERR_INVALID (struct_size is not set, or a field that this library does
+ *  not know is not 0). */
 ACRE_API acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats);
 
 /** Sets every peak to the present level. */

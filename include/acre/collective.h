@@ -136,7 +136,7 @@ ACRE_API acre_status acre_symm_all_to_all(acre_symm *symm, size_t offset, size_t
 
 /** An exchange with variable splits. Rows are row_bytes long; input rows lie in the buffer. */
 typedef struct acre_splits {
-    size_t struct_size;        /**< sizeof(acre_splits).                                     */
+    uint32_t struct_size;      /**< sizeof(acre_splits).                                     */
     size_t row_bytes;          /**< Of one row, equal on all ranks.                          */
     size_t in_rows;            /**< Rows in the own buffer from the offset on.               */
     size_t out_rows;           /**< Rows that out has room for.                              */

@@ -96,6 +96,7 @@ typedef struct acre_sim_config {
 
 /** What a simulated backend holds at this moment, over all its devices. */
 typedef struct acre_sim_usage {
+    uint32_t struct_size;       /**< sizeof(acre_sim_usage), set by the caller.   */
     uint64_t alloc_count;       /**< Live plain allocations.                      */
     uint64_t host_count;        /**< Live host allocations and registrations.     */
     uint64_t reserve_count;     /**< Live reservations.                           */

@@ -148,6 +148,7 @@ typedef struct acre_symm acre_symm;
 
 /** Facts about a handle. */
 typedef struct acre_symm_info {
+    uint32_t struct_size;   /**< sizeof(acre_symm_info), set by the caller.              */
     int rank;               /**< Of the caller in the group.                             */
     int world_size;         /**< Number of ranks.                                        */
     acre_device *device;    /**< NULL: host memory.                                      */
@@ -165,9 +166,9 @@ typedef struct acre_symm_info {
 /** Meets the other ranks of a group around the block that holds @p pointer.
  *
  * Collective the first time for a block and group, local afterwards. @p group NULL or "":
- * the default of the block. When no block holds the pointer, @p out is set to NULL, a warning
- * is logged, nobody is contacted and ACRE_OK is answered.
- * Errors: ACRE_ERR_INVALID (no group, or ranks differ: the text says which and in what),
+ * the default of the block.
+ * Errors: ACRE_ERR_INVALID (no block holds the pointer, and nobody was contacted; no group; ranks
+ *         differ: the text says which and in what),
  *         ACRE_ERR_NOT_FOUND (the group), ACRE_ERR_TIMEOUT (names the ranks that are
  *         missing), ACRE_ERR_PEER (names the rank that is gone or failed),
  *         ACRE_ERR_UNSUPPORTED (ranks on several hosts without a wire between them, or with

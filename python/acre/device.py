@@ -38,7 +38,7 @@ class Device:
 
     def info(self):
         """Name, capacity, granularity, and the names of what it can do."""
-        info = structs.device_info()
+        info = structs.sized(structs.device_info)
         call("acre_device_info_get", self.handle, ctypes.byref(info))
         facts = structs.plain(info)
         facts["capabilities"] = [name for bit, name in enumerate(CAPABILITIES)

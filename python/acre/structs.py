@@ -32,8 +32,8 @@ def plain(value):
 
 
 device_info = struct(
-    "acre_device_info", name=c_char * 64, total_bytes=c_uint64, alloc_granularity=c_uint64,
-    page_bytes=c_uint64, capabilities=c_uint32, priority_least=c_int32,
+    "acre_device_info", struct_size=c_uint32, name=c_char * 64, total_bytes=c_uint64,
+    alloc_granularity=c_uint64, page_bytes=c_uint64, capabilities=c_uint32, priority_least=c_int32,
     priority_greatest=c_int32, compute_units=c_int32)
 device_id = struct("acre_device_id", type=c_int, index=c_int)
 data_ptr = struct("acre_data_ptr", data=c_void_p, context=c_void_p, deleter=c_void_p,

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <string.h>
 
@@ -17,9 +18,9 @@ static acre_status allocator_widen(const acre_allocator_desc *desc, acre_allocat
         return status_fail(ACRE_ERR_UNSUPPORTED,
                            "allocator \"%s\" has a table of version %u; this library knows %d",
                            desc->name, ops->version, ACRE_ALLOCATOR_VERSION);
-    size_t bytes = ops->struct_size < sizeof *out ? ops->struct_size : sizeof *out;
-    memset(out, 0, sizeof *out);
-    memcpy(out, ops, bytes);
+    acre_status status = STRUCT_CUT("acre_allocator_create", acre_allocator_ops, ops, out);
+    if (status != ACRE_OK)
+        return status;
     if (!out->allocate || !out->copy_data)
         return status_fail(ACRE_ERR_INVALID, "allocator \"%s\" lacks %s, which is required",
                            desc->name, out->allocate ? "copy_data" : "allocate");
@@ -33,16 +34,20 @@ static acre_status allocator_widen(const acre_allocator_desc *desc, acre_allocat
     return ACRE_OK;
 }
 
-acre_status acre_allocator_create(const acre_allocator_desc *desc, acre_allocator **out)
+acre_status acre_allocator_create(const acre_allocator_desc *given, acre_allocator **out)
 {
-    if (!desc || !out || desc->struct_size < sizeof *desc || !desc->ops || !desc->name)
-        return status_fail(ACRE_ERR_INVALID, "acre_allocator_create: %s",
-                           !desc || !out ? "an argument is NULL"
-                           : desc->struct_size < sizeof *desc
-                               ? "desc->struct_size is not set to sizeof(acre_allocator_desc)"
-                               : "the description has no table or no name");
+    acre_allocator_desc whole, *desc = &whole;
     acre_allocator_ops ops;
-    acre_status status = allocator_widen(desc, &ops);
+    acre_status status = STRUCT_TAKE("acre_allocator_create", acre_allocator_desc, given, desc);
+
+    if (status != ACRE_OK)
+        return status;
+    if (!out || !desc->ops || !desc->name)
+        return status_fail(ACRE_ERR_INVALID, "acre_allocator_create: %s is NULL",
+                           !out         ? "out"
+                           : !desc->ops ? "desc->ops"
+                                        : "desc->name");
+    status = allocator_widen(desc, &ops);
     if (status != ACRE_OK)
         return status;
 
@@ -205,10 +210,13 @@ acre_status acre_allocator_stats_get(acre_allocator *allocator, int device,
 
     if (status != ACRE_OK)
         return status;
-    if (!stats || stats->struct_size < sizeof *stats)
-        return status_fail(ACRE_ERR_INVALID, "acre_allocator_stats_get: set struct_size to "
-                                             "sizeof(acre_allocator_stats)");
-    return allocator->ops.stats_get(allocator->self, device, stats);
+    acre_allocator_stats whole = {.struct_size = sizeof whole};
+    status = STRUCT_CHECK("acre_allocator_stats_get", acre_allocator_stats, stats);
+    if (status == ACRE_OK)
+        status = allocator->ops.stats_get(allocator->self, device, &whole);
+    if (status == ACRE_OK)
+        STRUCT_GIVE(acre_allocator_stats, stats, &whole);
+    return status;
 }
 
 acre_status acre_allocator_stats_reset_accumulated(acre_allocator *allocator, int device)

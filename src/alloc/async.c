@@ -122,7 +122,7 @@ static acre_status async_record_stream(void *self, const acre_data_ptr *ptr, acr
 
 static acre_status async_stats_get(void *self, int device, acre_allocator_stats *stats)
 {
-    acre_async_usage usage = {0};
+    acre_async_usage usage = {.struct_size = sizeof usage};
     struct lane *lane = NULL;
     acre_status status = lane_of(self, device, &lane);
 

@@ -28,7 +28,7 @@ static void block_free(struct block *block)
 
 static bool is_capturing(const struct lane *lane, void *stream)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
 
     return device_has(lane->device, ACRE_CAP_CAPTURE) &&
            lane->device->ops->capture_info(LANE, stream, &info) == ACRE_OK &&
@@ -158,7 +158,7 @@ void async_lane_tidy(struct lane *lane)
 
 static acre_status limit_check(struct lane *lane, size_t bytes)
 {
-    acre_async_usage usage = {0};
+    acre_async_usage usage = {.struct_size = sizeof usage};
     uint64_t limit;
     acre_status status;
 

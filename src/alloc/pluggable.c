@@ -24,6 +24,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -431,12 +432,23 @@ static const acre_allocator_ops plug_ops = {
     .stats_reset_peak = plug_reset_peak,
 };
 
-static acre_status check_config(const acre_pluggable_config *config)
+/* Copies a configuration of any size, and its hooks; both are all 0 when there is none. */
+static acre_status config_take(const acre_pluggable_config *given, acre_pluggable_config *config,
+                               acre_pluggable_hooks *hooks)
 {
-    if (!config)
+    acre_status status;
+
+    *config = (acre_pluggable_config){.struct_size = sizeof *config};
+    *hooks = (acre_pluggable_hooks){.struct_size = sizeof *hooks};
+    if (!given)
         return ACRE_OK;
-    if (config->struct_size < sizeof *config)
-        return status_fail(ACRE_ERR_INVALID, "acre_pluggable_config: struct_size is not set");
+    status = STRUCT_TAKE("acre_pluggable_load", acre_pluggable_config, given, config);
+    if (status == ACRE_OK && config->hooks)
+        status = STRUCT_TAKE("acre_pluggable_load", acre_pluggable_hooks, config->hooks, hooks);
+    if (status != ACRE_OK)
+        return status;
+    if (config->hooks)
+        config->hooks = hooks;
     if (config->flags & ~(uint32_t)ACRE_PLUGGABLE_HOST_MEMORY)
         return status_fail(ACRE_ERR_INVALID, "acre_pluggable_config: flags 0x%x are not known",
                            config->flags);
@@ -445,8 +457,6 @@ static acre_status check_config(const acre_pluggable_config *config)
                            "acre_pluggable_config: alignment %zu is not a power "
                            "of two",
                            config->alignment);
-    if (config->hooks && config->hooks->struct_size < sizeof *config->hooks)
-        return status_fail(ACRE_ERR_INVALID, "acre_pluggable_hooks: struct_size is not set");
     return ACRE_OK;
 }
 
@@ -478,8 +488,8 @@ static acre_status pluggable_create(acre_device_type type, const struct plug_cal
     plug->owner.free = plug_delete;
     plug->type = type;
     plug->calls = *calls;
-    plug->flags = config ? config->flags : 0;
-    plug->alignment = config && config->alignment ? config->alignment : ALIGNMENT;
+    plug->flags = config->flags;
+    plug->alignment = config->alignment ? config->alignment : ALIGNMENT;
     plug->hold_count = 1;
     lock_init(&plug->lock, RANK_ALLOCATOR, "plug-in");
     acre_allocator_desc desc = {.struct_size = sizeof desc,
@@ -497,7 +507,7 @@ static acre_status pluggable_create(acre_device_type type, const struct plug_cal
         return status;
     }
     plug->library = library;
-    if (config && config->hooks)
+    if (config->hooks)
         set_hooks(plug, config->hooks);
     return ACRE_OK;
 }
@@ -513,7 +523,11 @@ acre_status acre_pluggable_create(acre_device_type type, acre_pluggable_alloc_fn
                            !alloc  ? "alloc"
                            : !free ? "free"
                                    : "out");
-    acre_status status = check_config(config);
+    acre_pluggable_config whole;
+    acre_pluggable_hooks hooks;
+    acre_status status = config_take(config, &whole, &hooks);
+
+    config = &whole;
     return status == ACRE_OK ? pluggable_create(type, &calls, NULL, config, out) : status;
 }
 
@@ -531,7 +545,11 @@ acre_status acre_pluggable_open(acre_device_type type, const char *library,
         {alloc_symbol, NULL, offsetof(struct plug_calls, alloc), false},
         {free_symbol, NULL, offsetof(struct plug_calls, free), false},
     };
-    acre_status status = check_config(config);
+    acre_pluggable_config whole;
+    acre_pluggable_hooks hooks;
+    acre_status status = config_take(config, &whole, &hooks);
+
+    config = &whole;
     if (status == ACRE_OK)
         status = dl_open(names, symbols, 2, &calls, &opened);
     if (status != ACRE_OK)
@@ -566,9 +584,10 @@ acre_status acre_pluggable_hooks_set(acre_allocator *allocator, const acre_plugg
 
     if (!plug)
         return ACRE_ERR_INVALID;
-    if (!hooks || hooks->struct_size < sizeof *hooks)
-        return status_fail(ACRE_ERR_INVALID, "acre_pluggable_hooks_set: %s",
-                           hooks ? "struct_size is not set" : "hooks is NULL");
-    set_hooks(plug, hooks);
-    return ACRE_OK;
+    acre_pluggable_hooks whole;
+    acre_status status =
+        STRUCT_TAKE("acre_pluggable_hooks_set", acre_pluggable_hooks, hooks, &whole);
+    if (status == ACRE_OK)
+        set_hooks(plug, &whole);
+    return status;
 }

@@ -22,6 +22,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -342,15 +343,10 @@ static int name_is_valid(const char *name)
 /* Checks a description and widens a short one of an older caller. */
 static acre_status desc_take(const acre_backend_desc *given, acre_backend_desc *desc)
 {
-    if (!given)
-        return status_fail(ACRE_ERR_INVALID, "acre_backend_register: desc is NULL");
-    if (given->struct_size < offsetof(acre_backend_desc, flags))
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_backend_register: struct_size %u of desc is too small; set it to "
-                           "sizeof(acre_backend_desc)",
-                           given->struct_size);
-    memset(desc, 0, sizeof *desc);
-    memcpy(desc, given, given->struct_size < sizeof *desc ? given->struct_size : sizeof *desc);
+    acre_status status = STRUCT_TAKE("acre_backend_register", acre_backend_desc, given, desc);
+
+    if (status != ACRE_OK)
+        return status;
     if (!desc->name || !name_is_valid(desc->name))
         return status_fail(ACRE_ERR_INVALID,
                            "backend name \"%s\" is not 1 to %d letters, digits, '-' and '_'",
@@ -416,6 +412,7 @@ static acre_status devices_ask(acre_backend *backend)
         device->index = i;
         device->type = (int)backend->type;
         device->backend = backend;
+        device->info.struct_size = sizeof device->info;
         status = backend->ops.device_info(backend->self, i, &device->info);
         if (status == ACRE_OK)
             status = info_complete(backend, i, &device->info);

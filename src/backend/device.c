@@ -15,6 +15,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -136,10 +137,10 @@ acre_status acre_device_info_get(acre_device *device, acre_device_info *out)
 
     if (status != ACRE_OK)
         return status;
-    if (!out)
-        return status_fail(ACRE_ERR_INVALID, "acre_device_info_get: out is NULL");
-    *out = device->info;
-    return ACRE_OK;
+    status = STRUCT_CHECK("acre_device_info_get", acre_device_info, out);
+    if (status == ACRE_OK)
+        STRUCT_GIVE(acre_device_info, out, &device->info);
+    return status;
 }
 
 acre_device_id acre_device_id_of(const acre_device *device)
@@ -276,12 +277,18 @@ acre_status acre_pointer_info_get(acre_device *device, const void *pointer, acre
         return status;
     if (!pointer || !out)
         return device_null("acre_pointer_info_get", pointer ? "out" : "pointer");
-    return device->ops->pointer_info(device->self, pointer, out);
+    acre_pointer_info info = {.struct_size = sizeof info};
+    status = STRUCT_CHECK("acre_pointer_info_get", acre_pointer_info, out);
+    if (status == ACRE_OK)
+        status = device->ops->pointer_info(device->self, pointer, &info);
+    if (status == ACRE_OK)
+        STRUCT_GIVE(acre_pointer_info, out, &info);
+    return status;
 }
 
 bool acre_host_is_pinned(acre_device *device, const void *pointer)
 {
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
 
     return device && pointer && device_has(device, ACRE_CAP_POINTERS) &&
            acre_pointer_info_get(device, pointer, &info) == ACRE_OK &&

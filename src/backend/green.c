@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <acre/green.h>
 
@@ -38,14 +39,10 @@ struct acre_green {
 static acre_status config_take(const acre_device *device, const acre_green_config *given,
                                acre_green_config *config)
 {
-    if (given->struct_size < sizeof given->struct_size + sizeof given->units)
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_green_create: struct_size %u of config is too "
-                           "small; set it to sizeof(acre_green_config)",
-                           given->struct_size);
-    memset(config, 0, sizeof *config);
-    memcpy(config, given,
-           given->struct_size < sizeof *config ? given->struct_size : sizeof *config);
+    acre_status status = STRUCT_TAKE("acre_green_create", acre_green_config, given, config);
+
+    if (status != ACRE_OK)
+        return status;
     if ((unsigned)config->scope > ACRE_GREEN_SCOPE_BALANCED)
         return status_fail(ACRE_ERR_INVALID,
                            "acre_green_create: scope %d does not exist; use "

@@ -39,7 +39,7 @@ bool acre_hook_is_pinned(acre_device_type type, const void *pointer)
 acre_status acre_hook_device_of_pointer(acre_device_type type, const void *pointer,
                                         acre_device_id *out)
 {
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     acre_device *device;
     acre_status status;
 

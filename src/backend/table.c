@@ -11,6 +11,7 @@
 #include "backend/ops_map.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <string.h>
 
@@ -89,7 +90,9 @@ static const struct entry *entry_of(const acre_backend_ops *table, uint32_t capa
     return NULL;
 }
 
-static acre_status check_sizes(const char *name, const acre_backend_ops *table)
+/* Copies a table of this version; a shorter one has the required entries at least. */
+static acre_status sizes_take(const char *name, const acre_backend_ops *table,
+                              acre_backend_ops *out)
 {
     if (table->version != ACRE_BACKEND_VERSION)
         return status_fail(ACRE_ERR_INVALID,
@@ -100,7 +103,7 @@ static acre_status check_sizes(const char *name, const acre_backend_ops *table)
                            "backend \"%s\": struct_size %u of its table is too small; set it to "
                            "sizeof(acre_backend_ops)",
                            name, table->struct_size);
-    return ACRE_OK;
+    return STRUCT_CUT("acre_backend_register", acre_backend_ops, table, out);
 }
 
 /* One optional group, or the required entries when capability is 0. */
@@ -139,21 +142,16 @@ acre_status table_complete(const char *name, const acre_backend_ops *table, acre
     };
     acre_backend_ops whole = {0};
     uint32_t there = 0;
-    acre_status status = check_sizes(name, table);
-    size_t bytes;
+    acre_status status = sizes_take(name, table, &whole);
 
     if (status != ACRE_OK)
         return status;
-    /* Half a pointer at the end of an odd struct_size is no entry. */
-    bytes = table->struct_size - table->struct_size % sizeof(any_function);
-    memcpy(&whole, table, bytes < sizeof whole ? bytes : sizeof whole);
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         status = take_group(name, &whole, groups[i], &there);
         if (status != ACRE_OK)
             return status;
     }
     CHECK(!entry_of(&whole, 0, 0));
-    whole.struct_size = sizeof whole;
     *out = whole;
     *out_groups = there;
     return ACRE_OK;

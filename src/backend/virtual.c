@@ -5,6 +5,7 @@
  */
 #include "backend/device.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 /* ---- Virtual memory ------------------------------------------------------------ */
 
@@ -316,8 +317,13 @@ acre_status acre_capture_end(acre_device *device, void *stream, void **out_graph
 acre_status acre_capture_info_get(acre_device *device, void *stream, acre_capture_info *out)
 {
     ENTER(ACRE_CAP_CAPTURE);
-    NEED(out);
-    return device->ops->capture_info(SELF, stream, out);
+    acre_capture_info info = {.struct_size = sizeof info};
+    acre_status status = STRUCT_CHECK("acre_capture_info_get", acre_capture_info, out);
+    if (status == ACRE_OK)
+        status = device->ops->capture_info(SELF, stream, &info);
+    if (status == ACRE_OK)
+        STRUCT_GIVE(acre_capture_info, out, &info);
+    return status;
 }
 
 acre_status acre_capture_dependencies(acre_device *device, uint64_t capture_id, uint64_t node,

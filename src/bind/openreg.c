@@ -48,7 +48,7 @@ static void after_fork(void)
 
 static acre_status read_devices(acre_backend *backend)
 {
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     acre_status status = ACRE_OK;
 
     reg.count = acre_backend_device_count(backend);
@@ -182,7 +182,7 @@ orError_t orMallocHost(void **hostPtr, size_t size)
 /* What a pointer belongs to; unmanaged when that cannot be told. */
 static acre_pointer_info info_of(const void *pointer)
 {
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
 
     if (!openreg_ready() || acre_pointer_info_get(reg.devices[0], pointer, &info) != ACRE_OK)
         info = (acre_pointer_info){.kind = ACRE_MEMORY_UNMANAGED, .device = -1};
@@ -191,7 +191,7 @@ static acre_pointer_info info_of(const void *pointer)
 
 orError_t orFree(void *devPtr)
 {
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
 
     if (!devPtr)
         return orSuccess;
@@ -203,7 +203,7 @@ orError_t orFree(void *devPtr)
 
 orError_t orFreeHost(void *hostPtr)
 {
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
 
     if (!hostPtr)
         return orSuccess;
@@ -232,7 +232,7 @@ orError_t orMemcpyAsync(void *dst, const void *src, size_t count, orMemcpyKind k
 
 orError_t orPointerGetAttributes(orPointerAttributes *attributes, const void *ptr)
 {
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
 
     if (!attributes || !ptr || !openreg_ready() ||
         acre_pointer_info_get(reg.devices[0], ptr, &info) != ACRE_OK)

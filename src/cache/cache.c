@@ -7,6 +7,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "cache/observe/record.h"
 #include "cache/size.h"
 #include "cache/acre/stitch.h"
@@ -26,18 +27,6 @@ static uint64_t limit_of_fraction(const acre_cache *cache, double fraction)
     if (fraction >= 1)
         return ACRE_CACHE_NO_LIMIT;
     return (uint64_t)round(fraction * (double)cache->device->info.total_bytes);
-}
-
-/* Copies a configuration of any size; false when it does not say its size. */
-static bool config_copy(acre_cache_config *out, const acre_cache_config *config)
-{
-    *out = (acre_cache_config){.struct_size = sizeof *out};
-    if (!config)
-        return true;
-    if (config->struct_size < 2 * sizeof(uint32_t))
-        return false;
-    memcpy(out, config, config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
-    return true;
 }
 
 static acre_status cache_init(acre_cache *cache, const acre_cache_config *config,
@@ -83,13 +72,16 @@ fini_small:
 acre_status acre_cache_create(acre_device *device, const acre_cache_config *config,
                               acre_cache **out)
 {
-    acre_cache_config copy;
+    acre_cache_config copy = {.struct_size = sizeof copy};
+    acre_status status = ACRE_OK;
     uint64_t given;
 
-    if (!device || !out || !config_copy(&copy, config))
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_cache_create: device and out are needed, and config, when "
-                           "given, says its struct_size");
+    if (!device || !out)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_create: device and out are needed");
+    if (config)
+        status = STRUCT_TAKE("acre_cache_create", acre_cache_config, config, &copy);
+    if (status != ACRE_OK)
+        return status;
     acre_cache *cache = heap_zalloc(sizeof *cache);
     if (!cache)
         return ACRE_ERR_HOST_MEMORY;
@@ -106,7 +98,7 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
     shares_init(&cache->shares);
     capture_waits_init(&cache->capture_waits);
     list_init(&cache->marks);
-    acre_status status = cache_init(cache, &copy, &given);
+    status = cache_init(cache, &copy, &given);
     if (status != ACRE_OK)
         goto free_cache;
     quick_lock_init(&cache->lock, RANK_CACHE, "cache");

@@ -8,6 +8,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "cache/cache.h"
 
 #include <math.h>
@@ -119,20 +120,19 @@ int acre_cache_conf_get(acre_cache *cache, char *buffer, size_t bytes)
 
 acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats)
 {
-    if (!cache || !stats)
+    if (!cache)
         return settings_refuse("acre_cache_stats_get");
+    acre_status status = STRUCT_CHECK("acre_cache_stats_get", acre_cache_stats, stats);
+    if (status != ACRE_OK)
+        return status;
     quick_lock_take(&cache->lock);
     if (cache->policy->settle)
         cache->policy->settle(cache);
-    bool is_copied = stats_copy(&cache->stats, stats);
+    STRUCT_GIVE(acre_cache_stats, stats, &cache->stats);
     if (cache->policy->resume)
         cache->policy->resume(cache);
     quick_lock_drop(&cache->lock);
-    return is_copied ? ACRE_OK
-                     : status_fail(ACRE_ERR_INVALID,
-                                   "acre_cache_stats_get: set struct_size to "
-                                   "sizeof(acre_cache_stats), not %u",
-                                   stats->struct_size);
+    return ACRE_OK;
 }
 
 static void settings_reset(acre_cache *cache, void (*fn)(acre_cache_stats *),

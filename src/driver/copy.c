@@ -17,7 +17,7 @@
 static acre_status side_check(struct driver *driver, const char *side, const void *pointer,
                               size_t bytes, bool must_be_device, int *out_device)
 {
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     bool is_device;
 
     drv_memory_pointer_info(driver, pointer, &info);

@@ -165,7 +165,7 @@ static driver_handle_type handle_types_of(const struct driver *driver, int devic
 static acre_status driver_device_info(void *self, int device, acre_device_info *out_info)
 {
     struct driver *driver = self;
-    acre_device_info info = {.alloc_granularity = ALLOC_GRANULARITY};
+    acre_device_info info = {.struct_size = sizeof info, .alloc_granularity = ALLOC_GRANULARITY};
     driver_device native = driver->units[device].native;
     size_t total = 0;
     acre_status status = CALL(device_name, info.name, (int)sizeof info.name, native);

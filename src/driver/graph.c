@@ -56,7 +56,7 @@ acre_status drv_graph_capture_info(void *self, int device, void *stream,
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    acre_capture_info info = {.status = ACRE_CAPTURE_NONE};
+    acre_capture_info info = {.struct_size = sizeof info, .status = ACRE_CAPTURE_NONE};
     driver_capture_status capture = DRIVER_CAPTURE_NONE;
     driver_capture_id id = 0;
     const driver_node *nodes = NULL;

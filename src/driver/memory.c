@@ -174,15 +174,21 @@ static bool foreign_info(struct driver *driver, const void *pointer, acre_pointe
 acre_status drv_memory_pointer_info(void *self, const void *pointer, acre_pointer_info *out_info)
 {
     struct driver *driver = self;
-    acre_pointer_info info = {ACRE_MEMORY_UNMANAGED, -1, (void *)(uintptr_t)pointer, 0};
-    acre_pointer_info foreign;
+    acre_pointer_info info = {.struct_size = sizeof info,
+                              .kind = ACRE_MEMORY_UNMANAGED,
+                              .device = -1,
+                              .base = (void *)(uintptr_t)pointer,
+                              .bytes = 0};
+    acre_pointer_info foreign = {.struct_size = sizeof foreign};
     struct range range;
 
     if (books_find(&driver->books, pointer, &range)) {
         bool is_host = range.device < 0;
 
-        info = (acre_pointer_info){is_host ? ACRE_MEMORY_HOST : ACRE_MEMORY_DEVICE, range.device,
-                                   (void *)range.base, range.bytes};
+        info = (acre_pointer_info){.kind = is_host ? ACRE_MEMORY_HOST : ACRE_MEMORY_DEVICE,
+                                   .device = range.device,
+                                   .base = (void *)range.base,
+                                   .bytes = range.bytes};
     } else if (driver->library.groups & ACRE_CAP_POINTERS &&
                foreign_info(driver, pointer, &foreign)) {
         info = foreign;

@@ -188,7 +188,7 @@ acre_status drv_multicast_bind(void *self, void *handle, int device, size_t offs
     struct driver_scope scope;
     struct multicast *multicast = handle;
     struct binding *binding;
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     acre_status status = multicast_check(driver, "multicast_bind", handle, device, offset, bytes);
 
     if (status != ACRE_OK)

@@ -165,7 +165,7 @@ acre_status drv_pool_usage(void *self, int device, acre_async_usage *out_usage)
     struct driver *driver = self;
     struct driver_scope scope;
     driver_pool pool = atomic_load_explicit(&driver->units[device].pool, memory_order_acquire);
-    acre_async_usage usage = {0};
+    acre_async_usage usage = {.struct_size = sizeof usage};
     acre_status status = pool ? ON_DEVICE(usage_ask(driver, pool, &usage)) : ACRE_OK;
 
     if (status == ACRE_OK)

@@ -101,7 +101,7 @@ static acre_status table_take(const acre_device *device, const void *base, struc
 /* The end of the piece of device memory around a place: an allocation or a mapping. */
 static acre_status piece_end(acre_device *device, char *place, char **out)
 {
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     acre_status status = acre_pointer_info_get(device, place, &info);
 
     if (status != ACRE_OK)

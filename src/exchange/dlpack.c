@@ -12,6 +12,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -186,11 +187,6 @@ static acre_status layout_check(const acre_data_ptr *ptr, const acre_dl_layout *
 {
     uint64_t bytes, end;
 
-    if (layout->struct_size != sizeof *layout)
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_dl_layout.struct_size is %" PRIu32
-                           "; set it to sizeof(acre_dl_layout)",
-                           layout->struct_size);
     struct extent extent = {layout->ndim, layout->dtype, layout->shape, layout->strides};
     acre_status status = extent_bytes(&extent, &bytes);
     if (status != ACRE_OK)
@@ -221,15 +217,18 @@ static void strides_fill(int64_t *strides, const acre_dl_layout *layout)
 }
 
 /* Checks everything, and gives an export with its tensor filled in; ptr is empty then. */
-static acre_status export_create(acre_data_ptr *ptr, const acre_dl_layout *layout,
+static acre_status export_create(acre_data_ptr *ptr, const acre_dl_layout *given,
                                  acre_dl_tensor *tensor, struct export **out)
 {
     struct export *export;
     acre_dl_device device;
+    acre_dl_layout whole, *layout = &whole;
 
-    if (!ptr || !layout)
-        return status_fail(ACRE_ERR_INVALID, "acre_to_dlpack: an argument is NULL");
-    acre_status status = layout_check(ptr, layout);
+    if (!ptr)
+        return status_fail(ACRE_ERR_INVALID, "acre_to_dlpack: ptr is NULL");
+    acre_status status = STRUCT_TAKE("acre_to_dlpack", acre_dl_layout, given, layout);
+    if (status == ACRE_OK)
+        status = layout_check(ptr, layout);
     if (status == ACRE_OK)
         status = device_export(ptr->device, &device);
     if (status != ACRE_OK)

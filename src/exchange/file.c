@@ -14,7 +14,7 @@
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/status.h"
-#include "base/struct_out.h"
+#include "base/struct_size.h"
 #include "exchange/buffer.h"
 #include "exchange/transfer.h"
 
@@ -69,12 +69,9 @@ static acre_status config_read(const acre_file_config *config, acre_file_config 
 {
     *out = (acre_file_config){.struct_size = sizeof *out};
     if (config) {
-        if (config->struct_size < 2 * sizeof(uint32_t))
-            return status_fail(ACRE_ERR_INVALID,
-                               "acre_file_open: acre_file_config.struct_size is "
-                               "%" PRIu32 "; set it to sizeof(acre_file_config)",
-                               config->struct_size);
-        memcpy(out, config, config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
+        acre_status status = STRUCT_TAKE("acre_file_open", acre_file_config, config, out);
+        if (status != ACRE_OK)
+            return status;
     }
     out->block_bytes = out->block_bytes ? out->block_bytes : BLOCK_BYTES;
     out->depth = out->depth ? out->depth : DEPTH;
@@ -406,7 +403,7 @@ static acre_status file_claim(const acre_file *file, size_t bytes, uint64_t offs
 static acre_status find_reach(acre_device *device, const void *memory, size_t bytes,
                               bool *out_is_device)
 {
-    acre_pointer_info info = {.kind = ACRE_MEMORY_DEVICE};
+    acre_pointer_info info = {.struct_size = sizeof info, .kind = ACRE_MEMORY_DEVICE};
     acre_status status = ACRE_OK;
 
     if (device_has(device, ACRE_CAP_POINTERS))
@@ -504,13 +501,12 @@ acre_status acre_file_sync(acre_file *file)
 
 acre_status acre_file_info_get(acre_file *file, acre_file_info *info)
 {
-    acre_file_info full = {.struct_size = 0};
+    acre_file_info full = {.struct_size = sizeof full};
 
     NEED(file);
-    if (!info || !struct_out_is_sound(info, 2 * sizeof(uint32_t), sizeof full))
-        return status_fail(ACRE_ERR_INVALID, "acre_file_info_get: info is needed, with its "
-                                             "struct_size");
-    acre_status status = file_bytes(file, &full.bytes);
+    acre_status status = STRUCT_CHECK("acre_file_info_get", acre_file_info, info);
+    if (status == ACRE_OK)
+        status = file_bytes(file, &full.bytes);
     if (status != ACRE_OK)
         return status;
     full.fd = file->fd;
@@ -522,6 +518,6 @@ acre_status acre_file_info_get(acre_file *file, acre_file_info *info)
     if (file->is_registered)
         full.engine = file->io.ring ? ACRE_FILE_URING : ACRE_FILE_PLAIN;
     lock_drop(&file->lock);
-    struct_out_fill(info, &full, sizeof full);
+    STRUCT_GIVE(acre_file_info, info, &full);
     return ACRE_OK;
 }

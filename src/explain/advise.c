@@ -9,6 +9,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "explain/device_state.h"
 #include "explain/notes.h"
@@ -383,19 +384,22 @@ static acre_status advise_advise(struct work *work)
 
 acre_status acre_advise(const char *path, const acre_advise_config *config, acre_advice **out)
 {
-    static const acre_advise_config defaults = {.struct_size = sizeof defaults};
-    struct work work = {
-        .path = path, .config = config ? config : &defaults, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    acre_advise_config whole = {.struct_size = sizeof whole};
+    acre_status status = ACRE_OK;
+    struct work work = {.path = path, .config = &whole, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
-    if (!path || !out || work.config->struct_size < sizeof *config)
-        return status_fail(ACRE_ERR_INVALID, "acre_advise: %s",
-                           path && out ? "struct_size is not set" : "an argument is NULL");
+    if (!path || !out)
+        return status_fail(ACRE_ERR_INVALID, "acre_advise: %s is NULL", path ? "out" : "path");
+    if (config)
+        status = STRUCT_TAKE("acre_advise", acre_advise_config, config, &whole);
+    if (status != ACRE_OK)
+        return status;
     work.whole = heap_zalloc(sizeof *work.whole);
     if (!work.whole)
         return ACRE_ERR_HOST_MEMORY;
     work.whole->advice.device = work.config->device;
     work.whole->advice.device_bytes = work.config->device_bytes;
-    acre_status status = advise_advise(&work);
+    status = advise_advise(&work);
     feed_close(work.feed);
     if (status == ACRE_OK)
         *out = &work.whole->advice;

@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "explain/growth.h"
 #include "explain/device_state.h"
@@ -273,17 +274,20 @@ static acre_status why_explain(const struct snapshot *snapshot, const acre_why_c
 acre_status acre_why_create(const acre_snapshot *snapshot, const acre_why_config *config,
                             acre_why **out)
 {
-    static const acre_why_config defaults = {.struct_size = sizeof defaults, .device = -1};
+    acre_why_config own = {.struct_size = sizeof own, .device = -1};
+    acre_status status = ACRE_OK;
 
-    if (!config)
-        config = &defaults;
-    if (!snapshot || !out || config->struct_size < sizeof *config)
-        return status_fail(ACRE_ERR_INVALID, "acre_why_create: %s",
-                           snapshot && out ? "struct_size is not set" : "an argument is NULL");
+    if (!snapshot || !out)
+        return status_fail(ACRE_ERR_INVALID, "acre_why_create: %s is NULL",
+                           snapshot ? "out" : "snapshot");
+    if (config)
+        status = STRUCT_TAKE("acre_why_create", acre_why_config, config, &own);
+    if (status != ACRE_OK)
+        return status;
     struct whole *whole = heap_zalloc(sizeof *whole);
     if (!whole)
         return ACRE_ERR_HOST_MEMORY;
-    acre_status status = why_explain((const struct snapshot *)snapshot, config, whole);
+    status = why_explain((const struct snapshot *)snapshot, &own, whole);
     if (status != ACRE_OK) {
         acre_why_destroy(&whole->why);
         return status;

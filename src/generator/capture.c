@@ -8,7 +8,7 @@
 
 acre_status capture_id_of(acre_device *device, void *stream, uint64_t *out_id)
 {
-    acre_capture_info info = {.status = ACRE_CAPTURE_NONE};
+    acre_capture_info info = {.struct_size = sizeof info, .status = ACRE_CAPTURE_NONE};
     acre_status status;
 
     *out_id = 0;

@@ -104,7 +104,7 @@ static acre_status check_memory(const acre_fill *fill)
     uintptr_t end = at + fill->count * numbers_element_bytes(fill->type);
 
     while (device_has(device, ACRE_CAP_POINTERS) && at < end) {
-        acre_pointer_info info;
+        acre_pointer_info info = {.struct_size = sizeof info};
         acre_status status = device->ops->pointer_info(device->self, (void *)at, &info);
 
         if (status != ACRE_OK)

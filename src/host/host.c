@@ -114,7 +114,7 @@ static void name_write(char *name, size_t bytes)
 
 static acre_status host_device_info(void *self, int device, acre_device_info *out_info)
 {
-    acre_device_info info = {0};
+    acre_device_info info = {.struct_size = sizeof info};
 
     (void)self;
     (void)device;
@@ -362,7 +362,11 @@ static acre_status host_pinned_unregister(void *self, void *base)
 
 static acre_status host_pointer_info(void *self, const void *pointer, acre_pointer_info *out_info)
 {
-    acre_pointer_info info = {ACRE_MEMORY_UNMANAGED, -1, (void *)(uintptr_t)pointer, 0};
+    acre_pointer_info info = {.struct_size = sizeof info,
+                              .kind = ACRE_MEMORY_UNMANAGED,
+                              .device = -1,
+                              .base = (void *)(uintptr_t)pointer,
+                              .bytes = 0};
     const struct range *range;
 
     (void)self;
@@ -387,7 +391,7 @@ static acre_status host_pointer_info(void *self, const void *pointer, acre_point
 static acre_status side_check(const char *side, const void *pointer, size_t bytes,
                               bool must_be_device)
 {
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     bool is_device;
 
     host_pointer_info(NULL, pointer, &info);

@@ -217,7 +217,11 @@ bool memory_is_reached(struct opencl *cl, int device, const void *pointer, size_
 
 acre_status memory_pointer_info(void *self, const void *pointer, acre_pointer_info *out_info)
 {
-    acre_pointer_info info = {ACRE_MEMORY_UNMANAGED, -1, (void *)(uintptr_t)pointer, 0};
+    acre_pointer_info info = {.struct_size = sizeof info,
+                              .kind = ACRE_MEMORY_UNMANAGED,
+                              .device = -1,
+                              .base = (void *)(uintptr_t)pointer,
+                              .bytes = 0};
     struct opencl *cl = self;
     const struct range *range;
 

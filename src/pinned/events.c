@@ -77,7 +77,7 @@ void uses_forget(struct piece *piece, bool captured_only)
 
 bool stream_is_captured(struct acre_device *device, void *stream)
 {
-    acre_capture_info info = {.status = ACRE_CAPTURE_NONE};
+    acre_capture_info info = {.struct_size = sizeof info, .status = ACRE_CAPTURE_NONE};
 
     if (!device_has(device, ACRE_CAP_CAPTURE))
         return false;

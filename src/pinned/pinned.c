@@ -6,6 +6,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "pinned/source.h"
 
 #include <string.h>
@@ -31,12 +32,10 @@ static acre_status pinned_load(acre_pinned *pinned, const acre_pinned_config *co
     const char *text;
     uint64_t given;
 
-    if (config) {
-        as_cache.policy = config->policy;
-        as_cache.conf = config->conf;
-        if (config->flags & ACRE_PINNED_NO_ENVIRONMENT)
-            as_cache.flags |= ACRE_CACHE_NO_ENVIRONMENT;
-    }
+    as_cache.policy = config->policy;
+    as_cache.conf = config->conf;
+    if (config->flags & ACRE_PINNED_NO_ENVIRONMENT)
+        as_cache.flags |= ACRE_CACHE_NO_ENVIRONMENT;
     acre_status status = cache_conf_load(&pinned->conf, &as_cache, &text, &given);
     if (status != ACRE_OK)
         return status;
@@ -54,12 +53,11 @@ static void warn_of_thresholds(const struct cache_conf *conf)
                                 "pinned_max_cached_size_mb, which decides then");
 }
 
-static acre_status pinned_check(acre_device *device, const acre_pinned_config *config,
-                                acre_pinned **out)
+static acre_status pinned_check(const acre_device *device, acre_pinned *const *out)
 {
-    if (!device || !out || (config && config->struct_size < sizeof *config))
-        return status_fail(ACRE_ERR_INVALID, "acre_pinned_create: device and out are needed, and "
-                                             "struct_size when there is a configuration");
+    if (!device || !out)
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_create: %s is NULL",
+                           device ? "out" : "device");
     if (!device_has(device, ACRE_CAP_HOST_MEMORY))
         return status_fail(ACRE_ERR_UNSUPPORTED,
                            "acre_pinned_create: device %d (%s) has no "
@@ -71,14 +69,17 @@ static acre_status pinned_check(acre_device *device, const acre_pinned_config *c
 acre_status acre_pinned_create(acre_device *device, const acre_pinned_config *config,
                                acre_pinned **out)
 {
-    acre_status status = pinned_check(device, config, out);
+    acre_pinned_config whole = {.struct_size = sizeof whole};
+    acre_status status = pinned_check(device, out);
 
+    if (status == ACRE_OK && config)
+        status = STRUCT_TAKE("acre_pinned_create", acre_pinned_config, config, &whole);
     if (status != ACRE_OK)
         return status;
     acre_pinned *pinned = heap_zalloc(sizeof *pinned);
     if (!pinned)
         return ACRE_ERR_HOST_MEMORY;
-    status = pinned_load(pinned, config);
+    status = pinned_load(pinned, &whole);
     if (status == ACRE_OK)
         status = map_init(&pinned->map);
     if (status != ACRE_OK) {

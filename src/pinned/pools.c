@@ -40,7 +40,7 @@ static struct host_pool *next_scope_locked(const acre_pinned *pinned, uint64_t a
 static bool passes_locked(acre_pinned *pinned, struct host_pool *pool, void *stream)
 {
     acre_pool_filter filter = pool->filter;
-    acre_capture_info info = {.status = ACRE_CAPTURE_NONE};
+    acre_capture_info info = {.struct_size = sizeof info, .status = ACRE_CAPTURE_NONE};
     struct acre_device *device = pinned->device;
 
     switch (filter.kind) {

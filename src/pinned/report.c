@@ -3,7 +3,7 @@
 #include "backend/backend.h"
 #include "base/heap.h"
 #include "base/status.h"
-#include "base/struct_out.h"
+#include "base/struct_size.h"
 #include "cache/observe/snapshot_parts.h"
 #include "pinned/record.h"
 
@@ -54,16 +54,17 @@ static void stats_fill_locked(const acre_pinned *pinned, acre_pinned_stats *out)
 
 acre_status acre_pinned_stats_get(acre_pinned *pinned, acre_pinned_stats *stats)
 {
-    acre_pinned_stats all = {0};
+    acre_pinned_stats all = {.struct_size = sizeof all};
 
-    if (!pinned || !stats ||
-        !struct_out_is_sound(stats, offsetof(acre_pinned_stats, allocations), sizeof all))
-        return status_fail(ACRE_ERR_INVALID, "acre_pinned_stats_get: a cache and a struct with "
-                                             "struct_size are needed");
+    if (!pinned)
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_stats_get: pinned is NULL");
+    acre_status status = STRUCT_CHECK("acre_pinned_stats_get", acre_pinned_stats, stats);
+    if (status != ACRE_OK)
+        return status;
     quick_lock_take(&pinned->lock);
     stats_fill_locked(pinned, &all);
     quick_lock_drop(&pinned->lock);
-    struct_out_fill(stats, &all, sizeof all);
+    STRUCT_GIVE(acre_pinned_stats, stats, &all);
     return ACRE_OK;
 }
 
@@ -237,13 +238,18 @@ acre_status acre_pinned_layout_create(acre_pinned *pinned, acre_cache_layout **o
 acre_status acre_pinned_snapshot(acre_pinned *pinned, const acre_snapshot_choice *choice,
                                  acre_snapshot **out)
 {
-    const acre_snapshot_choice all = {.struct_size = sizeof all};
+    acre_snapshot_choice all = {.struct_size = sizeof all};
+    acre_status status = ACRE_OK;
     struct moment moment = {0};
 
-    if (!pinned || !out || (choice && choice->struct_size < sizeof all))
-        return status_fail(ACRE_ERR_INVALID, "acre_pinned_snapshot: a cache, a place for the "
-                                             "result and, in a choice, struct_size are needed");
-    choice = choice ? choice : &all;
+    if (!pinned || !out)
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_snapshot: %s is NULL",
+                           pinned ? "out" : "pinned");
+    if (choice)
+        status = STRUCT_TAKE("acre_pinned_snapshot", acre_snapshot_choice, choice, &all);
+    if (status != ACRE_OK)
+        return status;
+    choice = &all;
     quick_lock_take(&pinned->lock);
     moment.layout = layout_copy_host_locked(pinned);
     moment.history = history_copy(&pinned->history);
@@ -253,7 +259,7 @@ acre_status acre_pinned_snapshot(acre_pinned *pinned, const acre_snapshot_choice
     if (is_whole)
         host_record_snapshot(pinned, (uint64_t)pinned_active_bytes(pinned), choice->pool);
     quick_lock_drop(&pinned->lock);
-    acre_status status = is_whole ? moment_snapshot(&moment, 0, choice, out) : ACRE_ERR_HOST_MEMORY;
+    status = is_whole ? moment_snapshot(&moment, 0, choice, out) : ACRE_ERR_HOST_MEMORY;
     moment_fini(&moment);
     return status;
 }

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "replay/feed.h"
 #include "replay/replay.h"
 #include "replay/target.h"
@@ -513,22 +514,24 @@ acre_status replay_feed(struct feed *feed, const acre_replay_config *config,
     heap_free(run.pointers);
     heap_free(run.sizes);
     if (status == ACRE_OK)
-        *result = found;
+        STRUCT_GIVE(acre_replay_result, result, &found);
     return status;
 }
 
 acre_status acre_replay(const char *path, const acre_replay_config *config,
                         acre_replay_result *result)
 {
-    static const acre_replay_config defaults = {.struct_size = sizeof defaults};
+    acre_replay_config whole = {.struct_size = sizeof whole};
     struct feed *feed = NULL;
+    acre_status status = STRUCT_CHECK("acre_replay", acre_replay_result, result);
 
-    if (!config)
-        config = &defaults;
-    if (!path || !result || result->struct_size < sizeof *result ||
-        config->struct_size < sizeof *config)
-        return status_fail(ACRE_ERR_INVALID, "acre_replay: %s",
-                           path && result ? "a struct_size is not set" : "an argument is NULL");
+    if (status == ACRE_OK && config)
+        status = STRUCT_TAKE("acre_replay", acre_replay_config, config, &whole);
+    if (status != ACRE_OK)
+        return status;
+    if (!path)
+        return status_fail(ACRE_ERR_INVALID, "acre_replay: path is NULL");
+    config = &whole;
     if (config->streams > ACRE_TRACE_STREAM_MAX + 1)
         return status_fail(ACRE_ERR_INVALID, "acre_replay: %u streams; at most %d are possible",
                            config->streams, ACRE_TRACE_STREAM_MAX + 1);
@@ -536,7 +539,7 @@ acre_status acre_replay(const char *path, const acre_replay_config *config,
         (config->flags & (ACRE_REPLAY_PLAN | ACRE_REPLAY_MIN_CAPACITY)))
         return status_fail(ACRE_ERR_INVALID, "acre_replay: host memory has neither a plan nor a "
                                              "capacity to search");
-    acre_status status = feed_open(path, config->device, config->streams, &feed);
+    status = feed_open(path, config->device, config->streams, &feed);
     if (status == ACRE_OK)
         status = replay_feed(feed, config, result);
     feed_close(feed);

@@ -191,7 +191,7 @@ acre_status target_need_stream(struct target *target, uint32_t number)
 
 acre_status target_page_calls(struct target *target, uint64_t *out_maps, uint64_t *out_unmaps)
 {
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
     acre_status status = acre_sim_usage_get(target->backend, &usage);
 
     if (status != ACRE_OK)

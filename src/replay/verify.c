@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* A cache with policy torch on a device that follows the recording (script.h).
  *
- * The start is set up with the cache's own calls: a segment is made by a request that
- * fills it, all are held until every one exists, then freed; then each live block is
- * taken at its exact address. Segments come into being by address: how old they were
- * is not recorded. Then event by event. Segments that are obtained or given back
- * before an allocation are what it has to cause; frees are those that completed.
+ * The start is set up with the cache's own calls: a segment is made by a request that fills it,
+ * all are held until every one exists, then freed; then each live block is taken at its exact
+ * address. Segments come into being by address: how old they were is not recorded. Then event by
+ * event: segments obtained or given back before an allocation, and frees that completed.
  */
 #include "replay/verify.h"
 
 #include "base/heap.h"
 #include "base/ptrmap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "format/array.h"
 #include "replay/past.h"
 #include "replay/recorded.h"
@@ -584,16 +584,17 @@ acre_status acre_replay_verify(const char *path, uint32_t device, acre_verify_re
     acre_verify_result found = {.struct_size = sizeof found};
     struct snapshot *snapshot = NULL;
 
-    if (!path || !result || result->struct_size < sizeof *result)
-        return status_fail(ACRE_ERR_INVALID, "acre_replay_verify: %s",
-                           path && result ? "struct_size is not set" : "an argument is NULL");
-    acre_status status = snapshot_read(path, &snapshot);
-    if (status == ACRE_OK && snapshot_check(snapshot) != ACRE_OK)
-        status = ACRE_ERR_STATE;
+    acre_status status = STRUCT_CHECK("acre_replay_verify", acre_verify_result, result);
+
+    if (status == ACRE_OK && !path)
+        status = status_fail(ACRE_ERR_INVALID, "acre_replay_verify: path is NULL");
     if (status == ACRE_OK)
-        status = verify_device(snapshot, device, &found);
+        status = snapshot_read(path, &snapshot);
+    if (status == ACRE_OK)
+        status = snapshot_check(snapshot) == ACRE_OK ? verify_device(snapshot, device, &found)
+                                                     : ACRE_ERR_STATE;
     snapshot_destroy(snapshot);
     if (status == ACRE_OK)
-        *result = found;
+        STRUCT_GIVE(acre_verify_result, result, &found);
     return status;
 }

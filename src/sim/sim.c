@@ -9,6 +9,7 @@
 #include "sim/sim_memory.h"
 #include "sim/work/sim_stream.h"
 #include "base/heap.h"
+#include "base/struct_size.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,15 +226,16 @@ acre_status acre_sim_usage_get(acre_backend *backend, acre_sim_usage *out)
     struct sim *sim = NULL;
     acre_status status = sim_of(backend, &sim);
 
-    if (status == ACRE_OK && !out)
-        status = status_fail(ACRE_ERR_INVALID, "acre_sim_usage_get: out is NULL");
+    if (status == ACRE_OK)
+        status = STRUCT_CHECK("acre_sim_usage_get", acre_sim_usage, out);
     if (status != ACRE_OK)
         return status;
     lock_take(&sim->memory->lock);
-    *out = sim->memory->usage;
+    acre_sim_usage usage = sim->memory->usage;
     lock_drop(&sim->memory->lock);
-    sim_streams_usage(sim, out);
+    sim_streams_usage(sim, &usage);
     for (int i = 0; i < ACRE_SIM_CALL_COUNT; i++)
-        out->calls[i] = atomic_load_explicit(&sim->calls[i], memory_order_relaxed);
+        usage.calls[i] = atomic_load_explicit(&sim->calls[i], memory_order_relaxed);
+    STRUCT_GIVE(acre_sim_usage, out, &usage);
     return ACRE_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "base/conf.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -50,11 +51,9 @@ acre_status sim_conf_complete(const acre_sim_config *given, acre_sim_config *out
     acre_sim_config config = {.struct_size = 0};
 
     if (given) {
-        if (given->struct_size < offsetof(acre_sim_config, devices) ||
-            given->struct_size > sizeof config)
-            return sim_conf_fail("struct_size", given->struct_size,
-                                 "set it to sizeof(acre_sim_config)");
-        memcpy(&config, given, given->struct_size);
+        acre_status taken = STRUCT_TAKE("acre_sim_start", acre_sim_config, given, &config);
+        if (taken != ACRE_OK)
+            return taken;
     }
     config.struct_size = sizeof config;
     config.devices = config.devices ? config.devices : 2;
@@ -263,8 +262,11 @@ acre_status acre_sim_parse(const char *text, acre_sim_config *config)
     if (!text || !config)
         return status_fail(ACRE_ERR_INVALID, "acre_sim_parse: %s is NULL",
                            text ? "config" : "text");
-    if (config->struct_size != sizeof *config)
-        return sim_conf_fail("struct_size", config->struct_size,
-                             "set it to sizeof(acre_sim_config)");
-    return conf_parse(&spec, "ACRE_SIM", text, config, NULL);
+    acre_sim_config whole;
+    acre_status status = STRUCT_TAKE("acre_sim_parse", acre_sim_config, config, &whole);
+    if (status == ACRE_OK)
+        status = conf_parse(&spec, "ACRE_SIM", text, &whole, NULL);
+    if (status == ACRE_OK)
+        STRUCT_GIVE(acre_sim_config, config, &whole);
+    return status;
 }

@@ -5,6 +5,7 @@
 #include "sim/sim_fault.h"
 
 #include "base/heap.h"
+#include "base/struct_size.h"
 
 #include <time.h>
 
@@ -75,17 +76,19 @@ void sim_faults_destroy(struct sim *sim)
     sim->faults = NULL;
 }
 
-acre_status sim_faults_arm(struct sim *sim, const acre_sim_fault *fault)
+acre_status sim_faults_arm(struct sim *sim, const acre_sim_fault *given)
 {
     struct sim_faults *faults = sim->faults;
-    acre_status status = ACRE_OK;
+    acre_sim_fault whole, *fault = &whole;
+    acre_status status = STRUCT_TAKE("acre_sim_fault_arm", acre_sim_fault, given, fault);
 
-    if (fault->struct_size != sizeof *fault || fault->probability_ppm > 1000000 ||
+    if (status != ACRE_OK)
+        return status;
+    if (fault->probability_ppm > 1000000 ||
         ((unsigned)fault->call >= ACRE_SIM_CALL_COUNT && fault->call != ACRE_SIM_ANY))
         return status_fail(ACRE_ERR_INVALID,
-                           "fault: call %d, chance %u in a million, size of "
-                           "the struct %u: one of them cannot be",
-                           (int)fault->call, fault->probability_ppm, fault->struct_size);
+                           "fault: call %d does not exist, or %u is not a chance in a million",
+                           (int)fault->call, fault->probability_ppm);
     lock_take(&faults->lock);
     if (faults->count == ACRE_SIM_FAULT_MAX) {
         status = status_fail(ACRE_ERR_INVALID, "fault: %d are armed already", ACRE_SIM_FAULT_MAX);

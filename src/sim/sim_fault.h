@@ -9,7 +9,7 @@
 acre_status sim_faults_create(struct sim *sim);
 void sim_faults_destroy(struct sim *sim);
 /* Adds one. Errors: ACRE_ERR_INVALID. */
-acre_status sim_faults_arm(struct sim *sim, const acre_sim_fault *fault);
+acre_status sim_faults_arm(struct sim *sim, const acre_sim_fault *given);
 /* Takes all away; how many calls they met. */
 uint64_t sim_faults_disarm(struct sim *sim);
 

@@ -44,7 +44,11 @@ static bool info_of_locked(struct sim_span *span, const void *pointer, acre_poin
 acre_status sim_pointer_info(void *self, const void *pointer, acre_pointer_info *out_info)
 {
     struct sim *sim = self;
-    acre_pointer_info info = {ACRE_MEMORY_UNMANAGED, -1, (void *)(uintptr_t)pointer, 0};
+    acre_pointer_info info = {.struct_size = sizeof info,
+                              .kind = ACRE_MEMORY_UNMANAGED,
+                              .device = -1,
+                              .base = (void *)(uintptr_t)pointer,
+                              .bytes = 0};
     acre_status status = sim_enter_plain(sim, 0);
 
     if (status != ACRE_OK)
@@ -55,7 +59,10 @@ acre_status sim_pointer_info(void *self, const void *pointer, acre_pointer_info 
     struct sim_span *span = span_find_locked(sim, pointer);
     struct sim_node *node = index_find(&sim->memory->registered, (uintptr_t)pointer);
     if (!(span && info_of_locked(span, pointer, &info)) && node)
-        info = (acre_pointer_info){ACRE_MEMORY_HOST, -1, (void *)node->base, node->bytes};
+        info = (acre_pointer_info){.kind = ACRE_MEMORY_HOST,
+                                   .device = -1,
+                                   .base = (void *)node->base,
+                                   .bytes = node->bytes};
     lock_drop(&sim->memory->lock);
     *out_info = info;
     return ACRE_OK;

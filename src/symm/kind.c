@@ -20,7 +20,7 @@ void kind_use(acre_device_type type)
 static bool type_has(acre_device_type type, int index, uint32_t wanted)
 {
     acre_device *device;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     return acre_device_count(type) > 0 && acre_device_get(type, index, &device) == ACRE_OK &&
            acre_device_info_get(device, &info) == ACRE_OK && (info.capabilities & wanted);

@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "symm/team/block.h"
 
 #include <string.h>
@@ -52,9 +53,10 @@ ACRE_API acre_status acre_symm_rendezvous(void *pointer, const char *group, acre
     if (!out)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_rendezvous: out is NULL");
     if (!block_find(pointer, &found)) {
-        log_line(ACRE_LOG_WARN, "acre_symm_rendezvous: %p is not in symmetric memory", pointer);
-        *out = NULL;
-        return ACRE_OK;
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_symm_rendezvous: %p is not in symmetric memory; allocate it with "
+                           "acre_symm_alloc",
+                           pointer);
     }
     const char *name = group && *group ? group : found.group;
     acre_status status = ACRE_OK;
@@ -90,20 +92,25 @@ ACRE_API void acre_symm_release(acre_symm *symm)
 
 ACRE_API acre_status acre_symm_info_get(const acre_symm *symm, acre_symm_info *out)
 {
-    if (!symm || !out)
-        return status_fail(ACRE_ERR_INVALID, "acre_symm_info_get: an argument is NULL");
+    if (!symm)
+        return status_fail(ACRE_ERR_INVALID, "acre_symm_info_get: symm is NULL");
+    acre_status status = STRUCT_CHECK("acre_symm_info_get", acre_symm_info, out);
+    if (status != ACRE_OK)
+        return status;
     const struct team *team = symm->team;
-    *out = (acre_symm_info){.rank = team->rank,
-                            .world_size = team->count,
-                            .device = team->device,
-                            .buffer_bytes = team->layout.buffer_bytes,
-                            .pad_bytes = team->layout.pad_bytes,
-                            .pad_offset = team->layout.pad_offset,
-                            .block_bytes = team->layout.block_bytes,
-                            .offset = symm->offset,
-                            .channels = team->channels,
-                            .has_multicast = team->has_multicast,
-                            .is_direct = !team->places};
+    acre_symm_info info = {.struct_size = sizeof info,
+                           .rank = team->rank,
+                           .world_size = team->count,
+                           .device = team->device,
+                           .buffer_bytes = team->layout.buffer_bytes,
+                           .pad_bytes = team->layout.pad_bytes,
+                           .pad_offset = team->layout.pad_offset,
+                           .block_bytes = team->layout.block_bytes,
+                           .offset = symm->offset,
+                           .channels = team->channels,
+                           .has_multicast = team->has_multicast,
+                           .is_direct = !team->places};
+    STRUCT_GIVE(acre_symm_info, out, &info);
     return ACRE_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "format/snapshot/snapshot.h"
 #include "view/adopt.h"
 #include "view/page.h"
@@ -178,22 +179,26 @@ acre_status acre_view_note_add(acre_view *view, const char *heading, const char 
 
 acre_status acre_view_read(acre_view *view, const char *path, const acre_view_config *config)
 {
-    static const acre_view_config defaults = {.struct_size = sizeof defaults};
+    acre_view_config whole = {.struct_size = sizeof whole};
+    acre_status status = ACRE_OK;
 
-    if (!view || !path || (config && config->struct_size < sizeof *config))
-        return status_fail(ACRE_ERR_INVALID, "acre_view_read: %s",
-                           view && path ? "struct_size is not set" : "an argument is NULL");
+    if (!view || !path)
+        return status_fail(ACRE_ERR_INVALID, "acre_view_read: %s is NULL", view ? "path" : "view");
+    if (config)
+        status = STRUCT_TAKE("acre_view_read", acre_view_config, config, &whole);
+    if (status != ACRE_OK)
+        return status;
     bool is_snapshot;
     struct snapshot *snapshot;
-    acre_status status = snapshot_is_one(path, &is_snapshot);
+    status = snapshot_is_one(path, &is_snapshot);
     if (status != ACRE_OK)
         return status;
     if (!is_snapshot)
-        return watch_trace(view, path, config ? config : &defaults);
+        return watch_trace(view, path, &whole);
     status = snapshot_read(path, &snapshot);
     if (status != ACRE_OK)
         return status;
-    status = adopt_snapshot(view, snapshot, config ? config : &defaults);
+    status = adopt_snapshot(view, snapshot, &whole);
     snapshot_destroy(snapshot);
     return status;
 }

@@ -44,7 +44,7 @@ static uint32_t stream_number(const struct watch *watch, const void *stream)
 /* Looks for segments that came or went, after the device was asked for any. */
 static acre_status watch_look(struct watch *watch)
 {
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
     acre_cache_layout *layout = NULL;
     acre_status status = acre_sim_usage_get(watch->target.backend, &usage);
 

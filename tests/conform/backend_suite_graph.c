@@ -40,7 +40,7 @@ static void count_task(void *count)
 
 static acre_capture_info info_of(struct scene *c, void *stream)
 {
-    acre_capture_info info = {.status = (acre_capture_status)77};
+    acre_capture_info info = {.struct_size = sizeof info, .status = (acre_capture_status)77};
 
     EXPECT_OK(acre_capture_info_get(c->device, stream, &info));
     return info;
@@ -79,7 +79,8 @@ TEST(captured_work_is_recorded_and_runs_at_each_launch)
 TEST(captures_have_numbers_of_their_own)
 {
     struct scene c;
-    acre_capture_info first, second;
+    acre_capture_info first = {.struct_size = sizeof first};
+    acre_capture_info second = {.struct_size = sizeof second};
     void *graph;
 
     scene_begin(&c);
@@ -174,7 +175,7 @@ TEST(nodes_tell_what_they_depend_on)
     _Atomic int count = 0;
     uint64_t nodes[4] = {0}, first;
     uint32_t node_count = 99;
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     void *graph;
 
     scene_begin(&c);

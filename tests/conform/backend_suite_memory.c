@@ -95,7 +95,7 @@ TEST(devices_describe_themselves)
     EXPECT_OK(s.device->ops->device_count(s.device->self, &count));
     EXPECT_EQ(count, acre_backend_device_count(s.backend));
     for (int i = 0; i < count; i++) {
-        acre_device_info info;
+        acre_device_info info = {.struct_size = sizeof info};
         acre_device *device;
 
         REQUIRE_OK(acre_backend_device(s.backend, i, &device));
@@ -118,8 +118,8 @@ TEST(absent_groups_answer_unsupported_and_name_themselves)
     void *self = s.device->self, *out = NULL;
     int number;
     uint8_t handle[64] = {0};
-    acre_capture_info capture;
-    acre_pointer_info pointer;
+    acre_capture_info capture = {.struct_size = sizeof capture};
+    acre_pointer_info pointer = {.struct_size = sizeof pointer};
     bool can;
 
 #define ABSENT(group, call)                                                    \
@@ -367,7 +367,7 @@ TEST(memory_of_the_caller_can_be_registered)
 TEST(pointers_tell_their_allocation)
 {
     struct suite s = suite_begin(ACRE_CAP_POINTERS);
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     size_t bytes = 1 << 20;
     int local;
     char *base;
@@ -398,7 +398,7 @@ TEST(pointers_tell_their_allocation)
 TEST(pointers_tell_the_second_device_and_host_memory)
 {
     struct suite s = suite_begin(ACRE_CAP_POINTERS);
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     char *base;
 
     if (s.second) {

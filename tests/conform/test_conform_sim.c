@@ -16,7 +16,7 @@ static acre_status open_sim(acre_backend **out)
 
 static uint64_t held(acre_backend *backend)
 {
-    acre_sim_usage u;
+    acre_sim_usage u = {.struct_size = sizeof u};
 
     REQUIRE_OK(acre_sim_usage_get(backend, &u));
     return u.alloc_count + u.host_count + u.reserve_count + u.handle_count + u.map_count +

@@ -426,7 +426,7 @@ static void variant_run(void *arg)
 {
     const struct variant *variant = arg;
     acre_backend *backend;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     acre_device *device;
     acre_cache *cache;
     void *block;

@@ -98,7 +98,7 @@ static void site_close(struct site *site)
 
 static acre_sim_usage usage_of(struct site *site)
 {
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     REQUIRE_OK(acre_sim_usage_get(site->backend, &usage));
     return usage;

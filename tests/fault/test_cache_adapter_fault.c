@@ -64,7 +64,7 @@ static acre_status scenario(void)
 
 static acre_sim_usage usage(void)
 {
-    acre_sim_usage now;
+    acre_sim_usage now = {.struct_size = sizeof now};
 
     REQUIRE_OK(acre_sim_usage_get(backend, &now));
     return now;

@@ -195,7 +195,7 @@ static void open_all(void)
 static void close_all(void)
 {
     acre_cache_stats stats = {.struct_size = sizeof stats};
-    acre_sim_usage usage = {.alloc_count = 0};
+    acre_sim_usage usage = {.struct_size = sizeof usage, .alloc_count = 0};
 
     EXPECT_EQ(acre_cache_check(cache), ACRE_OK);
     REQUIRE_OK(acre_cache_empty(cache));

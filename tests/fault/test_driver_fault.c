@@ -64,7 +64,7 @@ static void scenario_work(void)
 {
     static char host[BYTES], back[BYTES], own[2 * BYTES];
     void *streams[2], *event, *pinned;
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     uint64_t available, total;
     char *memory;
     double ms;
@@ -176,7 +176,7 @@ static void scenario_virtual(void)
 
 static void scenario_capture(void)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     void *stream, *graph = NULL, *memory;
 
     GO(acre_stream_native_create(device, 0, 0, &stream));

@@ -13,7 +13,7 @@ static acre_backend *inner, *faulty;
 /* What the inner device holds. */
 static uint64_t held(void)
 {
-    acre_sim_usage u;
+    acre_sim_usage u = {.struct_size = sizeof u};
 
     REQUIRE_OK(acre_sim_usage_get(inner, &u));
     return u.alloc_count + u.host_count + u.reserve_count + u.handle_count + u.map_count +

@@ -72,7 +72,7 @@ static void expect(struct site *site, const void *from, int value)
 static void reach_body(struct rank *me)
 {
     struct site site;
-    acre_symm_info info;
+    acre_symm_info info = {.struct_size = sizeof info};
     int next = (me->rank + 1) % me->count, before = (me->rank + me->count - 1) % me->count;
 
     site_open(&site, me);

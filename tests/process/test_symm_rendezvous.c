@@ -35,7 +35,7 @@ static void see_each_other(struct rank *me)
 {
     char *base, *other, *pad;
     acre_symm *symm = ranks_symm(me, 10000, (void **)&base);
-    acre_symm_info info;
+    acre_symm_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_symm_info_get(symm, &info));
     EXPECT_EQ(info.rank, me->rank);
@@ -67,7 +67,7 @@ static void subgroups(struct rank *me)
 {
     acre_group *group = ranks_subgroup(me, "odd", 0xa); /* ranks 1 and 3 */
     acre_symm *symm = NULL, *world;
-    acre_symm_info info;
+    acre_symm_info info = {.struct_size = sizeof info};
     int *base = alloc(64), *other;
 
     *base = 100 + me->rank;
@@ -98,7 +98,7 @@ static void cached(struct rank *me)
 {
     char *base, *a, *b;
     acre_symm *first = ranks_symm(me, 4096, (void **)&base), *second, *inner;
-    acre_symm_info info;
+    acre_symm_info info = {.struct_size = sizeof info};
     uint64_t epoch = me->group->epoch;
 
     ranks_meet(me, 0);

@@ -103,7 +103,7 @@ void capture_forget_locked(const void *stream)
 CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
 {
     struct capture *capture;
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     struct place at;
 
     ENTRY(cuStreamBeginCapture_v2);
@@ -168,7 +168,7 @@ static CUresult graph_publish(int device, void *sim, CUgraph *out)
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
 {
-    acre_capture_info info = {.status = ACRE_CAPTURE_NONE};
+    acre_capture_info info = {.struct_size = sizeof info, .status = ACRE_CAPTURE_NONE};
     struct place at;
     void *sim = NULL;
 
@@ -200,7 +200,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *out)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     struct place at;
 
     ENTRY(cuStreamIsCapturing);
@@ -232,7 +232,7 @@ static CUresult capture_tell(CUstream handle, CUstreamCaptureStatus *out_status,
                              cuuint64_t *out_id, const CUgraphNode **out_nodes,
                              size_t *out_count)
 {
-    acre_capture_info info = {.status = ACRE_CAPTURE_NONE};
+    acre_capture_info info = {.struct_size = sizeof info, .status = ACRE_CAPTURE_NONE};
     struct place at;
     CUresult result = out_status ? stream_place(handle, &at) : CUDA_ERROR_INVALID_VALUE;
 

@@ -169,7 +169,7 @@ static void turn_wait(void *arg)
 static CUresult turn_queue(struct ipc_event *event, uint64_t number, void (*fn)(void *),
                            const struct place *at)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     struct turn *turn = malloc(sizeof *turn);
     CUresult result = turn ? SIM(capture_info, at->device, at->sim, &info)
                            : CUDA_ERROR_OUT_OF_MEMORY;

@@ -274,7 +274,7 @@ static CUresult alloc_locked(CUmemoryPool handle, size_t bytes, const struct pla
 /* The stream of a call on pools, which must not be captured. */
 static CUresult pool_place(CUstream stream, struct place *out)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     CUresult result = stream_work_place(stream, out);
 
     if (!result)

@@ -230,7 +230,7 @@ static void run(acre_policy policy, const char *conf)
     acre_cache_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf,
                                 .flags = ACRE_CACHE_NO_ENVIRONMENT};
     acre_cache_stats stats = {.struct_size = sizeof stats};
-    acre_sim_usage usage = {.alloc_count = 0};
+    acre_sim_usage usage = {.struct_size = sizeof usage, .alloc_count = 0};
     acre_backend *backend;
 
     wrong_bytes = failures = recorded = scoped = 0;

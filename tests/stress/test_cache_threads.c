@@ -58,7 +58,7 @@ static acre_backend *ground_open(void)
 
 static uint64_t ground_held(acre_backend *backend)
 {
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     REQUIRE_OK(acre_sim_usage_get(backend, &usage));
     return usage.alloc_count + usage.event_count + usage.bytes_used;

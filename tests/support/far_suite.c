@@ -15,7 +15,7 @@ struct site {
 static struct site site_make(size_t bytes)
 {
     struct site site = {0};
-    acre_symm_info info;
+    acre_symm_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_symm_alloc(NULL, bytes, (void **)&site.base));
     REQUIRE_OK(acre_symm_rendezvous(site.base, "world", &site.symm));
@@ -70,7 +70,7 @@ static float *floats(size_t count)
 void far_suite_views(const bool *is_near)
 {
     struct site site = site_make(4096);
-    acre_symm_info info;
+    acre_symm_info info = {.struct_size = sizeof info};
     void *at;
 
     REQUIRE_OK(acre_symm_info_get(site.symm, &info));

@@ -76,7 +76,7 @@ acre_status lab_try(struct lab *lab, size_t bytes)
 
 void lab_limit(struct lab *lab, uint64_t bytes)
 {
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_device_info_get(acre_cache_device(lab->cache), &info));
     REQUIRE_OK(acre_cache_memory_fraction_set(lab->cache,

@@ -61,7 +61,7 @@ BED_HELPER void pinned_bed_open(struct pinned_bed *bed, acre_policy policy, cons
 /* Ends the cache, which leaves nothing behind. */
 BED_HELPER void pinned_bed_end(struct pinned_bed *bed)
 {
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     EXPECT_EQ(acre_pinned_check(bed->pinned), ACRE_OK);
     acre_pinned_destroy(bed->pinned);

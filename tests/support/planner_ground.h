@@ -51,7 +51,7 @@ __attribute__((unused)) static void open_ground(const acre_planner_config *confi
 
 __attribute__((unused)) static void close_ground(void)
 {
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     for (int i = 0; i < LIVE_MAX; i++)
         EXPECT_EQ(acre_planner_free(ground.planner, ground.live[i].pointer), ACRE_OK);

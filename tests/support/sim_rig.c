@@ -85,7 +85,7 @@ void rig_close(void)
 
 acre_sim_usage rig_usage(void)
 {
-    acre_sim_usage usage = {0};
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     REQUIRE_OK(acre_sim_usage_get(rig.backend, &usage));
     return usage;

@@ -95,7 +95,7 @@ acre_backend *ground_create(const char *sim)
 
 acre_sim_usage ground_usage(acre_backend *backend)
 {
-    acre_sim_usage usage = {.alloc_count = 0};
+    acre_sim_usage usage = {.struct_size = sizeof usage, .alloc_count = 0};
 
     if (ground_is_driver())
         REQUIRE_EQ(standin_now.usage(&usage), ACRE_OK);

@@ -29,7 +29,7 @@
 
 static inline void expect_nothing_left(acre_backend *backend)
 {
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     REQUIRE_OK(acre_sim_usage_get(backend, &usage));
     EXPECT_EQ(usage.alloc_count, 0);

@@ -20,6 +20,9 @@ static void kernel(acre_kernel_context *context, void *args)
 
 /* ---- base.h ---------------------------------------------------------------------- */
 
+static acre_pointer_info pointer_info = {.struct_size = sizeof pointer_info};
+static acre_capture_info capture_info = {.struct_size = sizeof capture_info};
+
 TEST(base_answers_whatever_it_is_asked)
 {
     EXPECT_STR_EQ(acre_status_name((acre_status)-1), "ACRE_ERR_?");
@@ -90,7 +93,7 @@ TEST(devices_refuse)
     EXPECT_PTR_EQ(out, NULL);
     EXPECT_EQ(acre_device_count(none), 0);
     EXPECT_EQ(acre_device_count((acre_device_type)-1), 0);
-    BAD(acre_device_info_get(NULL, &(acre_device_info){0}));
+    BAD(acre_device_info_get(NULL, &(acre_device_info){.struct_size = sizeof(acre_device_info)}));
     BAD(acre_device_info_get(device, NULL));
     EXPECT_EQ(acre_device_id_of(NULL).index, -1);
     EXPECT(acre_device_type_name(none) != NULL);
@@ -169,8 +172,8 @@ TEST(memory_refuses)
     BAD(acre_host_unregister(device, host));
     EXPECT(!acre_host_is_pinned(NULL, host));
     EXPECT(!acre_host_is_pinned(device, NULL));
-    BAD(acre_pointer_info_get(NULL, host, &(acre_pointer_info){0}));
-    BAD(acre_pointer_info_get(device, NULL, &(acre_pointer_info){0}));
+    BAD(acre_pointer_info_get(NULL, host, &pointer_info));
+    BAD(acre_pointer_info_get(device, NULL, &pointer_info));
     BAD(acre_pointer_info_get(device, host, NULL));
     BAD(acre_access_open(NULL, memory));
     BAD(acre_access_close(NULL, memory));
@@ -209,7 +212,7 @@ TEST(native_streams_and_events_refuse)
         BAD(acre_copy_async(device, memory, host, 1, ACRE_COPY_HOST_TO_DEVICE, bad));
         BAD(acre_capture_begin(device, bad));
         BAD(acre_capture_end(device, bad, &out));
-        BAD(acre_capture_info_get(device, bad, &(acre_capture_info){0}));
+        BAD(acre_capture_info_get(device, bad, &capture_info));
     }
     REQUIRE_OK(acre_event_native_create(device, 0, &gone));
     REQUIRE_OK(acre_event_native_destroy(device, gone));
@@ -452,7 +455,7 @@ TEST(capture_refuses)
     BAD(acre_capture_end(NULL, stream, &out));
     BAD(acre_capture_end(device, stream, NULL));
     BAD(acre_capture_end(device, stream, &out));
-    BAD(acre_capture_info_get(NULL, stream, &(acre_capture_info){0}));
+    BAD(acre_capture_info_get(NULL, stream, &capture_info));
     BAD(acre_capture_info_get(device, stream, NULL));
     BAD(acre_capture_dependencies(NULL, 1, 1, nodes, 1, &count));
     BAD(acre_capture_dependencies(device, UINT64_MAX, 1, nodes, 1, &count));

@@ -141,7 +141,7 @@ TEST(the_reference_device_refuses)
     acre_sim_config config = {.struct_size = sizeof config};
     acre_sim_fault fault = {.struct_size = sizeof fault, .call = (acre_sim_call)999};
     acre_backend *host_backend, *out = NULL;
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     begin();
     REQUIRE_OK(acre_backend_find("host", &host_backend));

@@ -59,7 +59,7 @@ DEVICE_TEST(D3_bad_devices_change_nothing)
 
 DEVICE_TEST(D4_priorities_are_0_and_1)
 {
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_device_info_get(d[1], &info));
     EXPECT_EQ(info.priority_least, 0);
@@ -146,7 +146,7 @@ DEVICE_TEST(D9_cross_family_free_is_refused)
 static void expect_about(acre_device *device, const void *pointer, acre_memory_kind kind,
                          int index, const void *base, uint64_t bytes)
 {
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_pointer_info_get(device, pointer, &info));
     EXPECT_EQ(info.kind, kind);
@@ -185,7 +185,7 @@ DEVICE_TEST(D11_attributes_of_the_page_rounded_extent)
 
 DEVICE_TEST(D12_attributes_need_both_arguments)
 {
-    acre_pointer_info info = {ACRE_MEMORY_HOST, 42, NULL, 7};
+    acre_pointer_info info = {sizeof info, ACRE_MEMORY_HOST, 42, NULL, 7};
 
     REFUSED(acre_pointer_info_get(d[0], NULL, &info));
     EXPECT_EQ(info.device, 42);

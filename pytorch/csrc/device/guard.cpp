@@ -154,6 +154,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     bool isStreamCapturing(const c10::Stream &stream) const override
     {
         acre_capture_info info = {};
+        info.struct_size = sizeof info;
 
         return runtime().has_streams &&
                acre_capture_info_get(runtime().devices[stream.device_index()],

@@ -92,6 +92,7 @@ acre_backend *backend_start(const Runtime &runtime)
 void devices_open(Runtime &runtime)
 {
     acre_device_info info = {};
+    info.struct_size = sizeof info;
 
     runtime.count = acre_backend_device_count(runtime.backend);
     TORCH_CHECK(runtime.count > 0, "the backend \"", acre_backend_name(runtime.backend),

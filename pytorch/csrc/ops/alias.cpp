@@ -65,6 +65,7 @@ void stream_settle(int index)
 void capture_refuse(int index, const char *name)
 {
     acre_capture_info info = {};
+    info.struct_size = sizeof info;
 
     if (__builtin_expect(captures_open() == 0, 1))
         return;

@@ -50,6 +50,7 @@ bool is_capturing(const Sides &sides)
 {
     c10::Device device = is_acre(sides.to) ? sides.to.device() : sides.from.device();
     acre_capture_info info = {};
+    info.struct_size = sizeof info;
 
     return captures_open() > 0 && runtime().has_streams &&
            acre_capture_info_get(runtime().devices[device.index()],

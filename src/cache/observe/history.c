@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,9 +59,9 @@ acre_status history_config_read(const char *call, const acre_history_config *con
 
     *out = (acre_history_config){.max_entries = ACRE_HISTORY_UNBOUNDED};
     if (config) {
-        if (config->struct_size < offsetof(acre_history_config, source))
-            return status_fail(ACRE_ERR_INVALID, "%s: struct_size is not set", call);
-        memcpy(out, config, config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
+        acre_status status = STRUCT_TAKE(call, acre_history_config, config, out);
+        if (status != ACRE_OK)
+            return status;
     }
     if ((unsigned)out->level > ACRE_CONTEXT_ALL)
         return status_fail(ACRE_ERR_INVALID, "%s: %d is not a level", call, (int)out->level);

@@ -6,6 +6,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "cache/cache.h"
 #include "cache/threads/front.h"
 #include "cache/observe/snapshot_parts.h"
@@ -410,17 +411,21 @@ static bool caches_are_sound(acre_cache *const *caches, size_t count)
 acre_status acre_cache_snapshot(acre_cache *const *caches, size_t count,
                                 const acre_snapshot_choice *choice, acre_snapshot **out)
 {
-    const acre_snapshot_choice all = {.struct_size = sizeof all};
+    acre_snapshot_choice all = {.struct_size = sizeof all};
+    acre_status status = ACRE_OK;
     struct snapshot *snapshot;
 
-    if (!caches_are_sound(caches, count) || !out || (choice && choice->struct_size < sizeof all))
+    if (!caches_are_sound(caches, count) || !out)
         return status_fail(ACRE_ERR_INVALID,
-                           "acre_cache_snapshot: caches of different devices, a place for the "
-                           "result and, in a choice, struct_size are needed");
-    acre_status status = snapshot_create(&snapshot);
+                           "acre_cache_snapshot: caches of different devices and a place for the "
+                           "result are needed");
+    if (choice)
+        status = STRUCT_TAKE("acre_cache_snapshot", acre_snapshot_choice, choice, &all);
+    if (status == ACRE_OK)
+        status = snapshot_create(&snapshot);
     if (status != ACRE_OK)
         return status;
-    status = snapshot_fill(snapshot, caches, count, choice ? choice : &all);
+    status = snapshot_fill(snapshot, caches, count, &all);
     if (status != ACRE_OK)
         snapshot_destroy(snapshot);
     else

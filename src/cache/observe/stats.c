@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/observe/stats.h"
 
-#include "base/struct_out.h"
+#include <string.h>
 
 void stats_init(acre_cache_stats *stats, int64_t max_split_size)
 {
@@ -56,12 +56,4 @@ void stats_reset_accumulated(acre_cache_stats *stats)
 #define RESET_COUNTER(name, text) stats->name = 0;
     ACRE_CACHE_COUNTERS(RESET_COUNTER)
     stats->max_split_size = max_split_size;
-}
-
-bool stats_copy(const acre_cache_stats *stats, acre_cache_stats *out)
-{
-    if (!struct_out_is_sound(out, offsetof(acre_cache_stats, allocation), sizeof *stats))
-        return false;
-    struct_out_fill(out, stats, sizeof *stats);
-    return true;
 }

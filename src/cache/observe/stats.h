@@ -87,7 +87,5 @@ void stats_reset_accumulated(acre_cache_stats *stats);
 /* The same for one statistic that stands alone. */
 void stats_array_reset_peak(acre_stat_array *array);
 void stats_array_reset_accumulated(acre_stat_array *array);
-/* Copies to a caller's struct of its own size; false when that says nothing. */
-bool stats_copy(const acre_cache_stats *stats, acre_cache_stats *out);
 
 #endif

@@ -27,7 +27,7 @@ static acre_status capture_look(const acre_cache *cache, void *stream, acre_capt
 {
     const struct acre_device *device = cache->device;
 
-    *out = (acre_capture_info){.status = ACRE_CAPTURE_NONE};
+    *out = (acre_capture_info){.struct_size = sizeof *out, .status = ACRE_CAPTURE_NONE};
     if (!device_has(device, ACRE_CAP_CAPTURE))
         return ACRE_OK;
     return device->ops->capture_info(device->self, device->index, stream, out);
@@ -35,7 +35,7 @@ static acre_status capture_look(const acre_cache *cache, void *stream, acre_capt
 
 acre_status capture_has_locked(acre_cache *cache, uint64_t capture_id, void *stream, bool *out_has)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     acre_status status = capture_look(cache, stream, &info);
 
     *out_has = info.status == ACRE_CAPTURE_ACTIVE && info.id == capture_id;
@@ -44,7 +44,7 @@ acre_status capture_has_locked(acre_cache *cache, uint64_t capture_id, void *str
 
 bool capture_runs_on_locked(const acre_cache *cache, void *stream)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
 
     if (!capture_may_run_locked(cache))
         return false;
@@ -69,7 +69,7 @@ bool capture_is_own_locked(const acre_cache *cache)
 
 acre_status capture_context_locked(const acre_cache *cache, void *stream, bool *out)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
 
     *out = false;
     if (!capture_may_run_locked(cache))
@@ -81,7 +81,7 @@ acre_status capture_context_locked(const acre_cache *cache, void *stream, bool *
 
 acre_status capture_of_use_locked(const acre_cache *cache, void *stream, uint64_t *out_id)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
 
     *out_id = 0;
     if (!capture_may_run_locked(cache))
@@ -128,7 +128,7 @@ static void mark_destroy(acre_cache *cache, struct mark *mark)
 
 acre_status mark_begin_locked(acre_cache *cache, void *stream, uint64_t *out_id)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     acre_status status = capture_look(cache, stream, &info);
 
     if (status != ACRE_OK)
@@ -260,7 +260,7 @@ struct free_plan {
 /* Looks at one stream of a block. */
 static acre_status plan_stream(const acre_cache *cache, struct free_plan *plan, void *stream)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     acre_status status = capture_look(cache, stream, &info);
 
     if (status != ACRE_OK)
@@ -321,7 +321,7 @@ acre_status capture_free_locked(acre_cache *cache, struct block *block)
 static acre_status is_over(const acre_cache *cache, const struct capture_wait *capture_wait,
                            bool *out)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
 
     *out = false;
     LIST_FOR_EACH(link, &cache->marks)
@@ -352,7 +352,7 @@ static void set_free(acre_cache *cache, struct capture_wait *capture_wait)
  * by now, which the block then waits for. */
 static acre_status is_taken_over(acre_cache *cache, struct capture_wait *capture_wait, bool *out)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
 
     *out = false;
     for (const struct use *use = capture_wait->uses; use; use = use->next) {
@@ -418,7 +418,7 @@ acre_status capture_flush_locked(acre_cache *cache, const struct private_pool *p
  * there from now on can meet in use. */
 static acre_status capture_reuse(acre_cache *cache, void *stream)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     struct view *view = NULL;
     acre_status status = capture_look(cache, stream, &info);
 

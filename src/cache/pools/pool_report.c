@@ -2,7 +2,7 @@
 /* Looking inside private pools: what is live, statistics, which there are. */
 #include "base/heap.h"
 #include "base/status.h"
-#include "base/struct_out.h"
+#include "base/struct_size.h"
 #include "cache/cache.h"
 
 #include <stdlib.h>
@@ -88,12 +88,13 @@ static void sum_locked(const acre_cache *cache, const struct private_pool *pool,
 
 acre_status acre_pool_stats_get(acre_cache *cache, acre_pool_id id, acre_pool_stats *stats)
 {
-    acre_pool_stats full = {.struct_size = 0};
+    acre_pool_stats full = {.struct_size = sizeof full};
 
-    if (!cache || !stats || !struct_out_is_sound(stats, 2 * sizeof(uint32_t), sizeof full))
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_pool_stats_get: cache and stats are needed, with struct_size "
-                           "set to sizeof(acre_pool_stats)");
+    if (!cache)
+        return status_fail(ACRE_ERR_INVALID, "acre_pool_stats_get: cache is NULL");
+    acre_status status = STRUCT_CHECK("acre_pool_stats_get", acre_pool_stats, stats);
+    if (status != ACRE_OK)
+        return status;
     quick_lock_take(&cache->lock);
     const struct private_pool *pool = private_pool_find(&cache->private_pools, id);
     const struct pool_account *account = pool_account_find(&cache->accounts, id);
@@ -109,7 +110,7 @@ acre_status acre_pool_stats_get(acre_cache *cache, acre_pool_id id, acre_pool_st
     quick_lock_drop(&cache->lock);
     if (!account)
         return fail_id(id);
-    struct_out_fill(stats, &full, sizeof full);
+    STRUCT_GIVE(acre_pool_stats, stats, &full);
     return ACRE_OK;
 }
 

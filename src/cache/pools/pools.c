@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "cache/cache.h"
 #include "cache/acre/stitch.h"
 #include "cache/threads/front.h"
@@ -147,10 +148,10 @@ void pools_unuse_locked(acre_cache *cache, struct private_pool *pool)
 /* Copies a configuration of any size and checks it. */
 static acre_status copy_config(acre_pool_config *out, const acre_pool_config *config)
 {
-    *out = (acre_pool_config){.struct_size = sizeof *out};
-    if (config->struct_size < 2 * sizeof(uint32_t))
-        return status_fail(ACRE_ERR_INVALID, "acre_pool_create: config says its struct_size");
-    memcpy(out, config, config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
+    acre_status status = STRUCT_TAKE("acre_pool_create", acre_pool_config, config, out);
+
+    if (status != ACRE_OK)
+        return status;
     if (!out->alloc != !out->free || (out->alloc && out->allocator))
         return status_fail(ACRE_ERR_INVALID,
                            "acre_pool_create: memory comes from an allocator, "

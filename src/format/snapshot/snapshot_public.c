@@ -4,6 +4,7 @@
 #include <acre/snapshot.h>
 
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "format/snapshot/snapshot.h"
 
 static const struct snapshot *snapshot_public_inner(const acre_snapshot *snapshot)
@@ -44,9 +45,11 @@ acre_status acre_snapshot_info_get(const acre_snapshot *snapshot, acre_snapshot_
 {
     const struct snapshot *from = snapshot_public_inner(snapshot);
 
-    if (!snapshot || !info || info->struct_size < sizeof *info)
-        return status_fail(ACRE_ERR_INVALID, "acre_snapshot_info_get: %s",
-                           snapshot && info ? "struct_size is not set" : "an argument is NULL");
+    if (!snapshot)
+        return status_fail(ACRE_ERR_INVALID, "acre_snapshot_info_get: snapshot is NULL");
+    acre_status status = STRUCT_CHECK("acre_snapshot_info_get", acre_snapshot_info, info);
+    if (status != ACRE_OK)
+        return status;
     acre_snapshot_info found = {.struct_size = sizeof found,
                                 .device_count = (uint32_t)from->device_count,
                                 .segment_count = from->segment_count,
@@ -61,7 +64,7 @@ acre_status acre_snapshot_info_get(const acre_snapshot *snapshot, acre_snapshot_
     }
     for (size_t i = 0; i < from->device_count; i++)
         found.event_count += from->devices[i].entry_count;
-    *info = found;
+    STRUCT_GIVE(acre_snapshot_info, info, &found);
     return ACRE_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 /* ---- Learning -------------------------------------------------------------------- */
 
@@ -170,10 +171,11 @@ acre_status acre_planner_stats_get(acre_planner *planner, acre_planner_stats *st
 {
     acre_cache_stats cache = {.struct_size = sizeof cache};
 
-    if (!planner || !stats || stats->struct_size < sizeof *stats)
-        return status_fail(ACRE_ERR_INVALID, "acre_planner_stats_get: %s",
-                           planner && stats ? "struct_size is not set" : "an argument is NULL");
-    acre_status status = acre_cache_stats_get(planner->cache, &cache);
+    if (!planner)
+        return status_fail(ACRE_ERR_INVALID, "acre_planner_stats_get: planner is NULL");
+    acre_status status = STRUCT_CHECK("acre_planner_stats_get", acre_planner_stats, stats);
+    if (status == ACRE_OK)
+        status = acre_cache_stats_get(planner->cache, &cache);
     if (status != ACRE_OK)
         return status;
     acre_planner_stats found = {.struct_size = sizeof found,
@@ -182,7 +184,7 @@ acre_status acre_planner_stats_get(acre_planner *planner, acre_planner_stats *st
     planner_enter(planner);
     fill_stats(planner, &found);
     planner_leave(planner);
-    *stats = found;
+    STRUCT_GIVE(acre_planner_stats, stats, &found);
     return ACRE_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #define PERIOD_MIN  64u
 #define PERIOD_MAX  (1u << 18)
@@ -305,13 +306,17 @@ acre_status acre_planner_step(acre_planner *planner)
 acre_status acre_planner_create(acre_cache *cache, const acre_planner_config *config,
                                 acre_planner **out)
 {
-    static const acre_planner_config defaults = {.struct_size = sizeof defaults};
+    acre_planner_config whole = {.struct_size = sizeof whole};
+    acre_status status = ACRE_OK;
 
-    if (!cache || !out || (config && config->struct_size < sizeof *config))
-        return status_fail(ACRE_ERR_INVALID, "acre_planner_create: %s",
-                           cache && out ? "struct_size of config is not set"
-                                        : "an argument is NULL");
-    config = config ? config : &defaults;
+    if (!cache || !out)
+        return status_fail(ACRE_ERR_INVALID, "acre_planner_create: %s is NULL",
+                           cache ? "out" : "cache");
+    if (config)
+        status = STRUCT_TAKE("acre_planner_create", acre_planner_config, config, &whole);
+    if (status != ACRE_OK)
+        return status;
+    config = &whole;
     uint32_t period_min = config->period_min ? config->period_min : PERIOD_MIN;
     uint32_t period_max = config->period_max ? config->period_max : PERIOD_MAX;
     if (period_min > period_max || period_max > 1u << 28 || !(config->seconds >= 0))

@@ -17,6 +17,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "plan/place/clock.h"
 #include "plan/search/goal.h"
 #include "plan/place/greedy.h"
@@ -496,7 +497,7 @@ static void fill_result(const struct place *place, acre_plan_result *result)
         .seconds = clock_now() - place->started,
     };
 
-    *result = filled;
+    STRUCT_GIVE(acre_plan_result, result, &filled);
 }
 
 acre_status acre_plan_place(const acre_plan_buffer *buffers, size_t count,
@@ -504,19 +505,22 @@ acre_status acre_plan_place(const acre_plan_buffer *buffers, size_t count,
                             acre_plan_result *result)
 {
     acre_plan_config defaults = {.struct_size = sizeof defaults};
-    struct place place = {.config = config ? config : &defaults, .started = clock_now()};
+    struct place place = {.config = &defaults, .started = clock_now()};
+    acre_status status = ACRE_OK;
 
     if (count && (!buffers || !offsets))
         return status_fail(ACRE_ERR_INVALID, "acre_plan_place: %s is NULL",
                            buffers ? "offsets" : "buffers");
-    if ((config && config->struct_size < sizeof *config) ||
-        (result && result->struct_size < sizeof *result))
-        return status_fail(ACRE_ERR_INVALID, "acre_plan_place: struct_size of %s is not set",
-                           config && config->struct_size < sizeof *config ? "config" : "result");
+    if (config)
+        status = STRUCT_TAKE("acre_plan_place", acre_plan_config, config, &defaults);
+    if (status == ACRE_OK && result)
+        status = STRUCT_CHECK("acre_plan_place", acre_plan_result, result);
+    if (status != ACRE_OK)
+        return status;
     if (!(place.config->seconds >= 0))
         return status_fail(ACRE_ERR_INVALID, "acre_plan_place: seconds is negative");
     place.deadline = place.config->seconds > 0 ? place.started + place.config->seconds : 0;
-    acre_status status = place_init(&place, buffers, count);
+    status = place_init(&place, buffers, count);
     if (status == ACRE_OK)
         status = place_run(&place);
     if (status == ACRE_OK)

@@ -530,7 +530,7 @@ acre_status sim_capture_info(void *self, int device, void *handle, acre_capture_
     struct sim_streams *all = sim->streams;
     struct sim_stream *stream;
     struct capture *capture;
-    acre_capture_info info = {.status = ACRE_CAPTURE_NONE};
+    acre_capture_info info = {.struct_size = sizeof info, .status = ACRE_CAPTURE_NONE};
     acre_status status = sim_enter_plain(sim, device);
 
     if (status == ACRE_OK && !out_info)

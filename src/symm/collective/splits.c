@@ -14,6 +14,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <string.h>
 
@@ -249,12 +250,10 @@ ACRE_API acre_status acre_symm_all_to_all_v(acre_symm *symm, size_t offset,
     struct place place;
     acre_status status = options_take("acre_symm_all_to_all_v", symm, options, 1, &op.work, &place);
 
-    if (status == ACRE_OK && (!splits || splits->struct_size < sizeof *splits))
-        status = status_fail(ACRE_ERR_INVALID, "acre_symm_all_to_all_v: splits are missing");
-    if (status != ACRE_OK)
-        return status;
-    op.splits = *splits;
-    status = splits_check(&op);
+    if (status == ACRE_OK)
+        status = STRUCT_TAKE("acre_symm_all_to_all_v", acre_splits, splits, &op.splits);
+    if (status == ACRE_OK)
+        status = splits_check(&op);
     if (status != ACRE_OK)
         return status;
     op.work.body = exchange_body;

@@ -3,6 +3,7 @@
 #include "symm/collective/sync.h"
 
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "symm/deadline.h"
 #include "symm/far/mail.h"
 
@@ -109,14 +110,16 @@ acre_status sync_meet(struct work *work)
 acre_status options_take(const char *call, acre_symm *symm, const acre_collective_options *options,
                          unsigned reduces, struct work *work, struct place *place)
 {
-    static const acre_collective_options defaults = {.struct_size = sizeof defaults};
+    acre_collective_options whole = {.struct_size = sizeof whole};
+    acre_status status = ACRE_OK;
 
     if (!symm)
         return status_fail(ACRE_ERR_INVALID, "%s: symm is NULL: the memory is not symmetric", call);
-    options = options ? options : &defaults;
-    if (options->struct_size < sizeof *options)
-        return status_fail(ACRE_ERR_INVALID, "%s: struct_size %u of options is too small", call,
-                           options->struct_size);
+    if (options)
+        status = STRUCT_TAKE(call, acre_collective_options, options, &whole);
+    if (status != ACRE_OK)
+        return status;
+    options = &whole;
     if ((unsigned)options->reduce > ACRE_REDUCE_MAX || !(reduces >> options->reduce & 1))
         return status_fail(ACRE_ERR_INVALID, "%s: reduction %d is not offered; sum is", call,
                            (int)options->reduce);

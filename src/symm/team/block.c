@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "symm/kind.h"
 
 #include <stdio.h>
@@ -200,10 +201,13 @@ ACRE_API acre_status acre_symm_alloc(const acre_symm_config *config, size_t byte
     acre_status status = ACRE_OK;
     struct block *block = NULL, *other = NULL;
 
-    if (!out || (config && config->struct_size < sizeof *config))
-        return status_fail(ACRE_ERR_INVALID, "acre_symm_alloc: out is NULL or struct_size is "
-                                             "too small");
-    config = config ? config : &defaults;
+    if (!out)
+        return status_fail(ACRE_ERR_INVALID, "acre_symm_alloc: out is NULL");
+    if (config)
+        status = STRUCT_TAKE("acre_symm_alloc", acre_symm_config, config, &defaults);
+    if (status != ACRE_OK)
+        return status;
+    config = &defaults;
     const char *group = config->group ? config->group : "";
     if (strlen(group) > 255)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_alloc: a name has at most 255 bytes");

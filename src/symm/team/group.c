@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "symm/deadline.h"
 #include "symm/link/exchange.h"
 
@@ -70,11 +71,9 @@ acre_status group_join_locked(acre_group *group, int64_t deadline)
 
 static acre_status config_check(const acre_group_config *config, acre_group *const *out)
 {
-    if (!config || !out || !config->name || !*config->name)
-        return status_fail(ACRE_ERR_INVALID, "acre_group_create: config, name or out is missing");
-    if (config->struct_size < offsetof(acre_group_config, clique))
-        return status_fail(ACRE_ERR_INVALID, "acre_group_create: struct_size %u is too small",
-                           config->struct_size);
+    if (!out || !config->name || !*config->name)
+        return status_fail(ACRE_ERR_INVALID, "acre_group_create: %s is missing",
+                           out ? "name" : "out");
     if (strlen(config->name) > 255 || (config->store_name && strlen(config->store_name) > 255))
         return status_fail(ACRE_ERR_INVALID, "acre_group_create: a name has at most 255 bytes");
     if (config->world_size < 1 || config->world_size > WORLD_MAX)
@@ -117,7 +116,7 @@ static acre_group *group_new(const acre_group_config *config)
         flag_of("ACRE_SYMM_ALLOW_OVERLAPPING_DEVICES", ACRE_GROUP_ALLOW_OVERLAP, config->flags);
     group->flags = flag_of("ACRE_SYMM_DISABLE_MULTICAST", ACRE_GROUP_NO_MULTICAST, group->flags);
     group->clique = -1;
-    if (config->struct_size >= sizeof *config && (config->flags & ACRE_GROUP_HAS_CLIQUE))
+    if (config->flags & ACRE_GROUP_HAS_CLIQUE)
         group->clique = config->clique;
     group->timeout_ms = config->timeout_ms ? config->timeout_ms : GROUP_TIMEOUT_MS;
     if (!group->name || !group->store_name) {
@@ -129,8 +128,12 @@ static acre_group *group_new(const acre_group_config *config)
 
 ACRE_API acre_status acre_group_create(const acre_group_config *config, acre_group **out)
 {
-    acre_status status = config_check(config, out);
+    acre_group_config whole;
+    acre_status status = STRUCT_TAKE("acre_group_create", acre_group_config, config, &whole);
 
+    config = &whole;
+    if (status == ACRE_OK)
+        status = config_check(config, out);
     if (status != ACRE_OK)
         return status;
     acre_group *group = group_new(config);

@@ -16,7 +16,7 @@
 
 acre_status memory_granularity(acre_device *device, size_t *out)
 {
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     if (!device) {
         *out = (size_t)sysconf(_SC_PAGESIZE);
@@ -113,7 +113,7 @@ unreserve:
 static acre_status device_create(struct memory *memory)
 {
     acre_device *device = memory->device;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     acre_status status = acre_device_info_get(device, &info);
 
     if (status != ACRE_OK)

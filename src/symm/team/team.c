@@ -48,7 +48,7 @@ void team_free(struct team *team)
 
 static bool device_runs_kernels(acre_device *device)
 {
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     return acre_device_info_get(device, &info) == ACRE_OK && (info.capabilities & ACRE_CAP_KERNELS);
 }

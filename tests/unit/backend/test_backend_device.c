@@ -52,8 +52,8 @@ TEST(null_devices_are_refused_by_memory_and_streams)
     int number = 0;
     uint64_t bytes = 0;
     double ms;
-    acre_device_info info;
-    acre_pointer_info pointer;
+    acre_device_info info = {.struct_size = sizeof info};
+    acre_pointer_info pointer = {.struct_size = sizeof pointer};
 
     REFUSED(acre_device_info_get(NULL, &info));
     REFUSED(acre_device_memory(NULL, &bytes, &bytes));
@@ -99,7 +99,7 @@ TEST(null_devices_are_refused_by_the_rest)
     uint64_t bytes = 0;
     uint8_t handle[64] = {0};
     acre_device *none[1] = {NULL};
-    acre_capture_info capture;
+    acre_capture_info capture = {.struct_size = sizeof capture};
 
     REFUSED(acre_virtual_reserve(NULL, 4096, &out));
     REFUSED(acre_virtual_unreserve(NULL, &number, 4096));

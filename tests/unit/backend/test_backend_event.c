@@ -39,7 +39,7 @@ static void begin(void)
 
 static void end(void)
 {
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     REQUIRE_OK(acre_sim_usage_get(backend, &usage));
     EXPECT_EQ(usage.event_count, 0);
@@ -49,7 +49,7 @@ static void end(void)
 TEST(D69_an_event_comes_with_its_first_record)
 {
     acre_event *event;
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
     acre_stream stream;
 
     begin();
@@ -200,7 +200,7 @@ TEST(a_failed_record_leaves_the_event_empty)
     REQUIRE_OK(acre_stream_from_pool(ACRE_DEVICE_OPENCL, 0, 0, &stream));
     for (uint64_t nth = 1;; nth++) {
         acre_event *event;
-        acre_sim_usage usage;
+        acre_sim_usage usage = {.struct_size = sizeof usage};
         acre_status status;
 
         REQUIRE_OK(acre_event_create(ACRE_DEVICE_OPENCL, 0, &event));

@@ -45,7 +45,7 @@ static acre_green *green_of(const struct bed *bed, uint32_t units)
 TEST(D99_bad_green_contexts_are_refused)
 {
     struct bed bed = green_bed();
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     acre_green_config config = {.struct_size = sizeof config};
     acre_green *green = NULL;
     char both[64];
@@ -91,7 +91,7 @@ TEST(units_are_rounded_as_the_device_does)
 {
     struct bed bed = green_bed();
     acre_green *small = green_of(&bed, 1), *whole;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_device_info_get(bed.device, &info));
     whole = green_of(&bed, (uint32_t)info.compute_units);

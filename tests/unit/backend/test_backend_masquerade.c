@@ -110,7 +110,7 @@ TEST(a_registered_backend_is_displaced_and_comes_back)
 {
     struct small small = SMALL_INITIALIZER;
     acre_backend *real, *second;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     acre_device *device;
 
     REQUIRE_OK(small_register("real-cuda", ACRE_DEVICE_CUDA, &small, &real));

@@ -149,7 +149,7 @@ TEST(native_streams_come_with_their_first_use)
 {
     const struct wrap_config config = {.name = "lazy", .type = ACRE_DEVICE_OPENCL};
     acre_backend *inner = sim_pair("inner", TYPE, ACRE_STREAM_CODEC_REFERENCE), *lazy;
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
     acre_stream stream;
     void *native;
 
@@ -261,7 +261,7 @@ TEST(threads_share_the_turns_evenly)
     acre_backend *backend = sim_pair("shared", TYPE, ACRE_STREAM_CODEC_REFERENCE);
     int seen[4][32] = {{0}};
     pthread_t threads[4];
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     for (int i = 0; i < 4; i++)
         REQUIRE_EQ(pthread_create(&threads[i], NULL, take_many, seen[i]), 0);

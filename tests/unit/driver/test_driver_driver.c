@@ -187,7 +187,7 @@ TEST_IN_CHILD(every_driver_call_of_starting_may_fail)
 TEST_IN_CHILD(devices_without_a_feature_do_not_claim_it)
 {
     acre_backend *backend;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     void *out;
 
     setenv("STANDIN_WITHOUT", "virtual,pools", 1);

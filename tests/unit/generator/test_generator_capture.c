@@ -93,7 +93,7 @@ DEVICE_TEST(a_fill_spans_mappings)
     enum { PAGES = 3 };
     acre_generator *generator = philox(5);
     void *stream = stream_on(d[0]), *handles[PAGES], *base = NULL;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     size_t page, count;
     double *there, *here;
     acre_fill fill, host;
@@ -180,7 +180,7 @@ DEVICE_TEST(a_stranger_may_not_draw_in_a_capture)
     void *stream = stream_on(d[0]), *block = new_block(d[0], 64, 3), *graph = NULL;
     acre_generator_capture *capture = NULL;
     acre_fill fill = {d[0], stream, block, 16, ACRE_REAL_F32};
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_generator_create(ACRE_GENERATOR_MT19937,
                                      (acre_device_id){ACRE_DEVICE_PRIVATE, 0}, &mt));

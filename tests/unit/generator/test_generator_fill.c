@@ -49,9 +49,9 @@ static acre_status fake_info(void *self, const void *pointer, acre_pointer_info 
     size_t at = (size_t)((const uint8_t *)pointer - fake.memory);
 
     (void)self;
-    *out = (acre_pointer_info){ACRE_MEMORY_UNMANAGED, -1, (void *)pointer, 0};
+    *out = (acre_pointer_info){sizeof *out, ACRE_MEMORY_UNMANAGED, -1, (void *)pointer, 0};
     if (at < MEMORY) /* two mappings side by side */
-        *out = (acre_pointer_info){ACRE_MEMORY_DEVICE, 3,
+        *out = (acre_pointer_info){sizeof *out, ACRE_MEMORY_DEVICE, 3,
                                    fake.memory + (at < MEMORY / 2 ? 0 : MEMORY / 2),
                                    MEMORY / 2};
     return ACRE_OK;

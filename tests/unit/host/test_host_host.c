@@ -16,7 +16,7 @@ static acre_device *host(void)
 
 TEST(host_says_what_it_can)
 {
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_device_info_get(host(), &info));
     EXPECT_EQ(info.capabilities, ACRE_CAP_COPY | ACRE_CAP_HOST_MEMORY | ACRE_CAP_POINTERS);

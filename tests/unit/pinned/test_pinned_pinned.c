@@ -306,7 +306,7 @@ TEST(W17_private_pools_end_with_events_pending_and_captures_kept)
 TEST(W18_an_event_that_cannot_be_asked_stays_and_events_go_with_the_cache)
 {
     struct pinned_bed bed;
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     for (acre_policy policy = ACRE_POLICY_TORCH; policy <= ACRE_POLICY_ACRE; policy++) {
         acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_EVENT_QUERY,
@@ -433,7 +433,7 @@ TEST(when_the_system_has_no_more_idle_memory_is_given_back_first)
 TEST(the_reserve_serves_first_and_is_never_returned)
 {
     struct pinned_bed bed;
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
 
     for (acre_policy policy = ACRE_POLICY_TORCH; policy <= ACRE_POLICY_ACRE; policy++) {
         pinned_bed_open(&bed, policy, "pinned_reserve_segment_size_mb:1");

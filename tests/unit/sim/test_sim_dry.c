@@ -8,7 +8,7 @@ TEST(eighty_gibibytes_map_nothing)
 {
     int maps = bed_map_count();
     struct sim_bed bed = bed_open("devices:8,memory:80GiB,dry:1");
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     void *p[8], *q;
 
     for (int i = 0; i < 8; i++) {
@@ -156,7 +156,7 @@ TEST(sharing_is_not_offered)
 {
     struct sim_bed bed = bed_open("dry:1");
     acre_device *device;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
     int fd;
 
     REQUIRE_OK(acre_backend_device(bed.backend, 0, &device));

@@ -13,7 +13,7 @@ static void count_up(void *arg)
 static void expect_refused(int device, void *stream, acre_status expected)
 {
     void *event = rig_event(0, 0), *graph = NULL;
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     char byte = 0;
     int priority;
     uint32_t *value = rig_alloc(0, 4096);

@@ -6,7 +6,7 @@
 TEST(host_memory_is_plain_memory_that_is_known)
 {
     struct sim_bed bed = bed_open("");
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     void *p;
 
     REQUIRE_OK(bed.ops->host_alloc(bed.sim, 5000, &p));
@@ -54,7 +54,7 @@ TEST(registered_memory_is_host_memory_until_unregistered)
 {
     struct sim_bed bed = bed_open("");
     static char own[10000];
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(bed.ops->host_register(bed.sim, own + 10, 5000));
     REQUIRE_OK(bed.ops->pointer_info(bed.sim, own + 5009, &info));

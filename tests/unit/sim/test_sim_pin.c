@@ -9,7 +9,7 @@
 TEST(information_about_every_kind_of_pointer)
 {
     struct sim_bed bed = bed_open("memory:64MiB");
-    acre_pointer_info info;
+    acre_pointer_info info = {.struct_size = sizeof info};
     void *p, *range, *handle;
 
     REQUIRE_OK(bed.ops->alloc(bed.sim, 1, 5000, &p));

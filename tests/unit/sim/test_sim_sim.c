@@ -13,7 +13,7 @@ TEST(the_built_in_device_follows_the_environment)
 {
     acre_backend *backend;
     acre_device *device;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     setenv("ACRE_SIM", "devices:no", 1);
     EXPECT_EQ(sim_start(&backend), ACRE_ERR_CONFIG);
@@ -40,7 +40,7 @@ TEST(every_group_is_there)
 {
     struct sim_bed bed = bed_open("");
     acre_device *device;
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_backend_device(bed.backend, 1, &device));
     REQUIRE_OK(acre_device_info_get(device, &info));
@@ -111,7 +111,7 @@ TEST(creation_survives_each_failing_host_allocation)
 
 TEST(usage_needs_a_reference_device)
 {
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
     struct sim_bed bed = bed_open("dry:1");
 
     EXPECT_EQ(acre_sim_usage_get(NULL, &usage), ACRE_ERR_INVALID);
@@ -133,7 +133,7 @@ static void child(void *arg)
     struct sim_bed *bed = forked->bed;
     acre_sim_config config = {.struct_size = sizeof config};
     acre_backend *backend;
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
     acre_device *device;
     void *p;
 

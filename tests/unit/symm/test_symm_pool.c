@@ -23,7 +23,7 @@ TEST(S80_a_cache_on_symmetric_memory)
     acre_cache *cache;
     char *a, *b;
     acre_symm *first, *second;
-    acre_symm_info info;
+    acre_symm_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_symm_backend_create("symm", &backend));
     REQUIRE_OK(acre_backend_device(backend, 0, &device));

@@ -9,7 +9,7 @@
 static void workspaces(struct rank *me)
 {
     acre_symm *a, *b, *c, *d;
-    acre_symm_info info;
+    acre_symm_info info = {.struct_size = sizeof info};
 
     (void)me;
     REQUIRE_OK(acre_symm_workspace("world", 1000, &a));

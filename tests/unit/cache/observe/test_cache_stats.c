@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/observe/stats.h"
 
+#include "base/struct_size.h"
+
 #include "tests/support/t.h"
 
 TEST(up_and_down)
@@ -91,16 +93,14 @@ TEST(copies_for_callers_of_other_versions)
     stats.allocation.all.current = 9;
     stats.num_ooms = 3;
     memset(&out, 0xff, sizeof out);
-    out.struct_size = 0;
-    EXPECT(!stats_copy(&stats, &out));
     out.struct_size = offsetof(acre_cache_stats, segment);
-    EXPECT(stats_copy(&stats, &out));
+    STRUCT_GIVE(acre_cache_stats, &out, &stats);
     EXPECT_EQ(out.allocation.all.current, 9);
     EXPECT_EQ(out.segment.all.current, -1);
     EXPECT_EQ(out.struct_size, offsetof(acre_cache_stats, segment));
     memset(&newer, 0, sizeof newer);
     newer.known.struct_size = sizeof newer;
-    EXPECT(stats_copy(&stats, &newer.known));
+    STRUCT_GIVE(acre_cache_stats, &newer.known, &stats);
     EXPECT_EQ(newer.known.num_ooms, 3);
     EXPECT_EQ(newer.later[3], 0);
 }
@@ -117,11 +117,11 @@ TEST(a_wrong_struct_size_writes_nothing_behind_the_struct)
     stats.num_ooms = 3;
     memset(&memory, 0x5a, sizeof memory);
     memory.known.struct_size = sizeof memory;
-    EXPECT(!stats_copy(&stats, &memory.known));
+    EXPECT(STRUCT_CHECK("call", acre_cache_stats, &memory.known) != ACRE_OK);
     EXPECT_EQ(memory.known.num_ooms, 0x5a5a5a5a5a5a5a5a);
     memset(memory.foreign, 0, sizeof memory.foreign);
     memory.known.struct_size = UINT32_MAX;
-    EXPECT(!stats_copy(&stats, &memory.known));
+    EXPECT(STRUCT_CHECK("call", acre_cache_stats, &memory.known) != ACRE_OK);
     EXPECT_EQ(memory.known.num_ooms, 0x5a5a5a5a5a5a5a5a);
 }
 

@@ -5,7 +5,7 @@
 
 static acre_capture_info info_of(struct bench *bench, void *stream)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_capture_info_get(bench->device, stream, &info));
     return info;

@@ -117,7 +117,7 @@ TEST(mistakes_leave_nothing_behind)
     REQUIRE_OK(acre_pool_ids(bench.cache, NULL, 0, &count));
     EXPECT_EQ(count, 1);
     acre_recording_destroy(recording); /* in the middle: the capture is given up */
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
     REQUIRE_OK(acre_capture_info_get(bench.device, bench.a, &info));
     EXPECT_EQ(info.status, ACRE_CAPTURE_NONE);
     REQUIRE_OK(acre_cache_empty(bench.cache));

@@ -449,7 +449,7 @@ static bool fail_once(int kind, bool is_waking, uint64_t nth)
 {
     struct share_bed bed = bed_make();
     struct nest a = nest_make(&bed, "w"), b = nest_make(&bed, "w");
-    acre_sim_usage before;
+    acre_sim_usage before = {.struct_size = sizeof before};
 
     if (is_waking)
         REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_SAVE));

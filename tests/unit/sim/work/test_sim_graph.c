@@ -11,7 +11,7 @@ static void count_up(void *arg)
 
 static acre_capture_info info_of(int device, void *stream)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(OP(capture_info, device, stream, &info));
     return info;

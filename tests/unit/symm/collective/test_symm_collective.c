@@ -314,7 +314,7 @@ static void no_multicast(struct rank *me)
                                 .flags = me->rank ? 0 : ACRE_GROUP_NO_MULTICAST};
     void *base;
     acre_symm *symm;
-    acre_symm_info info;
+    acre_symm_info info = {.struct_size = sizeof info};
     float out[16];
 
     REQUIRE_OK(acre_group_create(&config, &group));

@@ -251,7 +251,7 @@ TEST(device_memory_travels_as_well)
     acre_backend *backend;
     acre_device *device;
     struct memory *own, *other;
-    acre_sim_usage usage;
+    acre_sim_usage usage = {.struct_size = sizeof usage};
     size_t granule;
     int fd;
 

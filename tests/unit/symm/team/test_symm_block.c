@@ -61,7 +61,7 @@ TEST(S4_S5_blocks_are_zero_and_parts_do_not_touch)
     acre_group *group = alone("one");
     unsigned char *base = alloc(5000);
     acre_symm *symm;
-    acre_symm_info info;
+    acre_symm_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_symm_rendezvous(base, "one", &symm));
     REQUIRE_OK(acre_symm_info_get(symm, &info));
@@ -95,18 +95,17 @@ TEST(S6_S7_sizes_and_frees)
     EXPECT_EQ(heap_live_count(), 0);
 }
 
-TEST(S8_S10_null_results)
+TEST(S8_S10_other_memory_is_refused)
 {
     acre_group *group = alone("one");
     void *empty = alloc(0), *base = alloc(16);
     acre_symm *symm = (acre_symm *)&symm;
     int local;
 
-    REQUIRE_OK(acre_symm_rendezvous(empty, "one", &symm));
-    EXPECT(symm == NULL);
-    symm = (acre_symm *)&symm;
-    REQUIRE_OK(acre_symm_rendezvous(&local, "one", &symm));
-    EXPECT(symm == NULL);
+    EXPECT_EQ(acre_symm_rendezvous(empty, "one", &symm), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_symm_rendezvous(&local, "one", &symm), ACRE_ERR_INVALID);
+    EXPECT_HAS(acre_last_error(), "acre_symm_alloc");
+    EXPECT(symm == (acre_symm *)&symm);
     REQUIRE_OK(acre_symm_rendezvous(base, "one", &symm));
     EXPECT(symm != NULL);
     acre_symm_release(symm);
