@@ -23,6 +23,7 @@ bool is_fillable(const at::Tensor &self)
 {
     acre_device_info info = {};
 
+    info.struct_size = sizeof info;
     return (self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble) &&
            self.is_non_overlapping_and_dense() &&
            acre_device_info_get(runtime().devices[self.device().index()], &info) == ACRE_OK &&

@@ -94,7 +94,7 @@ static acre_status work_launch(struct work *work, size_t bytes, const struct pla
 static acre_status outcome_create(acre_device *device, const struct work *work, void *stream,
                                   struct outcome **out)
 {
-    acre_capture_info info = {0};
+    acre_capture_info info = {.struct_size = sizeof info};
 
     if (acre_capture_info_get(device, stream, &info) == ACRE_OK && info.status != ACRE_CAPTURE_NONE)
         return status_fail(ACRE_ERR_STATE,

@@ -6,6 +6,7 @@
  */
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "symm/deadline.h"
 #include "symm/store/store.h"
 
@@ -114,21 +115,22 @@ static const struct store_ops custom_ops = {custom_call, custom_destroy};
 ACRE_API acre_status acre_store_create_custom(const acre_store_functions *functions,
                                               acre_store **out)
 {
-    if (!functions || !out)
-        return status_fail(ACRE_ERR_INVALID, "acre_store_create_custom: an argument is NULL");
-    if (functions->struct_size < sizeof *functions)
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_store_create_custom: struct_size %u is too "
-                           "small",
-                           functions->struct_size);
-    if (!functions->set || !functions->get || !functions->check || !functions->remove)
+    acre_store_functions own;
+    acre_status status =
+        STRUCT_CUT("acre_store_create_custom", acre_store_functions, functions, &own);
+
+    if (status != ACRE_OK)
+        return status;
+    if (!out)
+        return status_fail(ACRE_ERR_INVALID, "acre_store_create_custom: out is NULL");
+    if (!own.set || !own.get || !own.check || !own.remove)
         return status_fail(ACRE_ERR_INVALID, "acre_store_create_custom: set, get, check and "
                                              "remove are required");
     struct custom *custom = heap_zalloc(sizeof *custom);
     if (!custom)
         return ACRE_ERR_HOST_MEMORY;
     store_init(&custom->store, &custom_ops);
-    custom->functions = *functions;
+    custom->functions = own;
     *out = &custom->store;
     return ACRE_OK;
 }
