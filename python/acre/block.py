@@ -5,13 +5,15 @@ import ctypes
 from .closing import Closing
 from .device import DEVICE_TO_HOST, HOST_TO_DEVICE
 from .error import Error
+from .lease import leases
 from .library import call
+from .number import size
 from .tensor import Tensor
 
 
 class Block(Closing):
     """Bytes that Cache.alloc() gave; closing frees them. Tensors and arrays made of it
-    keep it alive."""
+    keep it alive, and closing is refused (ACRE_ERR_BUSY) while there are any."""
 
     def __init__(self, cache, pointer, size):
         self.cache = cache
@@ -19,6 +21,10 @@ class Block(Closing):
         self._handle = pointer
 
     def _end(self, handle):
+        used = sum(held is self for held in list(leases.values()))
+        if used:
+            raise Error(f"arrays or tensors made of this block are still in use: {used}; it is "
+                        "freed when they and the block are gone", "ACRE_ERR_BUSY", 23)
         call("acre_cache_free", self.cache.handle, handle)
 
     @property
@@ -28,7 +34,8 @@ class Block(Closing):
 
     def place(self, offset, count):
         """The address of so many bytes at an offset; an Error when the block has fewer."""
-        if offset < 0 or count < 0 or offset + count > self.size:
+        offset, count = size(offset, "offset").value, size(count, "count").value
+        if offset + count > self.size:
             raise Error(f"{count} bytes at offset {offset} do not lie in a block of {self.size}",
                         "ACRE_ERR_RANGE", 11)
         return self.address + offset
@@ -57,6 +64,14 @@ class Block(Closing):
     def tensor(self, dtype="uint8", shape=None, offset=0):
         """The block, or a part of it, as a tensor that DLPack knows."""
         return Tensor(self, dtype, shape, offset)
+
+    def memory(self):
+        """The bytes as a memoryview that can be written, where the host may touch them."""
+        return self.tensor().memory()
+
+    @property
+    def __array_interface__(self):
+        return self.tensor().__array_interface__
 
     def __dlpack__(self, **keywords):
         return self.tensor().__dlpack__(**keywords)

@@ -3,7 +3,7 @@
 import ctypes
 import weakref
 
-from . import structs
+from . import number, structs
 from .block import Block
 from .closing import Closing
 from .device import Device
@@ -41,6 +41,7 @@ class Cache(Closing):
 
     def alloc(self, size, stream=None):
         """A Block of so many bytes, for a stream or for the default one."""
+        size = number.size(size).value
         pointer = make("acre_cache_alloc", self.handle, ctypes.c_size_t(size),
                        stream.handle if stream else None)
         block = Block(self, pointer, size)
@@ -69,7 +70,8 @@ class Cache(Closing):
 
     @limit.setter
     def limit(self, size):
-        lib.acre_cache_limit_set(self.handle, ctypes.c_uint64(2**64 - 1 if size is None else size))
+        size = 2**64 - 1 if size is None else size
+        lib.acre_cache_limit_set(self.handle, number.number(size, ctypes.c_uint64, "limit"))
 
     def segments(self):
         """Segments in address order, each a dictionary with its list of blocks."""

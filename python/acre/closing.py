@@ -5,7 +5,8 @@ from .error import Error
 
 class Closing:
     """Owns something of the library until it is closed: by close(), at the end of a with
-    statement, or when nobody refers to it any more. Closing twice is harmless.
+    statement, or when nobody refers to it any more. Closing twice is harmless. Where a
+    with statement ends by an exception, a failure to close does not take its place.
 
     A subclass sets _handle, and ends it in _end(handle), which may raise Error: then it
     is still open.
@@ -37,8 +38,12 @@ class Closing:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, kind, *_):
+        try:
+            self.close()
+        except Error:
+            if kind is None:  # else the user's exception is what matters
+                raise
 
     def __del__(self):
         try:

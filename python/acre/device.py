@@ -5,6 +5,7 @@ import ctypes
 from . import structs
 from .error import choose
 from .library import call, lib, make, text
+from .number import number, size
 
 TYPES = {"cpu": 0, "cuda": 1, "opencl": 5, "hip": 6, "openreg": 20}
 CAPABILITIES = ("streams", "copies", "launch", "values", "virtual", "share", "multicast",
@@ -18,7 +19,7 @@ class Device:
 
     def __init__(self, kind="openreg", index=-1, _handle=None):
         self.handle = _handle or make("acre_device_get", choose(TYPES, kind, "type of device"),
-                                      index)
+                                      number(index, ctypes.c_int, "index"))
 
     @property
     def id(self):
@@ -57,8 +58,9 @@ class Device:
 
     def copy(self, to, source, count, kind):
         """Copies between addresses: kind is HOST_TO_DEVICE or DEVICE_TO_HOST."""
-        call("acre_copy", self.handle, ctypes.c_void_p(to), ctypes.c_void_p(source),
-             ctypes.c_size_t(count), kind)
+        call("acre_copy", self.handle, ctypes.c_void_p(size(to, "address").value),
+             ctypes.c_void_p(size(source, "address").value), size(count, "count"),
+             number(kind, ctypes.c_int, "kind"))
 
     def __repr__(self):
         return f"acre.Device({self.kind!r}, {self.index})"

@@ -7,6 +7,7 @@ from . import structs
 from .closing import Closing
 from .error import choose
 from .library import call, encode, lib, make
+from .number import number, size
 
 _FLAGS = {"r": os.O_RDONLY, "r+": os.O_RDWR, "w": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
           "w+": os.O_RDWR | os.O_CREAT | os.O_TRUNC, "x": os.O_WRONLY | os.O_CREAT | os.O_EXCL,
@@ -35,8 +36,8 @@ class File(Closing):
     def _move(self, name, block, offset, count):
         count = block.size if count is None else count
         block.place(0, count)
-        call(name, self.handle, block.cache.device.handle, block.handle, ctypes.c_size_t(count),
-             ctypes.c_uint64(offset))
+        call(name, self.handle, block.cache.device.handle, block.handle, size(count, "count"),
+             number(offset, ctypes.c_uint64, "offset"))
 
     def save(self, block, offset=0, count=None):
         """Writes a block, or its first bytes, at an offset of the file."""

@@ -5,6 +5,7 @@ import ctypes
 from . import structs
 from .error import choose
 from .library import call, encode
+from .number import number
 
 _MIN_CAPACITY, _PLAN = 1, 2
 
@@ -43,5 +44,6 @@ def replay(path, policy=None, conf=None, device_bytes=0, repeat=1, device=0, str
 def verify(path, device=0):
     """Compares the decisions of policy "torch" with those that a snapshot recorded."""
     result = structs.sized(structs.verify_result)
-    call("acre_replay_verify", encode(path), ctypes.c_uint32(device), ctypes.byref(result))
+    call("acre_replay_verify", encode(path), number(device, ctypes.c_uint32, "device"),
+         ctypes.byref(result))
     return structs.plain(result)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Streams of a device."""
+import ctypes
+
 from .closing import Closing
 from .library import call, lib, make
+from .number import number
 
 OK, NOT_READY = 0, 21
 
@@ -11,7 +14,8 @@ class Stream(Closing):
 
     def __init__(self, device, priority=0):
         self.device = device
-        self._handle = make("acre_stream_native_create", device.handle, 0, priority)
+        self._handle = make("acre_stream_native_create", device.handle, 0,
+                            number(priority, ctypes.c_int, "priority"))
 
     def _end(self, handle):
         call("acre_stream_native_destroy", self.device.handle, handle)

@@ -4,6 +4,8 @@ with what a C compiler says. Names and fields are those of the headers."""
 from ctypes import (POINTER, Structure, sizeof, c_bool, c_char, c_char_p, c_double, c_int, c_int32,
                     c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p)
 
+from .number import limits, number
+
 POLICIES = {None: 0, "torch": 1, "acre": 2}
 STAT_ARRAYS = ("allocation", "segment", "active", "inactive_split", "allocated_bytes",
                "reserved_bytes", "active_bytes", "inactive_split_bytes", "requested_bytes")
@@ -18,7 +20,12 @@ def struct(name, /, **fields):
 
 
 def sized(kind, /, **values):
-    """A struct of a kind, its struct_size set and the rest as given or zero."""
+    """A struct of a kind, its struct_size set and the rest as given or zero. Numbers that do
+    not fit their fields are an Error."""
+    fields = dict(kind._fields_)
+    for name, value in values.items():
+        if limits(fields[name]):
+            values[name] = number(value, fields[name], name).value
     return kind(struct_size=sizeof(kind), **values)
 
 

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: MIT
 """Memory seen as numbers."""
 import ctypes
-import itertools
 import math
 import re
 
 from . import capsule, structs
 from .capsule import forever
 from .error import Error
+from .lease import buffer_of, give_back, leases, lend
 from .library import call, make
+from .number import number
 
 _CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
 _DEVICES = {0: 1, 1: 2, 5: 4, 6: 10, 20: 12}  # types of Acre to those of DLPack
+_HOST = 0  # the type of devices whose memory the host may touch
 _closure = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-_held = {}  # what tensors that were given away keep alive, by number
-_numbers = itertools.count(1)
+# Codes of DLPack as NumPy and the struct module spell them; formats by size in bytes.
+_KINDS = {0: ("i", {1: "b", 2: "h", 4: "i", 8: "q"}), 1: ("u", {1: "B", 2: "H", 4: "I", 8: "Q"}),
+          2: ("f", {2: "e", 4: "f", 8: "d"}), 5: ("c", {}), 6: ("b", {1: "?"})}
 
 
-def _drop(number, _data, held=_held):
-    held.pop(number, None)
+def _drop(number, _data, end=give_back):
+    end(number)
 
 
 _release = forever(_closure(_drop))
@@ -26,7 +29,7 @@ _release = forever(_closure(_drop))
 
 def users_of(cache):
     """How many tensors that were given away use memory of a cache."""
-    return sum(block.cache is cache for block in list(_held.values()))
+    return sum(block.cache is cache for block in list(leases.values()))
 
 
 def parse_dtype(dtype):
@@ -39,7 +42,8 @@ def parse_dtype(dtype):
 
 
 class Tensor:
-    """A part of a block as numbers of one type: for numpy.from_dlpack() and the like.
+    """A part of a block as numbers of one type: for numpy.from_dlpack() and the like. Where
+    the host may touch the memory, numpy.asarray() and memory() give what can be written.
 
     Each taker shares the memory, which lives until the last is gone.
     """
@@ -47,11 +51,12 @@ class Tensor:
     def __init__(self, block, dtype="uint8", shape=None, offset=0):
         self.block = block
         self.dtype = parse_dtype(dtype)
-        self.offset = offset
+        self.offset = number(offset, ctypes.c_uint64, "offset").value
         size = (self.dtype.bits + 7) // 8
-        self.shape = (block.size - offset) // size if shape is None else shape
-        if isinstance(self.shape, int):
+        self.shape = max(block.size - offset, 0) // size if shape is None else shape
+        if not isinstance(self.shape, (tuple, list)):
             self.shape = (self.shape,)
+        self.shape = tuple(number(extent, ctypes.c_int64, "extent").value for extent in self.shape)
         self.nbytes = math.prod(self.shape) * size
 
     def _layout(self):
@@ -64,12 +69,46 @@ class Tensor:
 
     def _owner(self):
         """A data pointer that keeps the block alive until it is cleared."""
-        number = next(_numbers)
+        handle = self.block.handle
+        lease = lend(self.block)
         owner = structs.data_ptr()
-        call("acre_data_ptr_closure", self.block.handle, _release, ctypes.c_void_p(number),
-             self.block.cache.device.id, ctypes.byref(owner))
-        _held[number] = self.block
-        return owner, number
+        try:
+            call("acre_data_ptr_closure", handle, _release, ctypes.c_void_p(lease),
+                 self.block.cache.device.id, ctypes.byref(owner))
+        except Error:
+            give_back(lease)
+            raise
+        return owner, lease
+
+    def _format(self):
+        """NumPy's letter for the type and the struct module's; AttributeError for a type or
+        a device that arrays of the host cannot have."""
+        if self.block.cache.device.id.type != _HOST:
+            raise AttributeError("the host may not touch memory of this device; read() copies it")
+        if self.dtype.code not in _KINDS:
+            raise AttributeError("arrays of the host do not have this type of numbers")
+        letter, formats = _KINDS[self.dtype.code]
+        return letter, formats.get(self.dtype.bits // 8)
+
+    def _buffer(self):
+        place = self.block.place(self.offset, self.nbytes)
+        return buffer_of(self.block, place, self.nbytes)
+
+    def memory(self):
+        """The numbers as a memoryview that can be written, where the host may touch them."""
+        letter = self._format()[1]
+        if letter is None:
+            raise AttributeError("memoryviews do not have this type of numbers")
+        view = memoryview(self._buffer()).cast("B")
+        return view.cast(letter, self.shape) if self.nbytes else view
+
+    @property
+    def __array_interface__(self):
+        """For numpy.asarray(): an array that shares the memory and can be written."""
+        letter = self._format()[0]
+        size = self.dtype.bits // 8
+        return {"version": 3, "shape": self.shape, "typestr": f"{'|' if size == 1 else '<'}"
+                f"{letter}{size}", "data": self._buffer(), "offset": 0}
 
     def __dlpack_device__(self):
         device = self.block.cache.device.id
@@ -79,12 +118,12 @@ class Tensor:
         """A capsule; the versioned form for those who say that they know it."""
         is_versioned = max_version is not None and max_version[0] >= 1
         layout, _shape = self._layout()
-        owner, number = self._owner()
+        owner, lease = self._owner()
         name = "acre_to_dlpack_versioned" if is_versioned else "acre_to_dlpack"
         try:
             tensor = make(name, ctypes.byref(owner), ctypes.byref(layout))
         except Error:
-            _held.pop(number, None)
+            give_back(lease)
             owner.context = None
             raise
         return capsule.new(tensor, capsule.VERSIONED if is_versioned else capsule.PLAIN)

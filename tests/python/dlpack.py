@@ -64,6 +64,59 @@ class Dlpack(unittest.TestCase):
         gc.collect()
         self.assertEqual(live(self.cache), 0)
 
+    def test_a_block_in_use_is_not_freed(self):
+        for take in (numpy.from_dlpack, numpy.asarray, lambda block: block.memory()):
+            block = self.cache.alloc(4096)
+            block.write(b"\7" * 4096)
+            array = take(block)
+            with self.assertRaises(acre.Error) as caught:
+                block.close()
+            self.assertEqual(caught.exception.name, "ACRE_ERR_BUSY")
+            self.assertFalse(block.is_closed)
+            other = self.cache.alloc(4096)
+            other.write(b"Z" * 4096)
+            self.assertEqual(array[4095], 7)
+            other.close()
+            del array
+            gc.collect()
+            block.close()
+            self.assertEqual(live(self.cache), 0)
+
+    def test_with_does_not_hide_the_exception_of_the_user(self):
+        with self.assertRaises(KeyError):
+            with self.cache.alloc(64) as block:
+                array = numpy.from_dlpack(block)
+                raise KeyError("mine")
+        with self.assertRaisesRegex(acre.Error, "ACRE_ERR_BUSY"):
+            with block:
+                pass
+        self.assertEqual(array.nbytes, 64)
+        del array
+        block.close()
+
+    def test_arrays_can_be_written(self):
+        block = self.cache.alloc(24 * 4)
+        array = numpy.asarray(block.tensor("float32", (2, 3, 4)))
+        self.assertTrue(array.flags.writeable)
+        self.assertEqual((array.shape, array.dtype), ((2, 3, 4), numpy.dtype("float32")))
+        array[:] = numpy.arange(24).reshape(2, 3, 4)
+        self.assertEqual(block.read(), numpy.arange(24, dtype="float32").tobytes())
+        view = block.tensor("int32", (2, 12)).memory()
+        view[1, 11] = -5
+        self.assertEqual(array.view("int32")[1, 2, 3], -5)
+        for name in ("int8", "uint16", "int64", "float16", "float64", "complex128", "bool"):
+            self.assertEqual(numpy.asarray(block.tensor(name, (2,), 16)).dtype, numpy.dtype(name))
+        self.assertEqual(numpy.asarray(block.tensor("uint8", (0,))).shape, (0,))
+        del array, view
+
+    def test_memory_of_a_device_is_no_array_of_the_host(self):
+        with acre.Cache(acre.Device("openreg")) as cache:
+            block = cache.alloc(64)
+            self.assertFalse(hasattr(block, "__array_interface__"))
+            self.assertRaisesRegex(AttributeError, "may not touch", block.memory)
+        with acre.Cache(acre.Device("cpu")) as cache:
+            self.assertFalse(hasattr(cache.alloc(64).tensor("bfloat16"), "__array_interface__"))
+
     def test_capsules_that_nobody_takes_end_what_they_hold(self):
         block = self.cache.alloc(100)
         for version in (None, (1, 0)):

@@ -47,6 +47,35 @@ class Devices(unittest.TestCase):
                     lambda: acre.File(place / "f", "q"), lambda: acre.replay(place, "best")):
             self.assertRaisesRegex(acre.Error, "there are", bad)
 
+    def test_numbers_that_do_not_fit_are_refused(self):
+        device = acre.Device("cpu")
+        with acre.Cache(device) as cache, acre.File(place / "numbers", "w+",
+                                                    may_buffer=True) as file:
+            block = cache.alloc(512)
+            before = cache.stats()
+            for bad in (2**64, 2**64 + 512, -1, 1.5, "512", None):
+                for attempt in (lambda: cache.alloc(bad), lambda: block.read(bad, 0) if bad else
+                                cache.alloc(bad), lambda: block.read(1, bad),
+                                lambda: block.tensor("uint8", (1,), bad),
+                                lambda: file.save(block, bad), lambda: file.load(block, bad),
+                                lambda: cache.record_history(bad),
+                                lambda: acre.Cache(device, limit=bad),
+                                lambda: acre.replay(place, device_bytes=bad),
+                                lambda: acre.advise(place, device=bad),
+                                lambda: acre.File(place / "f", "w", block_bytes=bad)):
+                    self.assertRaises(acre.Error, attempt)
+            for bad in (2**31, -2**31 - 1, 2**32, 2**64):
+                for attempt in (lambda: acre.Device("cpu", bad), lambda: acre.verify(place, -1),
+                                lambda: acre.Stream(device, bad),
+                                lambda: acre.replay(place, repeat=2**32)):
+                    self.assertRaisesRegex(acre.Error, "not between", attempt)
+            with self.assertRaisesRegex(acre.Error, "not between"):
+                cache.limit = 2**64
+            self.assertIsNone(cache.limit)
+            for shape in ((2**63,), (-2**63 - 1,)):
+                self.assertRaises(acre.Error, block.tensor, "uint8", shape)
+            self.assertEqual(cache.stats(), before)
+
     def test_streams_are_idle_when_waited_for(self):
         device = acre.Device("openreg")
         with acre.Stream(device) as stream, acre.Cache(device) as cache:
