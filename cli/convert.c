@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/text/options.h"
 
+#include <acre/output.h>
 #include <acre/snapshot.h>
 
 #include <stdio.h>
@@ -79,7 +80,9 @@ int cmd_convert(int argc, char **argv)
                 to ? to : files[1]);
         return CLI_BAD;
     }
-    acre_status status = acre_convert(files[0], files[1], format, (uint32_t)device);
+    acre_status status = acre_output_check(files[1], files, 1);
+    if (status == ACRE_OK)
+        status = acre_convert(files[0], files[1], format, (uint32_t)device);
     if (status == ACRE_OK)
         return CLI_DONE;
     fprintf(stderr, "acre convert: %s\n", acre_last_error());

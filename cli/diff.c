@@ -6,6 +6,7 @@
 #include "cli/text/table.h"
 
 #include <acre/explain.h>
+#include <acre/output.h>
 #include <acre/view.h>
 
 #include <stdlib.h>
@@ -224,6 +225,10 @@ int cmd_diff(int argc, char **argv)
     if (request.help) {
         fputs(help, stdout);
         return CLI_DONE;
+    }
+    if (request.out && acre_output_check(request.out, request.files, 2) != ACRE_OK) {
+        fprintf(stderr, "acre diff: %s\n", acre_last_error());
+        return CLI_BAD;
     }
     int status = diff_compare(&request, snapshots);
     acre_snapshot_close(snapshots[0]);

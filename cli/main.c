@@ -2,8 +2,9 @@
 /* acre: looks up the command and runs it. See commands.h. */
 #include "cli/commands.h"
 
-#include <acre/base.h>
+#include <acre/output.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,9 +44,29 @@ static int run_command(int argc, char **argv)
     return CLI_BAD;
 }
 
+/* Ends by the signal, after removing files that are not whole. */
+static void end_by_signal(int number)
+{
+    acre_output_abandon_all();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void take_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = end_by_signal}, old;
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &action, NULL);
+}
+
 int main(int argc, char **argv)
 {
     int status = CLI_DONE;
+
+    take_signals();
 
     if (argc < 2) {
         print_help(stderr);

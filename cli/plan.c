@@ -6,9 +6,9 @@
 #include "cli/text/print.h"
 #include "cli/text/progress.h"
 
+#include <acre/output.h>
 #include <acre/plan.h>
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,7 +148,7 @@ static int write_all(const struct request *request, const acre_plan_table *table
         return CLI_BAD;
     }
     if (request->svg && !plan_svg(request->svg, buffers, count, offsets, result->height)) {
-        fprintf(stderr, "acre plan: %s: cannot be written: %s\n", request->svg, strerror(errno));
+        fprintf(stderr, "acre plan: %s\n", acre_last_error());
         return CLI_BAD;
     }
     return CLI_DONE;
@@ -202,6 +202,9 @@ int cmd_plan(int argc, char **argv)
         fputs(help, stdout);
         return CLI_DONE;
     }
+    if ((request.out && acre_output_check(request.out, &request.file, 1) != ACRE_OK) ||
+        (request.svg && acre_output_check(request.svg, &request.file, 1) != ACRE_OK))
+        return plan_fail(&request);
     if (acre_plan_read(request.file, &table) != ACRE_OK)
         return plan_fail(&request);
     int status = plan_run(&request, table);

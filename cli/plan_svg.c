@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/plan_svg.h"
 
+#include <acre/output.h>
+
 #include <stdio.h>
 
 #define WIDTH  1600.0
@@ -46,10 +48,11 @@ bool plan_svg(const char *path, const acre_plan_buffer *buffers, size_t count,
               const uint64_t *offsets, uint64_t height)
 {
     struct scale scale = make_scale(buffers, count, height);
-    FILE *file = fopen(path, "w");
+    acre_output *output;
 
-    if (!file)
+    if (acre_output_open(path, &output) != ACRE_OK)
         return false;
+    FILE *file = acre_output_stream(output);
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
             "stroke=\"#333\" stroke-width=\"0.2\">\n"
@@ -65,6 +68,5 @@ bool plan_svg(const char *path, const acre_plan_buffer *buffers, size_t count,
         plan_svg_draw(file, &scale, i, start, buffers[i].end, offsets[i], buffers[i].size);
     }
     fputs("</svg>\n", file);
-    bool is_written = !ferror(file);
-    return fclose(file) == 0 && is_written;
+    return acre_output_finish(output) == ACRE_OK;
 }

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-/* Writes the picture; of many buffers only those large enough to be seen. False, and errno is
- * set, when the file cannot be written. */
+/* Writes the picture; of many buffers only those large enough to be seen. False, with a recorded
+ * failure, when the file cannot be written. */
 bool plan_svg(const char *path, const acre_plan_buffer *buffers, size_t count,
               const uint64_t *offsets, uint64_t height);
 

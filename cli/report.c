@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/report.h"
 
-#include <errno.h>
+#include <acre/output.h>
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ struct report {
 struct report *report_open(const char *folder, const char *title)
 {
     struct report *report = calloc(1, sizeof *report);
-    FILE *file;
+    acre_output *probe;
 
     if (!report || acre_view_create(title, &report->view) != ACRE_OK) {
         fputs("acre demo: out of host memory\n", stderr);
@@ -31,15 +32,13 @@ struct report *report_open(const char *folder, const char *title)
         return NULL;
     }
     snprintf(report->path, sizeof report->path, "%s/report.html", folder);
-    file = fopen(report->path, "w");
-    if (!file) {
-        fprintf(stderr, "acre demo: %s cannot be written: %s; choose another folder with -o\n",
-                report->path, strerror(errno));
+    if (acre_output_open(report->path, &probe) != ACRE_OK) {
+        fprintf(stderr, "acre demo: %s; choose another folder with -o\n", acre_last_error());
         acre_view_destroy(report->view);
         free(report);
         return NULL;
     }
-    fclose(file);
+    acre_output_abandon(probe); /* an old report stays until the new one is whole */
     printf("%s\n", title);
     return report;
 }

@@ -5,6 +5,7 @@
 #include "cli/text/print.h"
 #include "cli/text/progress.h"
 
+#include <acre/output.h>
 #include <acre/view.h>
 
 #include <string.h>
@@ -93,8 +94,11 @@ static acre_status make_page(const struct request *request, acre_view *view)
                                .progress = progress_tell,
                                .progress_arg = &progress};
 
+    acre_status status = acre_output_check(request->out, &request->file, 1);
+    if (status != ACRE_OK)
+        return status;
     progress_begin(&progress);
-    acre_status status = acre_view_read(view, request->file, &config);
+    status = acre_view_read(view, request->file, &config);
     if (status == ACRE_OK)
         status = acre_view_write(view, request->out);
     progress_end(&progress);

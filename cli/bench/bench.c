@@ -182,7 +182,7 @@ static int write_svg(const char *path, double medians[PATTERNS][COLUMNS])
     if (plot_bars(path, "nanoseconds, logarithmic", groups, PATTERNS, names, COLUMNS,
                   &medians[0][0]))
         return CLI_DONE;
-    fprintf(stderr, "acre bench: %s: cannot be written: %s\n", path, strerror(errno));
+    fprintf(stderr, "acre bench: %s\n", acre_last_error());
     return CLI_BAD;
 }
 

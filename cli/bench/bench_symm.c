@@ -11,6 +11,8 @@
 #include "cli/text/print.h"
 #include "cli/text/table.h"
 
+#include <acre/base.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,7 +243,7 @@ static int write_svg(const char *path, struct results *results)
     }
     if (plot_bars(path, "nanoseconds, logarithmic", groups, count, bars, SOURCES + 1, values))
         return CLI_DONE;
-    fprintf(stderr, "acre bench symm: %s: cannot be written: %s\n", path, strerror(errno));
+    fprintf(stderr, "acre bench symm: %s\n", acre_last_error());
     return CLI_BAD;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/text/plot.h"
 
+#include <acre/output.h>
+
 #include <math.h>
 #include <stdio.h>
 
@@ -78,11 +80,12 @@ bool plot_bars(const char *path, const char *axis, const char *const *groups, in
                const char *const *bars, int bar_count, const double *values)
 {
     int row = bar_count * BAR + GAP, height = TOP + group_count * row + 40;
-    FILE *file = fopen(path, "w");
+    acre_output *output;
     double low, high;
 
-    if (!file)
+    if (acre_output_open(path, &output) != ACRE_OK)
         return false;
+    FILE *file = acre_output_stream(output);
     plot_bounds(values, group_count * bar_count, &low, &high);
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
@@ -95,6 +98,5 @@ bool plot_bars(const char *path, const char *axis, const char *const *groups, in
         draw_group(file, groups[group], values + group * bar_count, bar_count, low, high,
                    TOP + group * row);
     fputs("</svg>\n", file);
-    bool is_written = !ferror(file);
-    return fclose(file) == 0 && is_written;
+    return acre_output_finish(output) == ACRE_OK;
 }

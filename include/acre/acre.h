@@ -20,6 +20,7 @@
 #include <acre/green.h>
 #include <acre/history.h>
 #include <acre/opencl.h>
+#include <acre/output.h>
 #include <acre/pinned.h>
 #include <acre/plan.h>
 #include <acre/planner.h>

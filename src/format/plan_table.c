@@ -4,11 +4,10 @@
 #include "base/status.h"
 #include "format/csv.h"
 
-#include <errno.h>
+#include <acre/output.h>
+
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define TEXT_BYTES_MAX ((size_t)8 << 30)
 #define CHUNK          4096
@@ -207,49 +206,15 @@ static void write_rows(const acre_plan_table *table, const uint64_t *offsets, FI
     }
 }
 
-/* Writes the rows; 0, or what went wrong. */
-static int write_file(const acre_plan_table *table, const uint64_t *offsets, const char *path)
-{
-    FILE *file = fopen(path, "w");
-
-    if (!file)
-        return errno;
-    write_rows(table, offsets, file);
-    int error = ferror(file) ? EIO : 0;
-    return fclose(file) != 0 && !error ? errno : error;
-}
-
-/* A file appears when it is whole. */
-static int replace_file(const acre_plan_table *table, const uint64_t *offsets, const char *path,
-                        const char *beside)
-{
-    int error = write_file(table, offsets, beside);
-
-    if (!error && rename(beside, path) != 0)
-        error = errno;
-    if (error)
-        unlink(beside);
-    return error;
-}
-
 acre_status acre_plan_write(const acre_plan_table *table, const uint64_t *offsets, const char *path)
 {
-    struct stat facts;
+    acre_output *output;
 
     if (!table || !path || (table->count && !offsets))
         return status_fail(ACRE_ERR_INVALID, "acre_plan_write: an argument is NULL");
-    size_t length = strlen(path) + 16;
-    char *beside = heap_alloc(length);
-    if (!beside)
-        return ACRE_ERR_HOST_MEMORY;
-    snprintf(beside, length, "%s.part", path);
-    /* Devices and pipes are written to directly and stay what they are. */
-    bool is_replaced = stat(path, &facts) != 0 || S_ISREG(facts.st_mode);
-    int error =
-        is_replaced ? replace_file(table, offsets, path, beside) : write_file(table, offsets, path);
-    heap_free(beside);
-    if (error)
-        return status_fail_native(ACRE_ERR_IO, error, "%s: cannot be written: %s", path,
-                                  strerror(error));
-    return ACRE_OK;
+    acre_status status = acre_output_open(path, &output);
+    if (status != ACRE_OK)
+        return status;
+    write_rows(table, offsets, acre_output_stream(output));
+    return acre_output_finish(output);
 }

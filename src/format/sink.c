@@ -5,10 +5,6 @@
 #include "base/status.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef ACRE_HAVE_ZLIB
@@ -24,8 +20,7 @@ static acre_status fail_io(const char *path, const char *what)
 
 static void sink_free(struct sink *sink)
 {
-    if (sink->fd >= 0)
-        close(sink->fd);
+    newfile_abandon(&sink->file);
 #ifdef ACRE_HAVE_ZLIB
     if (sink->gzip)
         deflateEnd(sink->gzip);
@@ -33,16 +28,12 @@ static void sink_free(struct sink *sink)
     heap_free(sink->gzip);
     heap_free(sink->packed);
     heap_free(sink->buffer);
-    heap_free(sink->temporary);
     heap_free(sink->path);
-    memset(sink, 0, sizeof *sink);
-    sink->fd = -1;
+    *sink = (struct sink){.file = {.fd = -1, .folder = -1, .slot = -1}};
 }
 
 void sink_abandon(struct sink *sink)
 {
-    if (sink->temporary)
-        unlink(sink->temporary);
     sink_free(sink);
 }
 
@@ -68,34 +59,9 @@ static acre_status gzip_begin(struct sink *sink)
 #endif
 }
 
-/* Opens a file beside the wanted one, or the wanted one when it is no plain file. */
-static acre_status open_file(struct sink *sink)
-{
-    struct stat facts;
-    size_t length = strlen(sink->path);
-
-    if (stat(sink->path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
-        sink->fd = open(sink->path, O_WRONLY | O_CLOEXEC);
-        return sink->fd < 0 ? fail_io(sink->path, "it cannot be written") : ACRE_OK;
-    }
-    char *name = heap_alloc(length + 16);
-    if (!name)
-        return ACRE_ERR_HOST_MEMORY;
-    snprintf(name, length + 16, "%s.XXXXXX", sink->path);
-    sink->fd = mkostemp(name, O_CLOEXEC);
-    if (sink->fd < 0) {
-        heap_free(name);
-        return fail_io(sink->path, "it cannot be created");
-    }
-    sink->temporary = name;
-    fchmod(sink->fd, 0644);
-    return ACRE_OK;
-}
-
 acre_status sink_open(struct sink *sink, const char *path, bool gzip)
 {
-    memset(sink, 0, sizeof *sink);
-    sink->fd = -1;
+    *sink = (struct sink){.file = {.fd = -1, .folder = -1, .slot = -1}};
     sink->path = heap_strdup(path);
     sink->buffer = heap_alloc(SINK_BUFFER);
     acre_status status = sink->path && sink->buffer ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
@@ -103,7 +69,7 @@ acre_status sink_open(struct sink *sink, const char *path, bool gzip)
     if (status == ACRE_OK && gzip)
         status = gzip_begin(sink);
     if (status == ACRE_OK)
-        status = open_file(sink);
+        status = newfile_open(&sink->file, path);
     if (status != ACRE_OK)
         sink_abandon(sink);
     return status;
@@ -114,7 +80,7 @@ acre_status sink_open(struct sink *sink, const char *path, bool gzip)
 static void write_all(struct sink *sink, const unsigned char *bytes, size_t count)
 {
     while (count > 0 && sink->failed == ACRE_OK) {
-        ssize_t done = write(sink->fd, bytes, count);
+        ssize_t done = write(sink->file.fd, bytes, count);
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0) {
@@ -183,17 +149,10 @@ acre_status sink_finish(struct sink *sink)
         write_packed(sink, NULL, 0, Z_FINISH);
 #endif
     status = sink->failed;
-    if (close(sink->fd) != 0 && status == ACRE_OK)
-        status = fail_io(sink->path, "writing failed");
-    sink->fd = -1;
-    if (status == ACRE_OK && sink->temporary && rename(sink->temporary, sink->path) != 0)
-        status = fail_io(sink->path, "it cannot be replaced");
-    if (status != ACRE_OK) {
-        sink_abandon(sink);
-        return status;
-    }
+    if (status == ACRE_OK)
+        status = newfile_commit(&sink->file, sink->path);
     sink_free(sink);
-    return ACRE_OK;
+    return status;
 }
 
 /* ---- Text -------------------------------------------------------------------------------- */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A file being written, plain or gzip, that appears whole or not at all.
  *
- * Bytes go to a file beside the wanted one, which takes its name at the end. What
- * is no regular file (a pipe, a terminal) is written to directly. After the first
- * failure nothing more is written, and sink_finish tells it.
+ * newfile.h says where the bytes are until then. After the first failure nothing
+ * more is written, and sink_finish tells it.
  *
  *   sink_open ──► sink_put ... ──► sink_finish     the file is there
  *                              └─► sink_abandon    nothing is there
@@ -11,7 +10,7 @@
 #ifndef SRC_FORMAT_SINK_H
 #define SRC_FORMAT_SINK_H
 
-#include <acre/base.h>
+#include "format/newfile.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -19,8 +18,8 @@
 #define SINK_BUFFER ((size_t)1 << 17)
 
 struct sink {
-    int fd;
-    char *path, *temporary; /* temporary is NULL when path is written directly */
+    struct newfile file;
+    char *path;             /* as the caller wrote it, for messages            */
     acre_status failed;     /* of the first failure                            */
     void *gzip;             /* a z_stream, or NULL                             */
     unsigned char *packed;  /* SINK_BUFFER bytes for its output                */
@@ -28,7 +27,7 @@ struct sink {
     size_t count;           /* bytes in buffer                                 */
 };
 
-/* gzip: compress. Errors: ACRE_ERR_IO, ACRE_ERR_UNSUPPORTED (gzip without zlib),
+/* gzip: compress. Errors: those of newfile_open, ACRE_ERR_UNSUPPORTED (gzip without zlib),
  * ACRE_ERR_HOST_MEMORY. */
 acre_status sink_open(struct sink *sink, const char *path, bool gzip);
 /* Writes what is left and gives the file its name. The sink is gone in any case.

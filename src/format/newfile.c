@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+#include "format/newfile.h"
+
+#include "base/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINKS_MAX 16 /* that follow one another */
+#define SLOTS     16 /* temporary names that a signal handler may remove */
+
+/* A temporary name; written before is_used is set, so that a handler reads it whole. */
+struct slot {
+    atomic_int is_used; /* 0 free, 1 being written, 2 in use */
+    int folder;
+    char name[NEWFILE_TEMPORARY];
+};
+
+static struct slot slots[SLOTS];
+static atomic_bool is_named_always;
+
+void newfile_name_always(bool is_named)
+{
+    atomic_store(&is_named_always, is_named);
+}
+
+static acre_status newfile_fail(const char *path, const char *what)
+{
+    int code = errno;
+
+    return status_fail_native(ACRE_ERR_IO, code, "%s: %s: %s", path, what, strerror(code));
+}
+
+/* ---- Temporary names ---------------------------------------------------------------------- */
+
+static void slot_take(struct newfile *file)
+{
+    file->slot = -1;
+    for (int i = 0; i < SLOTS && file->slot < 0; i++) {
+        int expected = 0;
+        if (!atomic_compare_exchange_strong(&slots[i].is_used, &expected, 1))
+            continue;
+        slots[i].folder = file->folder;
+        memcpy(slots[i].name, file->temporary, sizeof file->temporary);
+        atomic_store(&slots[i].is_used, 2);
+        file->slot = i;
+    }
+}
+
+static void slot_put(struct newfile *file)
+{
+    if (file->slot >= 0)
+        atomic_store(&slots[file->slot].is_used, 0);
+    file->slot = -1;
+}
+
+void newfile_abandon_all(void)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (atomic_load(&slots[i].is_used) == 2)
+            unlinkat(slots[i].folder, slots[i].name, 0);
+}
+
+static bool temporary_make(struct newfile *file)
+{
+    uint64_t random[2];
+
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return false;
+    snprintf(file->temporary, sizeof file->temporary, ".acre-%016llx%08llx",
+             (unsigned long long)random[0], (unsigned long long)(random[1] & 0xffffffff));
+    return true;
+}
+
+/* ---- Where the file is to be ---------------------------------------------------------------- */
+
+/* Splits a path at its last slash; folder keeps the slash of the root. */
+static bool path_split(const char *path, char folder[PATH_MAX], char name[NAME_MAX + 1])
+{
+    const char *slash = strrchr(path, '/');
+    const char *last = slash ? slash + 1 : path;
+    size_t length = slash ? (size_t)(slash - path) : 0;
+
+    if (!*last || strlen(last) > NAME_MAX || length >= PATH_MAX) {
+        errno = *last ? ENAMETOOLONG : EISDIR;
+        return false;
+    }
+    memcpy(folder, path, length);
+    folder[length] = 0;
+    if (!slash)
+        memcpy(folder, ".", 2);
+    else if (length == 0)
+        memcpy(folder, "/", 2);
+    memcpy(name, last, strlen(last) + 1);
+    return true;
+}
+
+/* Whether nobody but this user, or root, can put anything into a folder. */
+static bool folder_is_own(int folder)
+{
+    struct stat facts;
+
+    return fstat(folder, &facts) == 0 && (facts.st_uid == geteuid() || facts.st_uid == 0) &&
+           !(facts.st_mode & S_IWOTH);
+}
+
+/* Replaces path, a link of this name in folder, by what it points to. */
+static acre_status link_follow(const struct newfile *file, const char *folder, char path[PATH_MAX])
+{
+    char target[PATH_MAX], longer[2 * PATH_MAX];
+    ssize_t length = readlinkat(file->folder, file->name, target, sizeof target - 1);
+
+    if (length < 0)
+        return newfile_fail(path, "the link cannot be read");
+    target[length] = 0;
+    if (!folder_is_own(file->folder))
+        return status_fail(ACRE_ERR_REJECTED,
+                           "%s is a symbolic link in a folder that other users may write; name "
+                           "its target instead",
+                           path);
+    int size = *target == '/' ? snprintf(longer, sizeof longer, "%s", target)
+                              : snprintf(longer, sizeof longer, "%s/%s", folder, target);
+    if (size < 0 || size >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return newfile_fail(path, "the link cannot be followed");
+    }
+    memcpy(path, longer, (size_t)size + 1);
+    return ACRE_OK;
+}
+
+/* Opens what is no regular file: a pipe, a terminal, a device. */
+static acre_status open_directly(struct newfile *file, const char *path, const struct stat *facts)
+{
+    if (facts && facts->st_uid != geteuid() && facts->st_uid != 0)
+        return status_fail(ACRE_ERR_REJECTED,
+                           "%s is a pipe or device of user %u; choose another name", path,
+                           (unsigned)facts->st_uid);
+    file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | (facts ? O_NOFOLLOW : 0));
+    if (file->fd < 0)
+        return newfile_fail(path, "cannot be written");
+    close(file->folder);
+    file->folder = -1;
+    return ACRE_OK;
+}
+
+/* Whether links there are made by the system: /dev/stdout leads to what is open already. */
+static bool path_is_system(const char *path)
+{
+    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+}
+
+/* Finds folder and name of the wanted file, through links. facts->st_nlink is 0 when there is
+ * no file yet. What is no regular file is open afterwards, and folder is -1. */
+static acre_status newfile_find(struct newfile *file, const char *wanted, struct stat *facts)
+{
+    char path[PATH_MAX], folder[PATH_MAX];
+
+    if (strlen(wanted) >= sizeof path || !*wanted) {
+        errno = *wanted ? ENAMETOOLONG : ENOENT;
+        return newfile_fail(wanted, "cannot be written");
+    }
+    memcpy(path, wanted, strlen(wanted) + 1);
+    for (int links = 0; links < LINKS_MAX; links++) {
+        if (!path_split(path, folder, file->name))
+            return newfile_fail(wanted, "cannot be written");
+        file->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (file->folder < 0)
+            return newfile_fail(wanted, "cannot be written");
+        if (fstatat(file->folder, file->name, facts, AT_SYMLINK_NOFOLLOW) != 0) {
+            facts->st_nlink = 0;
+            return errno == ENOENT ? ACRE_OK : newfile_fail(wanted, "cannot be written");
+        }
+        if (S_ISREG(facts->st_mode))
+            return ACRE_OK;
+        if (!S_ISLNK(facts->st_mode))
+            return open_directly(file, path, facts);
+        if (path_is_system(path))
+            return open_directly(file, path, NULL);
+        acre_status status = link_follow(file, folder, path);
+        close(file->folder);
+        file->folder = -1;
+        if (status != ACRE_OK)
+            return status;
+    }
+    errno = ELOOP;
+    return newfile_fail(wanted, "cannot be written");
+}
+
+/* ---- Opening and naming --------------------------------------------------------------------- */
+
+static acre_status newfile_make(struct newfile *file, const char *path)
+{
+    bool is_named = atomic_load(&is_named_always) || access("/proc/self/fd", X_OK) != 0;
+
+    if (!is_named)
+        file->fd = openat(file->folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (file->fd >= 0)
+        return ACRE_OK;
+    if (!is_named && (errno == EACCES || errno == EROFS || errno == ENOSPC || errno == EDQUOT))
+        return newfile_fail(path, "its folder cannot be written");
+    if (!temporary_make(file))
+        return newfile_fail(path, "no random name");
+    slot_take(file);
+    file->fd = openat(file->folder, file->temporary,
+                      O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
+    if (file->fd >= 0)
+        return ACRE_OK;
+    acre_status status = newfile_fail(path, "cannot be written");
+    slot_put(file);
+    file->temporary[0] = 0;
+    return status;
+}
+
+acre_status newfile_open(struct newfile *file, const char *path)
+{
+    struct stat facts = {.st_nlink = 0};
+
+    *file = (struct newfile){.fd = -1, .folder = -1, .slot = -1};
+    acre_status status = newfile_find(file, path, &facts);
+    if (status == ACRE_OK && file->fd >= 0)
+        return ACRE_OK;
+    if (status == ACRE_OK && facts.st_nlink > 0 &&
+        faccessat(file->folder, file->name, W_OK, AT_EACCESS) != 0)
+        status = newfile_fail(path, "cannot be written");
+    if (status == ACRE_OK)
+        status = newfile_make(file, path);
+    if (status == ACRE_OK && facts.st_nlink > 0) {
+        if (geteuid() == 0 && fchown(file->fd, facts.st_uid, facts.st_gid) != 0)
+            status = newfile_fail(path, "its owner cannot be kept");
+        if (status == ACRE_OK && fchmod(file->fd, facts.st_mode & 0777) != 0)
+            status = newfile_fail(path, "its mode cannot be kept");
+    }
+    if (status != ACRE_OK)
+        newfile_abandon(file);
+    return status;
+}
+
+/* Gives a file without a name a temporary one. */
+static bool newfile_link(struct newfile *file)
+{
+    char source[32];
+
+    snprintf(source, sizeof source, "/proc/self/fd/%d", file->fd);
+    if (!temporary_make(file))
+        return false;
+    slot_take(file);
+    if (linkat(AT_FDCWD, source, file->folder, file->temporary, AT_SYMLINK_FOLLOW) == 0)
+        return true;
+    slot_put(file);
+    file->temporary[0] = 0;
+    return false;
+}
+
+acre_status newfile_commit(struct newfile *file, const char *path)
+{
+    acre_status status = ACRE_OK;
+    sigset_t all, old;
+
+    if (file->folder >= 0) {
+        /* No signal ends this thread between the two names. */
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        if ((!file->temporary[0] && !newfile_link(file)) ||
+            renameat(file->folder, file->temporary, file->folder, file->name) != 0) {
+            status = newfile_fail(path, "it cannot be replaced");
+        } else {
+            file->temporary[0] = 0;
+            slot_put(file);
+        }
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+    }
+    int fd = file->fd;
+    file->fd = -1;
+    if (close(fd) != 0 && status == ACRE_OK)
+        status = newfile_fail(path, "writing failed");
+    newfile_abandon(file);
+    return status;
+}
+
+void newfile_abandon(struct newfile *file)
+{
+    if (file->temporary[0])
+        unlinkat(file->folder, file->temporary, 0);
+    slot_put(file);
+    if (file->fd >= 0)
+        close(file->fd);
+    if (file->folder >= 0)
+        close(file->folder);
+    *file = (struct newfile){.fd = -1, .folder = -1, .slot = -1};
+}

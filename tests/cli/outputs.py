@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every file that a command writes, whichever command: outputs.py ACRE.
+
+Modes, links, full disks, signals and inputs that are outputs; acre/output.h has the promises.
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+ACRE = sys.argv[1]
+TRACE = "".join(f"a {i} 512 0\nf {i}\n" for i in range(1, 50))
+CSV = "id,lower,upper,size\n" + "".join(f"{i},{i},{i + 3},64\n" for i in range(50))
+passed = 0
+
+
+def run(folder, *arguments, **more):
+    """Runs a command in the folder."""
+    return subprocess.run([ACRE, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
+                          **more)
+
+
+def writers():
+    """What writes a file: a name, the arguments, and the file they write."""
+    return [
+        ("plan", ["plan", "in.csv", "-o", "OUT"], "OUT"),
+        ("plan --svg", ["plan", "in.csv", "--svg", "OUT"], "OUT"),
+        ("view", ["view", "in.trace", "-o", "OUT"], "OUT"),
+        ("diff", ["diff", "in.json", "in.json", "-o", "OUT"], "OUT"),
+        ("convert", ["convert", "in.trace", "OUT", "--to", "json"], "OUT"),
+        ("convert trace", ["convert", "in.json", "OUT", "--to", "trace"], "OUT"),
+        ("demo", ["demo", "-o", "."], "report.html"),
+    ]
+
+
+def inputs(folder):
+    """Puts the inputs into a folder."""
+    (folder / "in.trace").write_text(TRACE)
+    (folder / "in.csv").write_text(CSV)
+    done = run(folder, "convert", "in.trace", "in.json")
+    assert done.returncode == 0, done.stderr
+
+
+def check_modes(folder, name, arguments, out):
+    """The umask decides about a new file; an existing mode is kept."""
+    path = folder / out
+    done = run(folder, *arguments, preexec_fn=lambda: os.umask(0o027))
+    assert done.returncode == 0, (name, done.stderr)
+    assert path.stat().st_mode & 0o777 == 0o640, (name, oct(path.stat().st_mode))
+    path.write_text("old")
+    path.chmod(0o606)
+    assert run(folder, *arguments).returncode == 0, name
+    assert path.stat().st_mode & 0o777 == 0o606, (name, oct(path.stat().st_mode))
+    assert path.read_text() != "old", name
+
+
+def check_links(folder, name, arguments, out):
+    """A link in the own folder leads to its target; one that others may have planted does not."""
+    path, target = folder / out, folder / "target"
+    path.unlink()
+    path.symlink_to("target")
+    done = run(folder, *arguments)
+    assert done.returncode == 0 and path.is_symlink() and target.stat().st_size > 10, (name, done)
+    target.write_text("precious")
+    folder.chmod(0o1777)
+    done = run(folder, *arguments)
+    folder.chmod(0o700)
+    assert done.returncode == 2 and "symbolic link" in done.stderr, (name, done)
+    assert target.read_text() == "precious", name
+    path.unlink()
+    target.unlink()
+
+
+def check_limit(folder, name, arguments, out):
+    """A file that cannot grow: the old one stays, the reason is told, nothing is left behind."""
+    path = folder / out
+    path.write_text("old")
+    before = sorted(os.listdir(folder))
+
+    def limit():
+        import resource
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    done = run(folder, *arguments, preexec_fn=limit)
+    assert done.returncode in (1, 2), name  # 1: the demo, whose device is a file as well
+    assert "File too large" in done.stderr, (name, done.stderr[-300:])
+    assert path.read_text() == "old", name
+    assert sorted(os.listdir(folder)) == before, (name, os.listdir(folder))
+    full = [("/dev/full" if word == "OUT" else word) for word in arguments]
+    if full != arguments:
+        done = run(folder, *full)
+        assert done.returncode == 2 and "No space left on device" in done.stderr, (name, done)
+
+
+def check_planted(folder, name, arguments, out):
+    """Names that a writer might use for what is not whole are not followed."""
+    victim = folder / "victim"
+    victim.write_text("precious")
+    for end in (".part", ".tmp", "~"):
+        (folder / (out + end)).symlink_to("victim")
+    assert run(folder, *arguments).returncode == 0, name
+    assert victim.read_text() == "precious", name
+    for end in (".part", ".tmp", "~"):
+        (folder / (out + end)).unlink()
+    victim.unlink()
+
+
+def check_same(folder):
+    """An output that is an input is refused before anything is written."""
+    os.link(folder / "in.csv", folder / "hard.csv")
+    (folder / "soft.json").symlink_to("in.json")
+    for arguments, path in ((["plan", "in.csv", "-o", "in.csv"], "in.csv"),
+                            (["plan", "in.csv", "--svg", "hard.csv"], "in.csv"),
+                            (["view", "in.trace", "-o", "./in.trace"], "in.trace"),
+                            (["diff", "in.json", "in.json", "-o", "soft.json"], "in.json"),
+                            (["convert", "in.json", "soft.json"], "in.json")):
+        before = (folder / path).read_bytes()
+        done = run(folder, *arguments)
+        assert done.returncode == 2 and "choose another name" in done.stderr, (arguments, done)
+        assert (folder / path).read_bytes() == before, arguments
+
+
+def check_signals(folder):
+    """A signal in the middle of writing leaves the folder as it was."""
+    fifo = folder / "slow.trace"
+    os.mkfifo(fifo)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
+        for arguments in (["convert", "slow.trace", "out.json"],
+                          ["view", "slow.trace", "-o", "out.html"]):
+            before = sorted(os.listdir(folder))
+            with subprocess.Popen([ACRE, *arguments], cwd=folder, stderr=subprocess.DEVNULL) as job:
+                with open(fifo, "w", encoding="ascii") as feed:
+                    feed.write("a 1 512 0\n" * 1)
+                    feed.flush()
+                    job.send_signal(number)
+                    job.wait(60)
+            assert job.returncode == -number, (arguments, job.returncode)
+            assert sorted(os.listdir(folder)) == before, (arguments, os.listdir(folder))
+    fifo.unlink()
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    where = pathlib.Path(temporary)
+    inputs(where)
+    for case in writers():
+        for check in (check_modes, check_links, check_limit, check_planted):
+            check(where, *case)
+            passed += 1
+        (where / case[2]).unlink()
+    check_same(where)
+    check_signals(where)
+    passed += 2
+print(f"{passed} passed, 0 failed")

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* Files that appear whole or not at all. */
+#include "base/heap.h"
+#include "format/newfile.h"
+
+#include "tests/support/t.h"
+
+#include <acre/output.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64], path[128];
+
+static void begin(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/acre-output-XXXXXX");
+    REQUIRE(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/file", folder);
+}
+
+static int entry_count(const char *name)
+{
+    DIR *list = opendir(name);
+    struct dirent *entry;
+    int count = 0;
+
+    REQUIRE(list != NULL);
+    while ((entry = readdir(list)))
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(list);
+    return count;
+}
+
+static void end(void)
+{
+    unlink(path);
+    EXPECT_EQ(rmdir(folder), 0); /* nothing else is there */
+    EXPECT_EQ(heap_live_count(), 0);
+}
+
+static acre_status write_text(const char *to, const char *text)
+{
+    acre_output *output;
+    acre_status status = acre_output_open(to, &output);
+
+    if (status != ACRE_OK)
+        return status;
+    fputs(text, acre_output_stream(output));
+    return acre_output_finish(output);
+}
+
+static void expect_text(const char *of, const char *text)
+{
+    char found[64] = "";
+    FILE *file = fopen(of, "r");
+
+    REQUIRE(file != NULL);
+    size_t got = fread(found, 1, sizeof found - 1, file);
+    fclose(file);
+    found[got] = 0;
+    EXPECT_STR_EQ(found, text);
+}
+
+static unsigned mode_of(const char *of)
+{
+    struct stat facts = {0};
+
+    EXPECT_EQ(stat(of, &facts), 0);
+    return facts.st_mode & 07777;
+}
+
+static void run_modes(void)
+{
+    begin();
+    mode_t old = umask(027);
+    REQUIRE_OK(write_text(path, "first"));
+    EXPECT_EQ(mode_of(path), 0640);
+    REQUIRE(chmod(path, 0604) == 0);
+    REQUIRE_OK(write_text(path, "second"));
+    EXPECT_EQ(mode_of(path), 0604);
+    expect_text(path, "second");
+    umask(old);
+    end();
+}
+
+TEST(modes_follow_the_umask_and_existing_modes_are_kept)
+{
+    run_modes();
+    newfile_name_always(true);
+    run_modes();
+    newfile_name_always(false);
+}
+
+TEST(the_old_file_stays_until_the_new_one_is_whole)
+{
+    acre_output *output;
+
+    for (int named = 0; named < 2; named++) {
+        newfile_name_always(named);
+        begin();
+        REQUIRE_OK(write_text(path, "old"));
+        REQUIRE_OK(acre_output_open(path, &output));
+        fputs("new", acre_output_stream(output));
+        fflush(acre_output_stream(output));
+        expect_text(path, "old");
+        EXPECT_EQ(entry_count(folder), 1 + named);
+        acre_output_abandon(output);
+        expect_text(path, "old");
+        EXPECT_EQ(entry_count(folder), 1);
+        end();
+    }
+    newfile_name_always(false);
+}
+
+TEST(a_full_disk_is_named_and_leaves_the_old_file)
+{
+    struct rlimit old, small;
+    acre_output *output;
+
+    begin();
+    REQUIRE_OK(write_text(path, "old"));
+    EXPECT_EQ(write_text("/dev/full", "x"), ACRE_ERR_IO);
+    EXPECT_HAS(acre_last_error(), "No space left on device");
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
+    small = old;
+    small.rlim_cur = 1 << 16;
+    signal(SIGXFSZ, SIG_IGN);
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    REQUIRE_OK(acre_output_open(path, &output));
+    for (int i = 0; i < 100000; i++)
+        fputs("0123456789", acre_output_stream(output));
+    EXPECT_EQ(acre_output_finish(output), ACRE_ERR_IO);
+    EXPECT_HAS(acre_last_error(), "File too large");
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
+    signal(SIGXFSZ, SIG_DFL);
+    expect_text(path, "old");
+    EXPECT_EQ(entry_count(folder), 1);
+    end();
+}
+
+TEST(links_are_followed_in_an_own_folder_only)
+{
+    char link[128], other[128];
+
+    begin();
+    snprintf(link, sizeof link, "%s/link", folder);
+    snprintf(other, sizeof other, "%s/open", folder);
+    REQUIRE(symlink("file", link) == 0); /* to nothing so far */
+    REQUIRE_OK(write_text(link, "through a link"));
+    expect_text(path, "through a link");
+    REQUIRE_OK(write_text(link, "again"));
+    expect_text(path, "again");
+    unlink(link);
+    REQUIRE(symlink("link", link) == 0); /* to itself */
+    EXPECT_EQ(write_text(link, "x"), ACRE_ERR_IO);
+    unlink(link);
+
+    REQUIRE(mkdir(other, 0700) == 0 && chmod(other, 01777) == 0);
+    snprintf(link, sizeof link, "%s/open/link", folder);
+    REQUIRE(symlink(path, link) == 0);
+    EXPECT_EQ(write_text(link, "planted"), ACRE_ERR_REJECTED);
+    EXPECT_HAS(acre_last_error(), "symbolic link");
+    expect_text(path, "again");
+    unlink(link);
+    REQUIRE(mkfifo(link, 0622) == 0);
+    if (geteuid() == 0) {
+        REQUIRE(chown(link, 65534, 65534) == 0);
+        EXPECT_EQ(write_text(link, "planted"), ACRE_ERR_REJECTED);
+        EXPECT_HAS(acre_last_error(), "65534");
+    }
+    unlink(link);
+    rmdir(other);
+    end();
+}
+
+TEST(a_file_that_may_not_be_written_is_refused)
+{
+    begin();
+    REQUIRE_OK(write_text(path, "old"));
+    EXPECT_EQ(write_text(folder, "x"), ACRE_ERR_IO); /* a folder */
+    EXPECT_EQ(write_text("", "x"), ACRE_ERR_IO);
+    EXPECT_EQ(write_text("/nowhere/at/all", "x"), ACRE_ERR_IO);
+    EXPECT_HAS(acre_last_error(), "/nowhere/at/all");
+    EXPECT_HAS(acre_last_error(), "No such file or directory");
+    REQUIRE(chmod(path, 0444) == 0);
+    if (geteuid() != 0)
+        EXPECT_EQ(write_text(path, "new"), ACRE_ERR_IO);
+    expect_text(path, "old");
+    end();
+}
+
+static void killed_child(void *arg)
+{
+    acre_output *output;
+
+    REQUIRE_OK(acre_output_open(arg, &output));
+    fputs("half", acre_output_stream(output));
+    fflush(acre_output_stream(output));
+    raise(SIGKILL);
+}
+
+static void handler(int number)
+{
+    acre_output_abandon_all();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void ended_child(void *arg)
+{
+    acre_output *output;
+
+    newfile_name_always(true);
+    signal(SIGTERM, handler);
+    REQUIRE_OK(acre_output_open(arg, &output));
+    fputs("half", acre_output_stream(output));
+    REQUIRE(entry_count(folder) == 1);
+    raise(SIGTERM);
+}
+
+TEST(a_killed_process_leaves_nothing)
+{
+    begin();
+    EXPECT(t_child(killed_child, path) != 0);
+    EXPECT_EQ(entry_count(folder), 0);
+    EXPECT(t_child(ended_child, path) != 0);
+    EXPECT_EQ(entry_count(folder), 0);
+    end();
+}
+
+TEST(an_output_that_is_an_input_is_refused)
+{
+    char link[128];
+    const char *inputs[] = {"/dev/null", path};
+
+    begin();
+    REQUIRE_OK(acre_output_check(path, inputs, 2)); /* it is not there */
+    REQUIRE_OK(write_text(path, "text"));
+    snprintf(link, sizeof link, "%s/other", folder);
+    REQUIRE(symlink("file", link) == 0);
+    EXPECT_EQ(acre_output_check(path, inputs, 2), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_output_check(link, inputs, 2), ACRE_ERR_INVALID);
+    EXPECT_HAS(acre_last_error(), "choose another name");
+    REQUIRE_OK(acre_output_check("/dev/null", inputs, 2));
+    REQUIRE_OK(acre_output_check(path, inputs, 1));
+    unlink(link);
+    end();
+}
+
+TEST(arguments_are_checked)
+{
+    acre_output *output;
+
+    EXPECT_EQ(acre_output_open(NULL, &output), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_output_open("x", NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_output_finish(NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_output_check(NULL, NULL, 0), ACRE_ERR_INVALID);
+    acre_output_abandon(NULL);
+    EXPECT_PTR_EQ(acre_output_stream(NULL), NULL);
+}
+
+T_MAIN()
