@@ -1,30 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /* acre advise: which setting would have let a recorded job fit. */
+#include "cli/advise_page.h"
 #include "cli/commands.h"
 #include "cli/text/options.h"
 #include "cli/text/print.h"
+#include "cli/text/remedy.h"
 #include "cli/text/progress.h"
 #include "cli/text/table.h"
 
 #include <acre/explain.h>
 
+#include <string.h>
+
 static const char help[] =
     "usage: acre advise FILE [OPTION...]\n\n"
     "Replays a recorded job, a trace or a memory snapshot with history, under the settings of\n"
     "PyTorch's allocator that matter, under this library's own policy and placed ahead, and\n"
-    "tells what each needs: the most it held, and the smallest device that would do.\n\n"
+    "tells what each needs: the most it held in ample memory, and the smallest device that\n"
+    "would do. \"Fits\" includes the request that failed in the recording.\n\n"
     "  --device-memory SIZE capacity to fit: 80GiB, 24G, bytes; by default what a failed\n"
     "                       request in the recording tells\n"
-    "  --device N           of a snapshot: whose history, 0 by default\n"
+    "  --device N           of a snapshot: whose history; by default the device where a request\n"
+    "                       failed, else the one that holds most\n"
+    "  -o PAGE.html         a picture for a browser: what each setting holds over time\n"
     "  --threads N          settings tried at the same time; by default one per processor\n"
     "  --json               the same as one object\n\n"
     "Exit status: 1 when nothing that PyTorch can be set to fits, when there is no history to\n"
     "replay, or when the segments of the snapshot do not add up.\n\n"
     "Example: would this job fit a smaller card with another setting?\n"
-    "  acre advise job.pickle --device-memory 24G\n";
+    "  acre advise job.pickle --device-memory 24G -o settings.html\n";
 
 struct request {
-    const char *file;
+    const char *file, *out;
     uint64_t device, device_bytes, threads;
     bool json, help;
 };
@@ -41,6 +48,7 @@ static bool read_request(int argc, char **argv, struct request *request)
         else if (!options_size(&options, "--device-memory", &request->device_bytes) &&
                  !options_number(&options, "--device", 0, 65535, &request->device) &&
                  !options_number(&options, "--threads", 1, 64, &request->threads) &&
+                 !options_value(&options, "-o", &request->out) &&
                  (request->file || !options_operand(&options, &request->file)))
             options_refuse(&options);
     }
@@ -81,18 +89,24 @@ static void print_json(const char *file, const acre_advice *advice)
 {
     fputs("{\"file\": ", stdout);
     print_json_string(stdout, file);
-    printf(", \"device\": %u, \"events\": %llu, \"bytes_requested_peak\": %llu, \"device_bytes\": ",
-           advice->device, (unsigned long long)advice->events,
-           (unsigned long long)advice->bytes_requested_peak);
+    printf(", \"device\": %u, \"devices\": %u, \"device_reason\": \"%s\", \"allocator\": \"%s\",\n"
+           " \"events\": %llu, \"bytes_requested_peak\": %llu, \"bytes_wanted_peak\": %llu, "
+           "\"device_bytes\": ",
+           advice->device, advice->device_count, advice->device_reason, advice->allocator,
+           (unsigned long long)advice->events, (unsigned long long)advice->bytes_requested_peak,
+           (unsigned long long)advice->wanted_peak_bytes);
     if (advice->device_bytes)
         printf("%llu", (unsigned long long)advice->device_bytes);
     else
         fputs("null", stdout);
     fputs(",\n \"recorded\": {\"conf\": ", stdout);
     print_json_string(stdout, advice->recorded_conf);
-    printf(", \"bytes_reserved_peak\": %llu, \"ooms\": %llu},\n \"settings\": [",
+    printf(", \"bytes_reserved_peak\": %llu, \"ooms\": %llu, \"failed_bytes\": %llu, "
+           "\"failed_stack\": ",
            (unsigned long long)advice->recorded_reserved_peak,
-           (unsigned long long)advice->recorded_ooms);
+           (unsigned long long)advice->recorded_ooms, (unsigned long long)advice->failed_bytes);
+    print_json_string(stdout, *advice->failed_stack ? advice->failed_stack : NULL);
+    fputs("},\n \"settings\": [", stdout);
     for (uint64_t i = 0; i < advice->setting_count; i++)
         print_setting_json(&advice->settings[i], i == 0);
     fputs("],\n \"top\": [", stdout);
@@ -102,7 +116,9 @@ static void print_json(const char *file, const acre_advice *advice)
         print_json_string(stdout, advice->top[i].text);
         putchar('}');
     }
-    printf("],\n \"shortage\": %s, \"recommended\": {\"conf\": ",
+    putchar(']');
+    print_remedies_json(stdout, advice->remedies, advice->remedy_count);
+    printf(",\n \"shortage\": %s, \"recommended\": {\"conf\": ",
            advice->is_shortage ? "true" : "false");
     print_json_string(stdout, advice->is_shortage ? NULL
                               : advice->recommended < 0
@@ -115,17 +131,30 @@ static void print_json(const char *file, const acre_advice *advice)
 
 /* ---- Text ---------------------------------------------------------------------------------- */
 
-static void print_text(const acre_advice *advice)
+static void print_heading(const acre_advice *advice)
 {
-    static const char *const columns[] = {"<policy", "<settings", "reserved", "smallest device",
-                                          "<fits",   "<",         NULL};
-    struct table table;
-
+    if (advice->device_count > 1)
+        printf("Device %u of %u, %s.\n", advice->device, advice->device_count,
+               advice->device_reason);
+    if (advice->allocator[0] == 't')
+        puts("Recorded by Ascend's torch_npu: blocks hold 32 bytes more than was asked for.");
     printf("%llu events; at most %s live at once%s", (unsigned long long)advice->events,
            print_bytes(advice->bytes_requested_peak), advice->recorded_reserved_peak ? "" : ".\n");
     if (advice->recorded_reserved_peak)
         printf("; %s held in the recording.\n", print_bytes(advice->recorded_reserved_peak));
+    if (advice->failed_bytes)
+        printf("A request of %s failed%s%s.\n", print_bytes(advice->failed_bytes),
+               *advice->failed_stack ? ", made by " : "", advice->failed_stack);
     putchar('\n');
+}
+
+static void print_text(const acre_advice *advice)
+{
+    static const char *const columns[] = {"<policy", "<settings", "reserved", "needs",
+                                          "<fits",   "<",         NULL};
+    struct table table;
+
+    print_heading(advice);
     table_begin(&table, columns);
     for (uint64_t i = 0; i < advice->setting_count; i++) {
         const acre_setting *setting = &advice->settings[i];
@@ -137,17 +166,21 @@ static void print_text(const acre_advice *advice)
         else
             table_cell(&table, "none");
         table_cell(&table, "%s", setting->fits < 0 ? "" : setting->fits ? "yes" : "no");
-        table_cell(&table, "%s", setting->note);
+        bool is_best = (int64_t)i == advice->recommended;
+        table_cell(&table, "%s%s%s", is_best ? "recommended" : "",
+                   is_best && *setting->note ? "; " : "", setting->note);
     }
     table_end(&table, stdout);
-    putchar('\n');
+    puts("\nreserved: the most it holds in ample memory; needs: the smallest device\n");
     print_paragraph(stdout, advice->why);
-    if (!advice->is_shortage || advice->top_count == 0)
+    print_remedies(advice->remedies, advice->remedy_count);
+    if (advice->remedy_count == 0 || advice->top_count == 0)
         return;
     puts("\nLive at the peak:");
     for (uint64_t i = 0; i < advice->top_count; i++)
-        printf("  %s in %llu blocks: %s\n", print_bytes(advice->top[i].bytes),
-               (unsigned long long)advice->top[i].count, advice->top[i].text);
+        printf("  %s in %llu block%s: %s\n", print_bytes(advice->top[i].bytes),
+               (unsigned long long)advice->top[i].count, advice->top[i].count == 1 ? "" : "s",
+               advice->top[i].text);
 }
 
 /* Whether something that PyTorch can be set to fits, as far as is known. */
@@ -162,28 +195,59 @@ static bool advise_fits(const acre_advice *advice)
 }
 
 /* A snapshot without history: what can be said, and what cannot. */
-static int say_no_history(const char *file)
+static int say_no_history(const char *file, bool is_json)
 {
     acre_snapshot *snapshot = NULL;
     acre_snapshot_info info = {.struct_size = sizeof info};
 
-    print_error("advise", file);
-    if (acre_snapshot_open(file, &snapshot) == ACRE_OK &&
+    print_failure("advise", file, is_json);
+    if (!is_json && acre_snapshot_open(file, &snapshot) == ACRE_OK &&
         acre_snapshot_info_get(snapshot, &info) == ACRE_OK)
-        printf("Known: %s are held, %s of them in use, in %llu segments.\n"
+        printf("Known: %s are held, %s of them in use, in %llu segment%s.\n"
                "Not known without a history: which setting would need less. \"acre why\" explains "
                "this state.\n",
                print_bytes(info.reserved_bytes), print_bytes(info.allocated_bytes),
-               (unsigned long long)info.segment_count);
+               (unsigned long long)info.segment_count, info.segment_count == 1 ? "" : "s");
     acre_snapshot_close(snapshot);
     return CLI_NO;
 }
 
-int cmd_advise(int argc, char **argv)
+static int advise_run(const struct request *request)
 {
-    struct request request = {0};
     struct progress progress;
     acre_advice *advice = NULL;
+    int code;
+
+    progress_begin(&progress);
+    acre_advise_config config = {.struct_size = sizeof config,
+                                 .device = (uint32_t)request->device,
+                                 .device_bytes = request->device_bytes,
+                                 .threads = (uint32_t)request->threads,
+                                 .flags = request->out ? ACRE_ADVISE_CURVES : 0,
+                                 .progress = progress_tell,
+                                 .progress_arg = &progress};
+    acre_status status = acre_advise(request->file, &config, &advice);
+    progress_end(&progress);
+    if (status == ACRE_ERR_NOT_FOUND)
+        return say_no_history(request->file, request->json);
+    if (status != ACRE_OK) {
+        print_failure("advise", request->file, request->json);
+        return status == ACRE_ERR_STATE ? CLI_NO : CLI_BAD;
+    }
+    code = advise_fits(advice) ? CLI_DONE : CLI_NO;
+    if (request->out && !advise_page(request->out, request->file, advice))
+        code = CLI_BAD;
+    else if (request->json)
+        print_json(request->file, advice);
+    else if (!request->out || strcmp(request->out, "-") != 0)
+        print_text(advice);
+    acre_advice_destroy(advice);
+    return code;
+}
+
+int cmd_advise(int argc, char **argv)
+{
+    struct request request = {.device = ACRE_DEVICE_CHOOSE};
 
     if (!read_request(argc, argv, &request))
         return CLI_BAD;
@@ -191,26 +255,5 @@ int cmd_advise(int argc, char **argv)
         fputs(help, stdout);
         return CLI_DONE;
     }
-    progress_begin(&progress);
-    acre_advise_config config = {.struct_size = sizeof config,
-                                 .device = (uint32_t)request.device,
-                                 .device_bytes = request.device_bytes,
-                                 .threads = (uint32_t)request.threads,
-                                 .progress = progress_tell,
-                                 .progress_arg = &progress};
-    acre_status status = acre_advise(request.file, &config, &advice);
-    progress_end(&progress);
-    if (status == ACRE_ERR_NOT_FOUND)
-        return say_no_history(request.file);
-    if (status != ACRE_OK) {
-        print_error("advise", request.file);
-        return status == ACRE_ERR_STATE ? CLI_NO : CLI_BAD;
-    }
-    if (request.json)
-        print_json(request.file, advice);
-    else
-        print_text(advice);
-    int code = advise_fits(advice) ? CLI_DONE : CLI_NO;
-    acre_advice_destroy(advice);
-    return code;
+    return advise_run(&request);
 }

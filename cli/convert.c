@@ -15,7 +15,8 @@ static const char help[] =
     "The name of OUT tells as what: .trace or .txt a trace, .pickle or .pkl a snapshot as\n"
     "PyTorch writes it, .json a snapshot as JSON; with .gz behind it, compressed.\n\n"
     "  --to FORMAT   trace, pickle or json, whatever the name\n"
-    "  --device N    whose history becomes the trace, 0 by default\n\n"
+    "  --device N    whose history becomes the trace; by default the device where a request\n"
+    "                failed, else the one that holds most\n\n"
     "A trace becomes a snapshot by replaying it as PyTorch would. A snapshot becomes a trace\n"
     "by its history; what was live when it began is allocated first.\n\n"
     "Example: the history of a job for other tools\n"
@@ -50,7 +51,7 @@ int cmd_convert(int argc, char **argv)
 {
     struct options options = {.argc = argc, .argv = argv, .command = "convert"};
     const char *files[2] = {NULL, NULL}, *text = NULL, *to = NULL;
-    uint64_t device = 0;
+    uint64_t device = ACRE_DEVICE_CHOOSE;
     int count = 0;
 
     while (options_next(&options)) {

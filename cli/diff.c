@@ -16,7 +16,8 @@ static const char help[] =
     "Compares the live memory of two snapshots of a job, as PyTorch writes them: what grew\n"
     "and what shrank, by stack and by size of block.\n\n"
     "  --peak       compare when most was live, not when the snapshots were taken\n"
-    "  --device N   which device, 0 by default\n"
+    "  --device N   which device; by default that of B where a request failed, else the one that\n"
+    "               holds most\n"
     "  --all        all differences, not the first 20\n"
     "  --json       the same as one object\n"
     "  -o FILE      a page as \"acre view\" writes it, with both snapshots and the differences\n\n"
@@ -86,7 +87,7 @@ static void print_json(const struct request *request, const acre_diff *diff)
     print_json_string(stdout, request->files[1]);
     printf(", \"device\": %llu,\n \"allocated_a\": %llu, \"allocated_b\": %llu, "
            "\"reserved_a\": %llu, \"reserved_b\": %llu",
-           (unsigned long long)request->device, (unsigned long long)diff->allocated_a,
+           (unsigned long long)diff->device, (unsigned long long)diff->allocated_a,
            (unsigned long long)diff->allocated_b, (unsigned long long)diff->reserved_a,
            (unsigned long long)diff->reserved_b);
     print_changes_json("stacks", "stack", diff->stacks, diff->stack_count);
@@ -185,25 +186,28 @@ static int diff_compare(const struct request *request, acre_snapshot *snapshots[
 
     for (int i = 0; i < 2; i++) {
         if (acre_snapshot_open(request->files[i], &snapshots[i]) != ACRE_OK) {
-            print_error("diff", request->files[i]);
+            print_failure("diff", request->files[i], request->json);
             return CLI_BAD;
         }
         if (acre_snapshot_check(snapshots[i]) != ACRE_OK) {
-            print_error("diff", request->files[i]);
+            print_failure("diff", request->files[i], request->json);
             return CLI_NO;
         }
     }
     if (acre_diff_create(snapshots[0], snapshots[1], (uint32_t)request->device,
                          request->peak ? ACRE_DIFF_PEAK : 0, &diff) != ACRE_OK) {
-        fprintf(stderr, "acre diff: %s\n", acre_last_error());
+        print_failure("diff", request->files[1], request->json);
         return CLI_BAD;
     }
     if (request->json) {
         print_json(request, diff);
     } else {
+        acre_snapshot_info info = {.struct_size = sizeof info};
+        if (acre_snapshot_info_get(snapshots[1], &info) == ACRE_OK && info.device_count > 1)
+            printf("Device %u of %u, %s.\n", diff->device, info.device_count, diff->device_reason);
         print_paragraph(stdout, diff->text);
-        print_changes("<by stack, innermost first", diff->stacks, diff->stack_count,
-                      request->all ? diff->stack_count : 20);
+        print_changes("<by stack: your own line first, then its callers", diff->stacks,
+                      diff->stack_count, request->all ? diff->stack_count : 20);
         print_changes("<by size of block", diff->sizes, diff->size_count, diff->size_count);
     }
     int exit_status = CLI_DONE;
@@ -217,7 +221,7 @@ static int diff_compare(const struct request *request, acre_snapshot *snapshots[
 
 int cmd_diff(int argc, char **argv)
 {
-    struct request request = {.files = {NULL, NULL}};
+    struct request request = {.files = {NULL, NULL}, .device = ACRE_DEVICE_CHOOSE};
     acre_snapshot *snapshots[2] = {NULL, NULL};
 
     if (!read_request(argc, argv, &request))

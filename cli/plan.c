@@ -8,6 +8,7 @@
 
 #include <acre/output.h>
 #include <acre/plan.h>
+#include <acre/snapshot.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@ static const char help[] =
     "  --capacity SIZE  place within so many bytes (1048576, 1MiB) instead of the lowest\n"
     "  --time SECONDS   go on for so long while there is hope for better; without it a fixed\n"
     "                   amount of work is done, and results are repeatable\n"
+    "  --device N       of a snapshot: whose history; by default the device where a request\n"
+    "                   failed, else the one that holds most\n"
     "  --seed N         other seeds try other orders\n"
     "  --svg FILE       draw the placement: time to the right, offsets upwards\n"
     "  --json           {\"buffers\", \"lower_bound\", \"height\", \"capacity\", \"seconds\",\n"
@@ -33,7 +36,7 @@ static const char help[] =
 
 struct request {
     const char *file, *out, *svg;
-    uint64_t capacity, seed;
+    uint64_t capacity, seed, device;
     double seconds;
     bool json, help;
 };
@@ -66,6 +69,7 @@ static bool read_request(int argc, char **argv, struct request *request)
         else if (!options_value(&options, "-o", &request->out) &&
                  !options_value(&options, "--svg", &request->svg) &&
                  !options_size(&options, "--capacity", &request->capacity) &&
+                 !options_number(&options, "--device", 0, 65535, &request->device) &&
                  !options_number(&options, "--seed", 0, UINT64_MAX, &request->seed)) {
             if (!options_operand(&options, &text))
                 options_refuse(&options);
@@ -193,7 +197,7 @@ static int plan_run(const struct request *request, const acre_plan_table *table)
 
 int cmd_plan(int argc, char **argv)
 {
-    struct request request = {0};
+    struct request request = {.device = ACRE_DEVICE_CHOOSE};
     acre_plan_table *table = NULL;
 
     if (!read_request(argc, argv, &request))
@@ -205,8 +209,10 @@ int cmd_plan(int argc, char **argv)
     if ((request.out && acre_output_check(request.out, &request.file, 1) != ACRE_OK) ||
         (request.svg && acre_output_check(request.svg, &request.file, 1) != ACRE_OK))
         return plan_fail(&request);
-    if (acre_plan_read(request.file, &table) != ACRE_OK)
-        return plan_fail(&request);
+    if (acre_plan_read_device(request.file, (uint32_t)request.device, &table) != ACRE_OK) {
+        print_failure("plan", request.file, request.json);
+        return CLI_BAD;
+    }
     int status = plan_run(&request, table);
     acre_plan_close(table);
     return status;

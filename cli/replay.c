@@ -6,6 +6,7 @@
 #include "cli/text/progress.h"
 #include "cli/text/table.h"
 
+#include <acre/snapshot.h>
 #include <acre/trace.h>
 
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static const char help[] =
     "  --repeat N           replay N times and tell about the last pass as well\n"
     "  --min-capacity       also search the smallest capacity, to 1 MiB, that does not fail\n"
     "  --streams N          allocation number i goes to stream i mod N\n"
-    "  --device N           of a snapshot: whose history, 0 by default\n"
+    "  --device N           of a snapshot: whose history; by default the device where a request\n"
+    "                       failed, else the one that holds most\n"
     "  --host               as allocations of page-locked host memory\n"
     "  --verify             replay snapshots under their recorded settings, and tell for how\n"
     "                       many events segments and addresses are the recorded ones\n"
@@ -245,7 +247,7 @@ static void print_json(const struct request *request, const struct run *runs)
         print_json_string(stdout, runs[i].file);
         printf(", \"policy\": \"%s\", \"conf\": ", policies[runs[i].policy].name);
         print_json_string(stdout, runs[i].conf);
-        printf(", \"device\": 0, \"device_bytes\": %llu,\n   ",
+        printf(", \"device\": %u, \"device_bytes\": %llu,\n   ", result->device,
                (unsigned long long)result->device_bytes);
         print_pass_json(&result->first, policies[runs[i].policy].is_planned);
         if (result->start_allocs)
@@ -442,7 +444,7 @@ static int verify_all(const struct request *request)
             continue;
         }
         if (request->json)
-            print_verify_json(file, request->device, &result, shown++ == 0);
+            print_verify_json(file, result.device, &result, shown++ == 0);
         else
             print_verify(file, &result);
         if (!result.is_exact && status == CLI_DONE)
@@ -455,7 +457,7 @@ static int verify_all(const struct request *request)
 
 int cmd_replay(int argc, char **argv)
 {
-    static struct request request;
+    static struct request request = {.device = ACRE_DEVICE_CHOOSE};
     int status = CLI_BAD;
 
     if (!read_request(argc, argv, &request))

@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/text/options.h"
 #include "cli/text/print.h"
+#include "cli/text/remedy.h"
 #include "cli/text/table.h"
 
 #include <acre/explain.h>
@@ -11,8 +12,9 @@ static const char help[] =
     "usage: acre why FILE [OPTION...]\n\n"
     "Explains a memory snapshot, as PyTorch writes it: why the last failed request failed,\n"
     "or, when none did, what held memory when most was live. Tells how the free memory lay,\n"
-    "who held the rest by stack and by size, and what keeps growing.\n\n"
-    "  --device N           which device; by default the one where a request failed\n"
+    "who held the rest by stack and by size, what keeps growing, and what can be done.\n\n"
+    "  --device N           which device; by default the one where a request failed, else the\n"
+    "                       one that holds most\n"
     "  --device-memory SIZE capacity of the device: tells what is used outside\n"
     "  --json               the same as one object\n\n"
     "Exit status: 1 when the segments of the snapshot do not add up.\n\n"
@@ -51,7 +53,8 @@ static bool read_request(int argc, char **argv, struct request *request)
 
 static const char *verdict_name(acre_verdict verdict)
 {
-    static const char *const names[] = {"none", "shortage", "fragmentation", "streams", "pools"};
+    static const char *const names[] = {"none",  "shortage", "fragmentation", "streams",
+                                        "pools", "limit",    "unused"};
 
     return names[verdict];
 }
@@ -90,26 +93,43 @@ static void print_growth_json(const acre_why *why)
     putchar(']');
 }
 
+static void print_categories_json(const acre_why *why)
+{
+    fputs(",\n \"categories\": {", stdout);
+    for (uint64_t i = 0; i < why->category_count; i++)
+        printf("%s\"%s\": %llu", i ? ", " : "", why->categories[i].text,
+               (unsigned long long)why->categories[i].bytes);
+    putchar('}');
+}
+
 static void print_json(const char *file, const acre_why *why)
 {
     fputs("{\"file\": ", stdout);
     print_json_string(stdout, file);
-    printf(", \"device\": %u", why->device);
-    if (why->has_oom)
+    printf(", \"device\": %u, \"devices\": %u, \"device_reason\": \"%s\", \"allocator\": \"%s\"",
+           why->device, why->device_count, why->device_reason, why->allocator);
+    if (why->has_oom) {
         printf(",\n \"oom\": {\"requested_bytes\": %llu, \"device_free_bytes\": %llu, "
-               "\"event\": %llu}",
+               "\"missing_bytes\": %llu, \"event\": %llu, \"stack\": ",
                (unsigned long long)why->oom_requested_bytes,
-               (unsigned long long)why->oom_device_free_bytes, (unsigned long long)why->event);
-    else
+               (unsigned long long)why->oom_device_free_bytes,
+               (unsigned long long)why->missing_bytes, (unsigned long long)why->event);
+        print_json_string(stdout, *why->oom_stack ? why->oom_stack : NULL);
+        putchar('}');
+    } else {
         fputs(",\n \"oom\": null", stdout);
+    }
     print_number("event", why->event);
     print_number("allocated_bytes", why->allocated_bytes);
     print_number("requested_bytes", why->requested_bytes);
     print_number("reserved_bytes", why->reserved_bytes);
     print_number("largest_free_bytes", why->largest_free_bytes);
     print_number("free_split_bytes", why->free_split_bytes);
+    print_number("free_whole_bytes", why->free_whole_bytes);
     print_number("waiting_bytes", why->waiting_bytes);
     print_number("private_pool_bytes", why->private_pool_bytes);
+    print_number("private_free_bytes", why->private_free_bytes);
+    print_number("stackless_bytes", why->stackless_bytes);
     if (why->outside_bytes >= 0)
         print_number("outside_bytes", (uint64_t)why->outside_bytes);
     else
@@ -118,6 +138,8 @@ static void print_json(const char *file, const acre_why *why)
     print_shares("top", "stack", why->top, why->top_count);
     print_shares("sizes", "size", why->sizes, why->size_count);
     print_growth_json(why);
+    print_categories_json(why);
+    print_remedies_json(stdout, why->remedies, why->remedy_count);
     fputs(",\n \"text\": ", stdout);
     print_json_string(stdout, why->text);
     fputs("}\n", stdout);
@@ -138,11 +160,13 @@ static void print_state(const acre_why *why)
         {"used outside the allocator", (uint64_t)why->outside_bytes, why->outside_bytes >= 0},
         {"held by the allocator", why->reserved_bytes, true},
         {"  in use", why->allocated_bytes, true},
-        {"    asked for", why->requested_bytes, true},
         {"  waiting for other streams", why->waiting_bytes, true},
         {"  free, between blocks in use", why->free_split_bytes, true},
-        {"  free, largest piece", why->largest_free_bytes, true},
-        {"  in private pools", why->private_pool_bytes, true},
+        {"  free, whole segments", why->free_whole_bytes, true},
+        {"  free, in private pools", why->private_free_bytes, true},
+        {"asked for by what is in use", why->requested_bytes, true},
+        {"largest free piece", why->largest_free_bytes, true},
+        {"held by private pools", why->private_pool_bytes, why->private_pool_bytes > 0},
     };
     struct table table;
 
@@ -173,12 +197,33 @@ static void print_table(const char *title, const acre_share *shares, uint64_t co
     table_end(&table, stdout);
 }
 
+static void print_categories(const acre_why *why)
+{
+    static const char *const columns[] = {"", "<live, by what it seems to be for", NULL};
+    struct table table;
+
+    if (why->category_count < 2)
+        return;
+    putchar('\n');
+    table_begin(&table, columns);
+    for (uint64_t i = 0; i < why->category_count; i++) {
+        table_cell(&table, "%s", print_bytes(why->categories[i].bytes));
+        table_cell(&table, "%s", why->categories[i].text);
+    }
+    table_end(&table, stdout);
+}
+
 static void print_text(const acre_why *why)
 {
     print_paragraph(stdout, why->text);
-    printf("\nDevice %u\n", why->device);
+    print_remedies(why->remedies, why->remedy_count);
+    if (why->device_count > 1)
+        printf("\nDevice %u of %u, %s\n", why->device, why->device_count, why->device_reason);
+    else
+        printf("\nDevice %u\n", why->device);
     print_state(why);
-    print_table("<live, by stack, innermost first", why->top, why->top_count);
+    print_categories(why);
+    print_table("<live, by stack: your own line first, then its callers", why->top, why->top_count);
     print_table("<live, by size of block", why->sizes, why->size_count);
     if (why->growth_count)
         puts("\nGrowing all the time:");
@@ -206,7 +251,7 @@ int cmd_why(int argc, char **argv)
                               .device_bytes = request.device_bytes};
     acre_status status = acre_snapshot_open(request.file, &snapshot);
     if (status == ACRE_OK && acre_snapshot_check(snapshot) != ACRE_OK) {
-        print_error("why", request.file);
+        print_failure("why", request.file, request.json);
         fputs("acre why: the file was changed by hand or by a tool, and cannot be trusted\n",
               stderr);
         acre_snapshot_close(snapshot);
@@ -215,7 +260,7 @@ int cmd_why(int argc, char **argv)
     if (status == ACRE_OK)
         status = acre_why_create(snapshot, &config, &why);
     if (status != ACRE_OK) {
-        print_error("why", request.file);
+        print_failure("why", request.file, request.json);
     } else {
         if (request.json)
             print_json(request.file, why);

@@ -4,7 +4,10 @@
 #include <acre/base.h>
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #define BUFFERS 8
 
@@ -47,14 +50,29 @@ void print_json_string(FILE *file, const char *text)
     putc('"', file);
 }
 
+int print_columns(void)
+{
+    struct winsize size;
+    const char *text = getenv("COLUMNS");
+    long columns = text ? strtol(text, NULL, 10) : 0;
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+        columns = size.ws_col;
+    if (columns <= 0)
+        return 0;
+    return columns < 60 ? 60 : columns > 400 ? 400 : (int)columns;
+}
+
 void print_paragraph(FILE *file, const char *text)
 {
-    size_t column = 0;
+    size_t column = 0, width = (size_t)print_columns();
     bool is_indented = false;
 
+    if (width == 0 || width > 88)
+        width = 88;
     while (*text) {
         size_t length = strcspn(text, " \n");
-        if (column && column + 1 + length > 88) {
+        if (column && column + 1 + length > width) {
             putc('\n', file);
             column = 0;
         } else if (column && length && !is_indented) {
@@ -85,4 +103,16 @@ void print_error(const char *command, const char *file)
         fprintf(stderr, "acre %s: %s\n", command, acre_last_error());
     else
         fprintf(stderr, "acre %s: %s: %s\n", command, file, acre_last_error());
+}
+
+void print_failure(const char *command, const char *file, bool is_json)
+{
+    print_error(command, file);
+    if (!is_json)
+        return;
+    fputs("{\"file\": ", stdout);
+    print_json_string(stdout, file);
+    fputs(", \"error\": ", stdout);
+    print_json_string(stdout, acre_last_error());
+    fputs("}\n", stdout);
 }

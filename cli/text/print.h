@@ -3,6 +3,7 @@
 #ifndef CLI_PRINT_H
 #define CLI_PRINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -13,10 +14,18 @@ const char *print_bytes(uint64_t bytes);
 /* Writes text as a JSON string with quotes; NULL becomes null. */
 void print_json_string(FILE *file, const char *text);
 
-/* Writes a text in lines of at most 88 columns; its own line ends stay. */
+/* Columns to fill: those of the terminal on standard output, else what COLUMNS says, at least
+ * 60. 0: neither is there, and lines may be as long as they are. */
+int print_columns(void);
+
+/* Writes a text in lines that fit the terminal, at most 88 columns; its own line ends stay. */
 void print_paragraph(FILE *file, const char *text);
 
 /* Names the file in front of the last error, once. */
 void print_error(const char *command, const char *file);
+
+/* Tells the last error on standard error; where JSON is asked for, also as an object with
+ * "file" and "error" on standard output, so that readers always find JSON there. */
+void print_failure(const char *command, const char *file, bool is_json);
 
 #endif

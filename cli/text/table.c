@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/text/table.h"
 
+#include "cli/text/print.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* No column of text becomes narrower than this. */
+#define WIDTH_MIN 14
 
 static void table_add(struct table *table, const char *text)
 {
@@ -38,7 +43,7 @@ void table_begin(struct table *table, const char *const *columns)
 
 void table_cell(struct table *table, const char *format, ...)
 {
-    char text[512];
+    char text[2048];
     va_list args;
 
     va_start(args, format);
@@ -56,41 +61,101 @@ static const char *table_shown(const struct table *table, int row, int column)
     return row == 0 && *text == '<' ? text + 1 : text;
 }
 
-static void print_row(const struct table *table, int row, const int *widths, FILE *file)
+static bool table_is_left(const struct table *table, int column)
+{
+    return table->cells[column][0] == '<';
+}
+
+/* How much of a text goes into a line: at most width, up to a space or behind a comma where
+ * there is one, else behind a slash, a colon or an underscore. */
+static int line_length(const char *text, int width)
+{
+    int length = (int)strlen(text), at;
+
+    if (length <= width)
+        return length;
+    for (at = width; at > width / 3; at--)
+        if (text[at] == ' ' || text[at - 1] == ',')
+            return at;
+    for (at = width; at > width / 3; at--)
+        if (strchr("/:_\\", text[at - 1]))
+            return at;
+    return width;
+}
+
+/* Prints one line of a row; what is left of each cell stays in rests. False: nothing was
+ * left to print. */
+static bool print_line(const struct table *table, const int *widths, const char **rests, FILE *file)
 {
     int last = table->column_count - 1;
 
-    while (last > 0 && !*table_shown(table, row, last))
+    while (last >= 0 && !*rests[last])
         last--;
+    if (last < 0)
+        return false;
     for (int column = 0; column <= last; column++) {
-        const char *text = table_shown(table, row, column);
-        bool is_left = table->cells[column][0] == '<';
-        if (is_left)
-            fprintf(file, "%-*s", column == last ? 0 : widths[column], text);
-        else
-            fprintf(file, "%*s", widths[column], text);
-        fputs(column == last ? "\n" : "  ", file);
+        int length = line_length(rests[column], widths[column]);
+        int room = widths[column] - length;
+        bool is_left = table_is_left(table, column);
+        fprintf(file, "%*s%.*s", is_left ? 0 : room, "", length, rests[column]);
+        if (column < last)
+            fprintf(file, "%*s  ", is_left ? room : 0, "");
+        rests[column] += length;
+        rests[column] += strspn(rests[column], " ");
+    }
+    putc('\n', file);
+    return true;
+}
+
+/* Narrows the widest columns of text until the table fits. */
+static void table_fit(const struct table *table, int *widths)
+{
+    int columns = print_columns(), total = -2;
+
+    for (int i = 0; i < table->column_count; i++)
+        total += widths[i] + 2;
+    while (columns && total > columns) {
+        int widest = -1;
+        for (int i = 0; i < table->column_count; i++)
+            if (table_is_left(table, i) && widths[i] > WIDTH_MIN &&
+                (widest < 0 || widths[i] > widths[widest]))
+                widest = i;
+        if (widest < 0)
+            return;
+        widths[widest]--;
+        total--;
+    }
+}
+
+static void table_print(const struct table *table, int *widths, const char **rests, FILE *file)
+{
+    for (int i = 0; i < table->row_count * table->column_count; i++) {
+        int length =
+            (int)strlen(table_shown(table, i / table->column_count, i % table->column_count));
+        if (length > widths[i % table->column_count])
+            widths[i % table->column_count] = length;
+    }
+    table_fit(table, widths);
+    for (int row = 0; row < table->row_count; row++) {
+        for (int column = 0; column < table->column_count; column++)
+            rests[column] = table_shown(table, row, column);
+        while (print_line(table, widths, rests, file))
+            ;
     }
 }
 
 void table_end(struct table *table, FILE *file)
 {
     int *widths = calloc((size_t)table->column_count + 1, sizeof *widths);
+    const char **rests = calloc((size_t)table->column_count + 1, sizeof *rests);
 
-    if (table->is_lost || !widths) {
+    if (table->is_lost || !widths || !rests)
         fputs("acre: out of memory for the table\n", stderr);
-    } else {
-        for (int i = 0; i < table->row_count * table->column_count; i++) {
-            int length =
-                (int)strlen(table_shown(table, i / table->column_count, i % table->column_count));
-            if (length > widths[i % table->column_count])
-                widths[i % table->column_count] = length;
-        }
-        for (int row = 0; row < table->row_count; row++)
-            print_row(table, row, widths, file);
-    }
+    else
+        table_print(table, widths, rests, file);
     for (int i = 0; i < table->row_count * table->column_count + table->at; i++)
         free(table->cells[i]);
     free(table->cells);
     free(widths);
+    free(rests);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A table for people: cells are texts, columns as wide as their widest cell. */
+/* A table for people: cells are texts, columns as wide as their widest cell. On a terminal
+ * that is too narrow, columns of text are narrowed and their cells take several lines. */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
 

@@ -30,7 +30,18 @@ typedef enum acre_verdict {
     ACRE_VERDICT_STREAMS = 3,       /**< What was free waited for, or belonged to, other
                                          streams.                                         */
     ACRE_VERDICT_POOLS = 4,         /**< What was free belonged to private pools.         */
+    ACRE_VERDICT_LIMIT = 5,         /**< The device had enough for the request: a limit of the
+                                         process, or the driver, refused it.              */
+    ACRE_VERDICT_UNUSED = 6,        /**< A free piece was large enough, yet was not taken.  */
 } acre_verdict;
+
+/** Something that can be done, with its effect. */
+typedef struct acre_remedy {
+    uint64_t bytes;      /**< What it frees or makes usable; an estimate where text says so. */
+    uint32_t is_enough;  /**< 1: enough for the request that failed.                       */
+    uint32_t reserved;   /**< 0.                                                           */
+    const char *text;    /**< One sentence.                                                */
+} acre_remedy;
 
 /** A stack whose live memory grew all the time. */
 typedef struct acre_growth {
@@ -74,6 +85,21 @@ typedef struct acre_why {
     const acre_growth *growth;   /**< Suspected leaks, fastest first.                     */
     uint64_t growth_count;       /**< At most 10.                                         */
     const char *text;            /**< One paragraph to act on.                            */
+    uint32_t device_count;       /**< Devices in the snapshot.                            */
+    uint32_t is_expandable;      /**< 1: the recorded settings let segments grow.         */
+    const char *device_reason;   /**< Why this device, such as "where a request failed".  */
+    const char *allocator;       /**< "PyTorch" or "torch_npu".                           */
+    const char *oom_stack;       /**< Who made the request that failed, in one line; "" when
+                                      none did or no stack was recorded.                  */
+    uint64_t free_whole_bytes;   /**< Free in segments that are not in use at all.        */
+    uint64_t private_free_bytes; /**< Free in private pools. In use, waiting and the three
+                                      kinds of free memory add up to reserved_bytes.      */
+    uint64_t missing_bytes;      /**< What the failed request lacked in all.              */
+    uint64_t stackless_bytes;    /**< Live without a recorded stack.                      */
+    const acre_share *categories; /**< What live memory is for, as stacks tell, most first. */
+    uint64_t category_count;     /**< At most 8.                                          */
+    const acre_remedy *remedies; /**< What to do, best first.                             */
+    uint64_t remedy_count;       /**< At most 8.                                          */
 } acre_why;
 
 /** Explains a snapshot; @p config may be NULL. Give the result to acre_why_destroy().
@@ -106,12 +132,16 @@ typedef struct acre_diff {
     const acre_change *sizes;    /**< Size classes that differ, most growth first.        */
     uint64_t size_count;         /**< How many.                                           */
     const char *text;            /**< One paragraph.                                      */
+    uint32_t device;             /**< Which device it is about.                           */
+    uint32_t reserved;           /**< 0.                                                  */
+    const char *device_reason;   /**< Why this device.                                    */
 } acre_diff;
 
 /** Bits of acre_diff_create(). */
 #define ACRE_DIFF_PEAK 0x1u /**< Compare the moments when most was live, not the ends. */
 
-/** Compares one device of two snapshots. Stacks are the same when all their frames are.
+/** Compares one device of two snapshots; ACRE_DEVICE_CHOOSE lets the second one decide. Two
+ *  stacks are equal when all their frames are.
  *  Errors: ACRE_ERR_NOT_FOUND (no such device in one), ACRE_ERR_INVALID,
  *          ACRE_ERR_HOST_MEMORY. */
 ACRE_API acre_status acre_diff_create(const acre_snapshot *a, const acre_snapshot *b,
@@ -132,19 +162,24 @@ typedef struct acre_setting {
     acre_policy policy;           /**< Who decided.                                       */
     uint32_t flags;               /**< ACRE_SETTING_* bits.                               */
     uint64_t bytes_reserved_peak; /**< Held from a device that is large enough.           */
-    uint64_t min_capacity_bytes;  /**< Smallest capacity that works; 0: none.             */
-    int32_t fits;                 /**< 1 or 0 on the device in question; -1: not known.   */
+    uint64_t min_capacity_bytes;  /**< Smallest capacity on which the job works, as far as it
+                                       was recorded; 0: none.                             */
+    int32_t fits;                 /**< 1 or 0 on the device in question, the requests that
+                                       failed in the recording included; -1: not known.   */
     int32_t reserved;             /**< 0.                                                 */
 } acre_setting;
 
-/** How to advise. Zero means default everywhere. */
+/** Bits of acre_advise_config.flags. */
+#define ACRE_ADVISE_CURVES 0x1u /**< Also tell what each setting holds over time. */
+
+/** How to advise. Zero means default everywhere; without a configuration the device is chosen. */
 typedef struct acre_advise_config {
     uint32_t struct_size;      /**< sizeof(acre_advise_config).                           */
-    uint32_t device;           /**< Of a snapshot.                                        */
+    uint32_t device;           /**< Of a snapshot: a number, or ACRE_DEVICE_CHOOSE.       */
     uint64_t device_bytes;     /**< Capacity to fit; 0: what a failed request in the
                                     recording tells, if any.                              */
     uint32_t threads;          /**< 0: as many as there are processors.                   */
-    uint32_t reserved;         /**< 0.                                                    */
+    uint32_t flags;            /**< ACRE_ADVISE_* bits.                                   */
     acre_progress_fn progress; /**< Or NULL. Called on the calling thread.                */
     void *progress_arg;        /**< Handed to it.                                         */
 } acre_advise_config;
@@ -159,16 +194,32 @@ typedef struct acre_advice {
     uint64_t recorded_reserved_peak; /**< Held in the recording; 0 for a trace.           */
     uint64_t recorded_ooms;        /**< Requests that failed in the recording.            */
     const char *recorded_conf;     /**< Settings of the recording; "" when not told.      */
-    const acre_setting *settings;  /**< Best first.                                       */
+    const acre_setting *settings;  /**< Best first: by reserved and smallest device together. */
     uint64_t setting_count;        /**< How many.                                         */
     int64_t recommended;           /**< Index of the setting to use; -1: none helps.      */
     uint64_t saves_bytes;          /**< What it saves against the recorded settings.      */
     const char *why;               /**< One paragraph.                                    */
     const acre_share *top;         /**< Of a snapshot: what makes the peak, by stack.     */
     uint64_t top_count;            /**< At most 10.                                       */
+    const char *device_reason;     /**< Why this device; "" for a trace.                  */
+    uint32_t device_count;         /**< Devices in the snapshot; 0 for a trace.           */
+    uint32_t curve_points;         /**< With ACRE_ADVISE_CURVES: points of each curve.    */
+    const char *allocator;         /**< "PyTorch" or "torch_npu"; "" for a trace.         */
+    uint64_t failed_bytes;         /**< The last request that failed, rounded; 0: none.   */
+    const char *failed_stack;      /**< Who made it, in one line, or "".                  */
+    uint64_t wanted_peak_bytes;    /**< Most that was live at once, requests that failed
+                                        included.                                         */
+    const acre_remedy *remedies;   /**< When nothing fits: what else can be done.         */
+    uint64_t remedy_count;         /**< At most 8.                                        */
+    const uint64_t *const *curves; /**< By setting: bytes held from a device that is large
+                                        enough, the highest between two points; NULL.     */
 } acre_advice;
 
 /** Replays a recording under the settings that matter and compares.
+ *
+ * Recommended is the simplest setting among those that gain at least 2 % and cost nothing: it
+ * neither reserves more in ample memory nor needs a larger device. Only when nothing else fits
+ * the device in question may it reserve more, and why says so.
  *
  * Runs settings at the same time. Give the result to acre_advice_destroy().
  * Errors: those of acre_replay(): ACRE_ERR_NOT_FOUND for a snapshot without history.

@@ -108,11 +108,14 @@ typedef struct acre_plan_table acre_plan_table;
  * buffer_id for id; begin, start for lower; end, which is inclusive, for upper;
  * alignment, gaps ("4-7 9-12"). Further columns are kept as they are. A trace, or a
  * snapshot with a history, plain or gzip: lifetimes are numbers of events, sizes are
- * rounded up to 512; of a snapshot the device with the longest history is taken.
- * Errors: ACRE_ERR_FORMAT (the text names file and line), ACRE_ERR_IO,
- *         ACRE_ERR_UNSUPPORTED, ACRE_ERR_HOST_MEMORY.
+ * rounded up to 512; of a snapshot ACRE_DEVICE_CHOOSE (acre/snapshot.h) decides whose.
+ * Errors: ACRE_ERR_FORMAT (the text names file and line; a snapshot without history),
+ *         ACRE_ERR_IO, ACRE_ERR_UNSUPPORTED, ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_plan_read(const char *path, acre_plan_table **out);
+/** Reads as acre_plan_read(), of a snapshot the history of @p device. */
+ACRE_API acre_status acre_plan_read_device(const char *path, uint32_t device,
+                                           acre_plan_table **out);
 
 /** The buffers, in the order of rows; valid until the table is closed. */
 ACRE_API const acre_plan_buffer *acre_plan_buffers(const acre_plan_table *table,

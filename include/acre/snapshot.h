@@ -27,6 +27,10 @@ typedef enum acre_file_kind {
  *  build without zlib), ACRE_ERR_HOST_MEMORY. */
 ACRE_API acre_status acre_file_kind_get(const char *path, acre_file_kind *out);
 
+/** Instead of the number of a device: the content decides. Taken is the device whose request
+ *  failed last, else the one that holds most memory, else the one with the longest history. */
+#define ACRE_DEVICE_CHOOSE UINT32_MAX
+
 /** A snapshot in memory. Threads: read-only, any number at a time. */
 typedef struct acre_snapshot acre_snapshot;
 
@@ -63,6 +67,19 @@ typedef struct acre_snapshot_info {
 ACRE_API acre_status acre_snapshot_info_get(const acre_snapshot *snapshot,
                                             acre_snapshot_info *info);
 
+/** Tells which device ACRE_DEVICE_CHOOSE stands for, and why: @p out_reason is a short phrase,
+ *  such as "where a request failed", that lives as long as the library. With
+ *  @p needs_history only devices that have a history are considered, as long as there is one.
+ *  Errors: ACRE_ERR_NOT_FOUND (an empty snapshot), ACRE_ERR_INVALID. */
+ACRE_API acre_status acre_snapshot_device_choose(const acre_snapshot *snapshot,
+                                                 int needs_history, uint32_t *out_device,
+                                                 const char **out_reason);
+
+/** Who wrote a snapshot, by the sizes of its blocks and its settings: "PyTorch", or "torch_npu"
+ *  for Ascend's, whose blocks hold 32 bytes more than was asked for. Replays, reports and plans
+ *  follow the rules of the writer. NULL gives "". */
+ACRE_API const char *acre_snapshot_allocator(const acre_snapshot *snapshot);
+
 /** Whether the segments add up: their blocks lie side by side, and the sums agree. A
  *  snapshot that does not cannot be trusted. Errors: ACRE_ERR_FORMAT (the text names
  *  the first segment that does not, and how). */
@@ -95,7 +112,8 @@ typedef enum acre_convert_format {
  * A snapshot becomes a trace by its history: what was live at its start is allocated
  * first, a free is that which completed. A trace becomes a snapshot by replaying it with
  * ACRE_POLICY_TORCH and recording that; uses on other streams are not kept.
- * @p device counts where a snapshot becomes a trace.
+ * Requests that failed are no part of the trace.
+ * @p device counts where a snapshot becomes a trace; ACRE_DEVICE_CHOOSE is accepted.
  * Errors: those of reading and writing; ACRE_ERR_NOT_FOUND (the device has no history),
  *         ACRE_ERR_STATE (the segments of the snapshot do not add up).
  */

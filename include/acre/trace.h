@@ -121,7 +121,8 @@ typedef struct acre_replay_config {
     uint64_t device_bytes; /**< Capacity; 0: ACRE_REPLAY_DEVICE_BYTES.                   */
     uint32_t streams;      /**< N: allocation number i goes to stream i mod N; 0: as
                                 recorded.                                                */
-    uint32_t device;       /**< Of a snapshot: whose history; ignored for traces.        */
+    uint32_t device;       /**< Of a snapshot: whose history, or ACRE_DEVICE_CHOOSE of
+                                acre/snapshot.h; ignored for traces.                     */
     acre_progress_fn progress; /**< Or NULL. Called on the calling thread.               */
     void *progress_arg;        /**< Handed to it.                                        */
 } acre_replay_config;
@@ -166,13 +167,17 @@ typedef struct acre_replay_result {
     uint64_t start_open;    /**< Blocks among them whose exact size is not recorded ...   */
     uint64_t start_open_bytes; /**< ... and how many bytes larger they may be in all.     */
     uint64_t contradictions; /**< Events that do not fit the segments of the snapshot.    */
+    uint32_t device;        /**< Of a snapshot: whose history was replayed.               */
+    uint32_t padding;       /**< Bytes that the recorded allocator adds to each request: 32
+                                 for Ascend's torch_npu, else 0.                          */
 } acre_replay_result;
 
 /** Replays a trace, or the history of a snapshot, through a new cache on a new
  *  simulated device.
  *
  * A snapshot's history becomes a trace: what was live at its start is allocated
- * first, a free is that which completed, and a request that failed is made again.
+ * first, and a free is that which completed. A request that failed is no event of the job
+ * and is left out.
  *
  * A failed allocation does not end the replay: later lines of it count and do
  * nothing. What is live at the end of a pass is freed before the next.
@@ -200,7 +205,7 @@ typedef struct acre_verify_result {
     uint64_t contradictions; /**< Events that do not fit the segments of the snapshot.   */
     uint32_t ties_by_address; /**< 1: compared with the decisions of older versions, see
                                    ACRE_CACHE_TIES_BY_ADDRESS, which fit better.         */
-    uint32_t reserved;      /**< 0.                                                      */
+    uint32_t device;        /**< Whose history it was.                                   */
     char conf[256];         /**< The recorded settings, as they were replayed.           */
     char text[512];         /**< What differs first and why; empty when nothing does.    */
 } acre_verify_result;
@@ -212,6 +217,7 @@ typedef struct acre_verify_result {
  * when the recorded one was; everything else the policy decides. After a
  * difference the recorded placement is forced where that is possible, so that
  * later events are compared as well.
+ * @p device may be ACRE_DEVICE_CHOOSE.
  * Threads: any.
  * Errors: those of reading; ACRE_ERR_NOT_FOUND (no history), ACRE_ERR_STATE (the
  *         segments do not add up), ACRE_ERR_UNSUPPORTED (a state that cannot be set

@@ -94,12 +94,13 @@ replay_pass = struct(
 replay_result = struct(
     "acre_replay_result", struct_size=c_uint32, has_warm=c_uint32, device_bytes=c_uint64,
     min_capacity_bytes=c_uint64, first=replay_pass, warm=replay_pass, start_allocs=c_uint64,
-    start_bytes=c_uint64, start_open=c_uint64, start_open_bytes=c_uint64, contradictions=c_uint64)
+    start_bytes=c_uint64, start_open=c_uint64, start_open_bytes=c_uint64, contradictions=c_uint64,
+    device=c_uint32, padding=c_uint32)
 verify_result = struct(
     "acre_verify_result", struct_size=c_uint32, is_exact=c_uint32, events=c_uint64,
     compared=c_uint64, agreed=c_uint64, first_difference=c_int64, start_blocks=c_uint64,
     start_open=c_uint64, start_open_bytes=c_uint64, contradictions=c_uint64,
-    ties_by_address=c_uint32, reserved=c_uint32, conf=c_char * 256, text=c_char * 512)
+    ties_by_address=c_uint32, device=c_uint32, conf=c_char * 256, text=c_char * 512)
 
 share = struct("acre_share", bytes=c_uint64, count=c_uint64, text=c_char_p)
 why = struct(
@@ -115,7 +116,7 @@ setting = struct(
     bytes_reserved_peak=c_uint64, min_capacity_bytes=c_uint64, fits=c_int32, reserved=c_int32)
 advise_config = struct(
     "acre_advise_config", struct_size=c_uint32, device=c_uint32, device_bytes=c_uint64,
-    threads=c_uint32, reserved=c_uint32, progress=c_void_p, progress_arg=c_void_p)
+    threads=c_uint32, flags=c_uint32, progress=c_void_p, progress_arg=c_void_p)
 advice = struct(
     "acre_advice", device=c_uint32, is_shortage=c_uint32, events=c_uint64,
     bytes_requested_peak=c_uint64, device_bytes=c_uint64, recorded_reserved_peak=c_uint64,

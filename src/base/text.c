@@ -127,3 +127,14 @@ void text_add_bytes(struct text *text, uint64_t bytes)
 
     text_add(text, "%s", text_bytes(buffer, bytes));
 }
+
+void text_add_bytes_beside(struct text *text, uint64_t bytes, uint64_t other)
+{
+    char one[TEXT_BYTES_MAX], two[TEXT_BYTES_MAX];
+    bool is_alike = bytes != other && strcmp(text_bytes(one, bytes), text_bytes(two, other)) == 0;
+
+    if (is_alike)
+        text_add(text, "%llu bytes", (unsigned long long)bytes);
+    else
+        text_add(text, "%s", one);
+}

@@ -38,5 +38,8 @@ struct text {
 void text_init(struct text *text, char *buffer, size_t size);
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_add_bytes(struct text *text, uint64_t bytes); /* as text_bytes */
+/* Adds a size that the reader compares with another one: in full when both would look
+ * alike though they differ. */
+void text_add_bytes_beside(struct text *text, uint64_t bytes, uint64_t other);
 
 #endif

@@ -10,10 +10,12 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "base/struct_size.h"
-#include "base/text.h"
+#include "explain/curve.h"
 #include "explain/device_state.h"
+#include "explain/judge.h"
 #include "explain/notes.h"
 #include "explain/shares.h"
+#include "format/snapshot/facts.h"
 #include "replay/history.h"
 #include "replay/recorded.h"
 #include "replay/replay.h"
@@ -27,6 +29,7 @@
 #define TOP_MAX     10
 #define THREADS_MAX 64
 #define MIB         ((uint64_t)1 << 20)
+#define AMPLE_BYTES ((uint64_t)1 << 39)
 
 /* What is tried besides the recorded settings. */
 static const struct trial {
@@ -63,6 +66,7 @@ struct whole {
     acre_advice advice; /* first: the user holds its address */
     struct notes notes;
     acre_setting settings[TRIALS + 1];
+    const uint64_t *curves[TRIALS + 1];
     char conf[RECORDED_CONF_MAX];
     char text[4096];
 };
@@ -71,7 +75,9 @@ struct whole {
 struct work {
     const char *path;
     const acre_advise_config *config;
-    struct feed *feed;
+    struct feed *feed;          /* the job                    */
+    struct feed *requests;      /* with requests that failed, or NULL */
+    struct device_state *state; /* when the request failed, or at the peak; NULL: a trace */
     struct whole *whole;
     atomic_size_t next;              /* setting to take            */
     atomic_size_t done;              /* settings finished          */
@@ -83,27 +89,78 @@ struct work {
 
 /* ---- Trying --------------------------------------------------------------------------------- */
 
+/* Replays a feed that several threads share, or reads the file anew. */
+static acre_status replay_shared(struct work *work, struct feed *from,
+                                 const acre_replay_config *config, acre_replay_result *result)
+{
+    struct feed *feed = NULL;
+    bool is_shared = false;
+    acre_status status = feed_share(from, &feed, &is_shared);
+
+    if (status == ACRE_OK && !is_shared)
+        status = feed_open(work->path, config->device, false, 0, &feed);
+    if (status == ACRE_OK)
+        status = replay_feed(feed, config, result);
+    feed_close(feed);
+    return status;
+}
+
+/* Whether a setting serves the job on the device in question, and the requests that failed
+ * in the recording too. */
+static acre_status try_fit(struct work *work, acre_setting *setting)
+{
+    uint64_t device_bytes = work->whole->advice.device_bytes;
+    bool is_plan = setting->flags & ACRE_SETTING_PLAN;
+    acre_replay_config config = {.struct_size = sizeof config,
+                                 .policy = setting->policy,
+                                 .conf = setting->conf,
+                                 .device = work->whole->advice.device,
+                                 .device_bytes = is_plan ? AMPLE_BYTES : device_bytes,
+                                 .flags = is_plan ? ACRE_REPLAY_PLAN : 0};
+    acre_replay_result result = {.struct_size = sizeof result};
+
+    setting->fits = -1;
+    if (!device_bytes)
+        return ACRE_OK;
+    setting->fits =
+        setting->min_capacity_bytes && setting->min_capacity_bytes <= device_bytes ? 1 : 0;
+    if (!work->requests || !setting->fits)
+        return ACRE_OK;
+    acre_status status = replay_shared(work, work->requests, &config, &result);
+    if (status == ACRE_OK)
+        setting->fits =
+            is_plan ? result.first.bytes_reserved_peak <= device_bytes : result.first.ooms == 0;
+    return status;
+}
+
+static acre_status try_curve(struct work *work, const acre_setting *setting, uint64_t *points)
+{
+    struct feed *feed = NULL;
+    bool is_shared = false;
+    acre_status status = feed_share(work->feed, &feed, &is_shared);
+
+    if (status == ACRE_OK && !is_shared)
+        status = feed_open(work->path, work->whole->advice.device, false, 0, &feed);
+    if (status == ACRE_OK)
+        status = curve_trace(feed, work->events, setting, points);
+    feed_close(feed);
+    return status;
+}
+
 static acre_status try_setting(struct work *work, acre_setting *setting)
 {
     acre_replay_config config = {.struct_size = sizeof config,
                                  .policy = setting->policy,
                                  .conf = setting->conf,
-                                 .device = work->config->device,
-                                 .device_bytes = (uint64_t)1 << 39,
+                                 .device = work->whole->advice.device,
+                                 .device_bytes = AMPLE_BYTES,
                                  .flags = ACRE_REPLAY_MIN_CAPACITY};
     acre_replay_result result = {.struct_size = sizeof result};
-    struct feed *feed = NULL;
-    bool is_shared = false;
 
     /* A plan is as high as it is whatever the device: no need to search. */
     if (setting->flags & ACRE_SETTING_PLAN)
         config.flags = ACRE_REPLAY_PLAN;
-    acre_status status = feed_share(work->feed, &feed, &is_shared);
-    if (status == ACRE_OK && !is_shared)
-        status = feed_open(work->path, work->config->device, 0, &feed);
-    if (status == ACRE_OK)
-        status = replay_feed(feed, &config, &result);
-    feed_close(feed);
+    acre_status status = replay_shared(work, work->feed, &config, &result);
     if (status != ACRE_OK)
         return status;
     setting->bytes_reserved_peak = result.first.bytes_reserved_peak;
@@ -114,7 +171,7 @@ static acre_status try_setting(struct work *work, acre_setting *setting)
         work->requested_peak = result.first.bytes_requested_peak;
         work->events = result.first.events;
     }
-    return ACRE_OK;
+    return try_fit(work, setting);
 }
 
 /* Takes settings until there are none. */
@@ -175,118 +232,56 @@ static acre_status run_threads(struct work *work)
     return (acre_status)atomic_load(&work->status);
 }
 
-/* ---- Judging --------------------------------------------------------------------------------- */
-
-/* Best first: the smallest capacity, then least held, then the shorter text. */
-static int by_need(const void *a, const void *b)
-{
-    const acre_setting *left = a, *right = b;
-    uint64_t need_left = left->min_capacity_bytes ? left->min_capacity_bytes : UINT64_MAX;
-    uint64_t need_right = right->min_capacity_bytes ? right->min_capacity_bytes : UINT64_MAX;
-
-    if (need_left != need_right)
-        return need_left < need_right ? -1 : 1;
-    if (left->bytes_reserved_peak != right->bytes_reserved_peak)
-        return left->bytes_reserved_peak < right->bytes_reserved_peak ? -1 : 1;
-    size_t length_left = strlen(left->conf), length_right = strlen(right->conf);
-    if (length_left != length_right)
-        return length_left < length_right ? -1 : 1;
-    return left->policy != right->policy ? (int)left->policy - (int)right->policy
-                                         : strcmp(left->conf, right->conf);
-}
-
-static void add_bytes(struct text *text, const char *before, uint64_t bytes, const char *after)
-{
-    text_add(text, "%s", before);
-    text_add_bytes(text, bytes);
-    text_add(text, "%s", after);
-}
-
-static void tell_shortage(struct text *text, const acre_advice *advice)
-{
-    add_bytes(text, "A true shortage: ", advice->bytes_requested_peak,
-              " are live at the peak, more than the ");
-    add_bytes(text, "", advice->device_bytes,
-              " there are, and no setting can help. Less has to be "
-              "live at that point");
-    const acre_share *share = shares_first_known(advice->top, advice->top_count);
-    if (share)
-        add_bytes(text, "; the largest share, ", share->bytes, ", is of ");
-    text_add(text, "%s.", share ? share->text : "");
-}
-
-static void tell_setting(struct text *text, const acre_advice *advice, const acre_setting *now)
-{
-    const acre_setting *best =
-        advice->recommended < 0 ? NULL : &advice->settings[advice->recommended];
-
-    if (!best) {
-        add_bytes(text, "The present settings need ", now->min_capacity_bytes,
-                  "; no other one of PyTorch's needs noticeably less. ");
-    } else {
-        add_bytes(text, "Fragmentation: the present settings need ", now->min_capacity_bytes,
-                  ", of which ");
-        add_bytes(text, "", advice->saves_bytes,
-                  " are saved by this line:\n"
-                  "  export PYTORCH_CUDA_ALLOC_CONF=");
-        text_add(text, "%s\n", best->conf);
-    }
-    const acre_setting *shown = best ? best : now;
-    if (shown->fits >= 0)
-        add_bytes(text,
-                  shown->fits ? "It fits the device of "
-                              : "Even so it does not fit the "
-                                "device of ",
-                  advice->device_bytes, ".");
-    if (!best && now->fits == 0)
-        text_add(text, " What is live has to shrink, or be placed better than PyTorch's settings "
-                       "can: see the settings above that fit.");
-}
-
-/* Marks what fits, sorts, and picks the setting of PyTorch that saves most. */
-static void advise_judge(struct whole *whole)
-{
-    acre_advice *advice = &whole->advice;
-    acre_setting now = whole->settings[0];
-    struct text text;
-
-    for (uint64_t i = 0; i < advice->setting_count; i++) {
-        acre_setting *setting = &whole->settings[i];
-        setting->fits = !advice->device_bytes
-                            ? -1
-                            : setting->min_capacity_bytes &&
-                                  setting->min_capacity_bytes <= advice->device_bytes;
-    }
-    now.fits = whole->settings[0].fits;
-    qsort(whole->settings, advice->setting_count, sizeof *whole->settings, by_need);
-    advice->settings = whole->settings;
-    advice->recommended = -1;
-    advice->is_shortage =
-        advice->device_bytes && advice->bytes_requested_peak > advice->device_bytes;
-    for (uint64_t i = 0; i < advice->setting_count && advice->recommended < 0; i++) {
-        const acre_setting *setting = &whole->settings[i];
-        uint64_t need = setting->min_capacity_bytes;
-        if (setting->policy != ACRE_POLICY_TORCH || setting->flags & ACRE_SETTING_PLAN || !need)
-            continue;
-        /* Less than one part in two hundred is no reason to change anything. */
-        if (need < now.min_capacity_bytes &&
-            now.min_capacity_bytes - need > now.min_capacity_bytes / 200) {
-            advice->recommended = (int64_t)i;
-            advice->saves_bytes = now.min_capacity_bytes - need;
-        }
-        break;
-    }
-    if (advice->is_shortage)
-        advice->recommended = -1;
-    text_init(&text, whole->text, sizeof whole->text);
-    if (advice->is_shortage)
-        tell_shortage(&text, advice);
-    else
-        tell_setting(&text, advice, &now);
-    advice->why = whole->text;
-}
-
 /* ---- Reading --------------------------------------------------------------------------------- */
+
+/* The request that failed last, and whether to make it again. */
+static acre_status read_request(struct work *work, const struct snapshot *snapshot, uint64_t event)
+{
+    acre_advice *advice = &work->whole->advice;
+    const struct snap_entry *entry = &snapshot_history(snapshot, advice->device)[event];
+    char text[STACK_TEXT_MAX];
+
+    advice->failed_bytes = entry->bytes;
+    if (entry->stack != SNAP_NONE)
+        advice->failed_stack =
+            notes_text(&work->whole->notes, "%s",
+                       device_state_stack_text(snapshot, entry->stack, text, sizeof text));
+    if (!advice->failed_stack)
+        return ACRE_ERR_HOST_MEMORY;
+    return feed_open(work->path, advice->device, true, 0, &work->requests);
+}
+
+/* Levels of the recording, and the state that is explained. */
+static acre_status read_levels(struct work *work, const struct snapshot *snapshot)
+{
+    acre_advice *advice = &work->whole->advice;
+    const struct snap_device *trace = &snapshot->devices[advice->device];
+    struct past past;
+    struct recorded_levels levels;
+    uint64_t event = 0;
+    acre_status status = past_recover(snapshot, advice->device, &past);
+
+    if (status != ACRE_OK)
+        return status;
+    recorded_measure(snapshot, advice->device, &past, &levels);
+    past_fini(&past);
+    for (uint64_t i = 0; i < trace->entry_count; i++)
+        advice->recorded_ooms += snapshot->entries[trace->first_entry + i].action == SNAP_OOM;
+    advice->recorded_reserved_peak = levels.reserved_peak;
+    advice->wanted_peak_bytes = levels.wanted_peak;
+    if (!advice->device_bytes)
+        advice->device_bytes = levels.device_total;
+    bool has_failed = facts_last_oom(snapshot, advice->device, &event);
+    if (has_failed)
+        status = read_request(work, snapshot, event);
+    else
+        event = levels.requested_peak_entry;
+    if (status == ACRE_OK)
+        status = device_state_create(
+            snapshot, advice->device, event,
+            has_failed ? &snapshot->entries[trace->first_entry + event] : NULL, &work->state);
+    return status;
+}
 
 /* What a snapshot tells beyond its history. */
 static acre_status read_facts(struct work *work)
@@ -294,35 +289,24 @@ static acre_status read_facts(struct work *work)
     struct whole *whole = work->whole;
     acre_advice *advice = &whole->advice;
     struct snapshot *snapshot = NULL;
-    struct device_state *device_state = NULL;
-    struct past past;
-    struct recorded_levels levels;
     bool is_snapshot;
     acre_status status = snapshot_is_one(work->path, &is_snapshot);
 
     if (status != ACRE_OK || !is_snapshot)
         return status;
     status = snapshot_read(work->path, &snapshot);
-    if (status != ACRE_OK)
-        return status;
-    status = past_recover(snapshot, advice->device, &past);
+    if (status == ACRE_OK)
+        status = facts_device(snapshot, work->config->device, FACTS_HISTORY, &advice->device,
+                              &advice->device_reason);
     if (status == ACRE_OK) {
-        const struct snap_device *trace = &snapshot->devices[advice->device];
+        advice->device_count = (uint32_t)snapshot->device_count;
+        advice->allocator = facts_padding(snapshot) ? "torch_npu" : "PyTorch";
         recorded_conf(snapshot, whole->conf);
-        recorded_measure(snapshot, advice->device, &past, &levels);
-        past_fini(&past);
-        for (uint64_t i = 0; i < trace->entry_count; i++)
-            advice->recorded_ooms += snapshot->entries[trace->first_entry + i].action == SNAP_OOM;
-        advice->recorded_reserved_peak = levels.reserved_peak;
-        if (!advice->device_bytes)
-            advice->device_bytes = levels.device_total;
-        status = device_state_create(snapshot, advice->device, levels.requested_peak_entry, 0,
-                                     &device_state);
+        status = read_levels(work, snapshot);
     }
     if (status == ACRE_OK)
-        status = shares_of_stacks(snapshot, device_state, TOP_MAX, &whole->notes, &advice->top,
+        status = shares_of_stacks(snapshot, work->state, TOP_MAX, &whole->notes, &advice->top,
                                   &advice->top_count);
-    device_state_destroy(device_state);
     snapshot_destroy(snapshot);
     return status;
 }
@@ -357,34 +341,64 @@ static acre_status open_feed(struct work *work)
 {
     const acre_trace_event *events;
     size_t count = 1;
-    acre_status status = feed_open(work->path, work->config->device, 0, &work->feed);
+    acre_status status = feed_open(work->path, work->config->device, false, 0, &work->feed);
 
     while (status == ACRE_OK && count > 0 && !work->feed->is_too_long)
         status = feed_next(work->feed, &events, &count);
     return status;
 }
 
+/* What each setting holds over time, one after the other. */
+static acre_status draw_curves(struct work *work)
+{
+    struct whole *whole = work->whole;
+    acre_status status = ACRE_OK;
+
+    for (uint64_t i = 0; i < whole->advice.setting_count && status == ACRE_OK; i++) {
+        uint64_t *points = notes_take(&whole->notes, CURVE_POINTS * sizeof *points);
+        if (!points)
+            return ACRE_ERR_HOST_MEMORY;
+        whole->curves[i] = points;
+        status = try_curve(work, &whole->settings[i], points);
+    }
+    whole->advice.curves = whole->curves;
+    whole->advice.curve_points = CURVE_POINTS;
+    return status;
+}
+
 static acre_status advise_advise(struct work *work)
 {
+    struct whole *whole = work->whole;
+    acre_advice *advice = &whole->advice;
     acre_status status = open_feed(work);
 
     if (status == ACRE_OK)
         status = read_facts(work);
     if (status != ACRE_OK)
         return status;
-    list_settings(work->whole);
+    list_settings(whole);
     status = run_threads(work);
     if (status != ACRE_OK)
         return status;
-    work->whole->advice.bytes_requested_peak = work->requested_peak;
-    work->whole->advice.events = work->events;
-    advise_judge(work->whole);
-    return ACRE_OK;
+    advice->bytes_requested_peak = work->requested_peak;
+    if (advice->wanted_peak_bytes < work->requested_peak)
+        advice->wanted_peak_bytes = work->requested_peak;
+    advice->events = work->events;
+    struct judgement judgement = {.advice = advice,
+                                  .settings = whole->settings,
+                                  .state = work->state,
+                                  .notes = &whole->notes,
+                                  .text = whole->text,
+                                  .text_bytes = sizeof whole->text};
+    status = judge_settings(&judgement);
+    if (status == ACRE_OK && work->config->flags & ACRE_ADVISE_CURVES)
+        status = draw_curves(work);
+    return status;
 }
 
 acre_status acre_advise(const char *path, const acre_advise_config *config, acre_advice **out)
 {
-    acre_advise_config whole = {.struct_size = sizeof whole};
+    acre_advise_config whole = {.struct_size = sizeof whole, .device = ACRE_DEVICE_CHOOSE};
     acre_status status = ACRE_OK;
     struct work work = {.path = path, .config = &whole, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -397,14 +411,17 @@ acre_status acre_advise(const char *path, const acre_advise_config *config, acre
     work.whole = heap_zalloc(sizeof *work.whole);
     if (!work.whole)
         return ACRE_ERR_HOST_MEMORY;
-    work.whole->advice.device = work.config->device;
-    work.whole->advice.device_bytes = work.config->device_bytes;
+    acre_advice *advice = &work.whole->advice;
+    advice->device_bytes = work.config->device_bytes;
+    advice->device_reason = advice->allocator = advice->failed_stack = "";
     status = advise_advise(&work);
     feed_close(work.feed);
+    feed_close(work.requests);
+    device_state_destroy(work.state);
     if (status == ACRE_OK)
-        *out = &work.whole->advice;
+        *out = advice;
     else
-        acre_advice_destroy(&work.whole->advice);
+        acre_advice_destroy(advice);
     return status;
 }
 

@@ -5,12 +5,12 @@
 #include "base/heap.h"
 #include "base/ptrmap.h"
 #include "base/text.h"
+#include "format/snapshot/facts.h"
 #include "replay/recorded.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#define FRAMES_SHOWN 4
+#define FRAMES_SHOWN 3
 
 static const void *key_of(uint64_t address)
 {
@@ -34,8 +34,10 @@ acre_status device_state_of_peak(const struct snapshot *snapshot, uint32_t devic
     struct recorded_levels levels;
 
     *out_event = 0;
-    if (device >= snapshot->device_count || snapshot->devices[device].entry_count == 0)
+    if (!facts_has_history(snapshot, device)) {
+        *out_event = device < snapshot->device_count ? snapshot->devices[device].entry_count : 0;
         return ACRE_OK;
+    }
     acre_status status = past_recover(snapshot, device, &past);
     if (status != ACRE_OK)
         return status;
@@ -58,19 +60,26 @@ static acre_status find_owners(const struct snapshot *snapshot, uint32_t device,
     acre_status status = ptrmap_reserve(&blocks, past->block_count);
 
     for (size_t i = 0; i < past->block_count && status == ACRE_OK; i++) {
-        past->blocks[i].is_open = false;
+        past->blocks[i].is_open = past->blocks[i].is_pending;
+        past->blocks[i].is_met = false;
         if (!past->blocks[i].is_kept) /* told by its free alone, which others may do */
             past->blocks[i].stack = SNAP_NONE;
         status = ptrmap_put(&blocks, key_of(past->blocks[i].address), &past->blocks[i]);
     }
-    for (uint64_t i = 0; i < device_state->event && status == ACRE_OK; i++) {
+    for (uint64_t i = 0; i < snapshot->devices[device].entry_count && status == ACRE_OK; i++) {
         const struct snap_entry *entry = &entries[i];
         if (entry->action != SNAP_ALLOC && entry->action != SNAP_FREE_REQUESTED)
             continue;
         struct past_block *block = ptrmap_get(&blocks, key_of(entry->address));
         if (!block)
             continue;
+        if (i >= device_state->event) { /* pending at the end, but not yet at the moment */
+            block->is_open &= entry->action != SNAP_FREE_REQUESTED || !block->is_pending;
+            block->is_pending = false;
+            continue;
+        }
         block->is_open = entry->action == SNAP_FREE_REQUESTED && past->has_completed;
+        block->is_met |= entry->action == SNAP_ALLOC;
         if (entry->action == SNAP_ALLOC && entry->stack != SNAP_NONE)
             block->stack = entry->stack;
     }
@@ -123,13 +132,31 @@ static bool is_private(const struct snapshot *snapshot, uint32_t pool)
     return pool != SNAP_NONE && (snapshot->pools[pool].id[0] || snapshot->pools[pool].id[1]);
 }
 
+/* What the request might have taken: free memory of its stream, pool and size. */
+struct own {
+    uint64_t stream;
+    uint32_t pool;
+    bool is_small, has_request;
+};
+
+static bool own_matches(const struct snapshot *snapshot, const struct own *own,
+                        const struct past_segment *segment)
+{
+    bool is_other_pool = is_private(snapshot, segment->pool) || is_private(snapshot, own->pool);
+
+    if (segment->stream != own->stream || (is_other_pool && segment->pool != own->pool))
+        return false;
+    return !own->has_request || segment->is_small == own->is_small;
+}
+
 /* One segment: its blocks are those from *at on. */
 static void look_at_segment(const struct snapshot *snapshot, struct device_state *device_state,
-                            const struct past_segment *segment, uint64_t stream, size_t *at)
+                            const struct past_segment *segment, const struct own *own, size_t *at)
 {
     const struct past *past = &device_state->past;
     uint64_t end = segment->address + segment->bytes, from = segment->address;
     uint64_t used = 0, largest = 0;
+    bool is_own = own_matches(snapshot, own, segment);
 
     for (; *at < past->block_count && past->blocks[*at].address < end; (*at)++) {
         const struct past_block *block = &past->blocks[*at];
@@ -144,6 +171,10 @@ static void look_at_segment(const struct snapshot *snapshot, struct device_state
         largest = end - from;
     uint64_t idle = segment->bytes > used ? segment->bytes - used : 0;
     device_state->reserved_bytes += segment->bytes;
+    if (is_own && largest > device_state->own_largest_bytes)
+        device_state->own_largest_bytes = largest;
+    if (is_own && used)
+        device_state->own_free_bytes += idle;
     if (is_private(snapshot, segment->pool)) {
         device_state->private_bytes += segment->bytes;
         device_state->private_free_bytes += idle;
@@ -151,18 +182,39 @@ static void look_at_segment(const struct snapshot *snapshot, struct device_state
     }
     if (largest > device_state->largest_free_bytes)
         device_state->largest_free_bytes = largest;
-    if (used == 0)
-        device_state->free_whole_bytes += idle;
-    else
-        device_state->free_split_bytes += idle;
-    if (used && segment->stream == stream)
-        device_state->free_stream_bytes += idle;
+    *(used ? &device_state->free_split_bytes : &device_state->free_whole_bytes) += idle;
+}
+
+/* Adds up what live blocks are for. Blocks without a stack that were there before the
+ * history, in a recording that has one, count as "before the recording". */
+static void add_categories(const struct snapshot *snapshot, uint32_t device,
+                           struct device_state *device_state)
+{
+    const struct past *past = &device_state->past;
+    bool has_history = facts_has_history(snapshot, device);
+
+    for (size_t i = 0; i < device_state->stack_count; i++) {
+        const struct group *group = &device_state->stacks[i];
+        if (group->key != SNAP_NONE)
+            device_state->categories[device_state_category(snapshot, group->key)] += group->bytes;
+    }
+    for (size_t i = 0; i < past->block_count; i++)
+        if (past->blocks[i].stack == SNAP_NONE) {
+            device_state->stackless_bytes += past->blocks[i].bytes;
+            device_state->categories[has_history && !past->blocks[i].is_met ? CATEGORY_BEFORE
+                                                                            : CATEGORY_UNKNOWN] +=
+                past->blocks[i].bytes;
+        }
 }
 
 acre_status device_state_create(const struct snapshot *snapshot, uint32_t device, uint64_t event,
-                                uint64_t stream, struct device_state **out)
+                                const struct snap_entry *request, struct device_state **out)
 {
     struct device_state *device_state = heap_zalloc(sizeof *device_state);
+    struct own own = {.stream = request ? request->stream : 0,
+                      .pool = request ? request->pool : SNAP_NONE,
+                      .is_small = request && request->bytes <= (uint64_t)1 << 20,
+                      .has_request = request != NULL};
     size_t at = 0;
 
     if (!device_state)
@@ -181,7 +233,8 @@ acre_status device_state_create(const struct snapshot *snapshot, uint32_t device
         return status;
     }
     for (size_t i = 0; i < device_state->past.segment_count; i++)
-        look_at_segment(snapshot, device_state, &device_state->past.segments[i], stream, &at);
+        look_at_segment(snapshot, device_state, &device_state->past.segments[i], &own, &at);
+    add_categories(snapshot, device, device_state);
     device_state->requested_bytes = device_state->past.requested_bytes;
     for (size_t i = 0; i < device_state->past.block_count; i++)
         *(device_state->past.blocks[i].is_open ? &device_state->waiting_bytes
@@ -193,28 +246,35 @@ acre_status device_state_create(const struct snapshot *snapshot, uint32_t device
 
 /* ---- Stacks -------------------------------------------------------------------------------- */
 
-static bool is_python(const struct snapshot *snapshot, const struct snap_frame *frame)
+static void read_frame(const struct snapshot *snapshot, uint32_t stack, uint32_t at,
+                       const char **name, const char **file, int64_t *line)
 {
-    size_t length;
-    const char *file = snapshot_string(snapshot, frame->file, &length);
+    const struct snap_run *run = &snapshot->stacks[stack];
+    const struct snap_frame *frame = &snapshot->frames[snapshot->frame_ids[run->first + at]];
 
-    return length > 3 && strcmp(file + length - 3, ".py") == 0;
+    *name = snapshot_string(snapshot, frame->name, NULL);
+    *file = snapshot_string(snapshot, frame->file, NULL);
+    *line = frame->line;
 }
 
-/* Frames that every stack has, and that say nothing: those of the recorder itself, of the
- * allocator, and of calls through modules. */
-static bool is_dull(const struct snapshot *snapshot, const struct snap_frame *frame)
+static struct frames read_stack(const struct snapshot *snapshot, uint32_t stack)
 {
-    static const char *const names[] = {"torch::unwind",           "torch::CapturedTraceback",
-                                        "torch::cuda::(anonymous", "c10::cuda::CUDACachingAll",
-                                        "c10::CachingDeviceAll",   "_call_impl",
-                                        "_wrapped_call_impl"};
-    const char *name = snapshot_string(snapshot, frame->name, NULL);
+    struct frames frames = FRAMES_NONE;
+    const char *name, *file;
+    int64_t line;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(name, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
+    for (uint32_t i = 0; stack != SNAP_NONE && i < snapshot->stacks[stack].count; i++) {
+        read_frame(snapshot, stack, i, &name, &file, &line);
+        frames_add(&frames, name, file);
+    }
+    return frames;
+}
+
+enum frames_category device_state_category(const struct snapshot *snapshot, uint32_t stack)
+{
+    struct frames frames = read_stack(snapshot, stack);
+
+    return frames_category(&frames);
 }
 
 /* The last two parts of a path: enough to find it. */
@@ -223,33 +283,66 @@ static const char *short_path(const char *path)
     const char *last = NULL, *before = NULL;
 
     for (const char *at = path; *at; at++)
-        if (*at == '/') {
+        if (*at == '/' || *at == '\\') {
             before = last;
             last = at;
         }
     return before ? before + 1 : path;
 }
 
+static void add_frame(struct text *text, const char *before, const char *name, const char *file,
+                      int64_t line)
+{
+    text_add(text, "%s%s (%s:%lld)", before, name, short_path(file), (long long)line);
+}
+
+/* The user's own lines, innermost first, and the call of a library that they made. */
+static void add_own(const struct snapshot *snapshot, uint32_t stack, const struct frames *frames,
+                    struct text *text)
+{
+    const char *name, *file;
+    int64_t line;
+    int shown = 0;
+
+    for (int32_t i = frames->own; i < frames->count && shown < FRAMES_SHOWN; i++) {
+        read_frame(snapshot, stack, (uint32_t)i, &name, &file, &line);
+        if (frames_kind(name, file) == FRAME_OWN && !frames_is_dull(name))
+            add_frame(text, shown++ ? " < " : "", name, file, line);
+    }
+    if (frames->library < 0 || frames->library > frames->own)
+        return;
+    read_frame(snapshot, stack, (uint32_t)frames->library, &name, &file, &line);
+    add_frame(text, ", in ", name, file, line);
+}
+
+/* The innermost frames that say something; those of Python where there are any. */
+static void add_any(const struct snapshot *snapshot, uint32_t stack, const struct frames *frames,
+                    struct text *text)
+{
+    const char *name, *file;
+    int64_t line;
+    int shown = 0;
+
+    for (int32_t i = 0; i < frames->count && shown < FRAMES_SHOWN; i++) {
+        read_frame(snapshot, stack, (uint32_t)i, &name, &file, &line);
+        bool is_native = frames_kind(name, file) == FRAME_NATIVE;
+        if (!frames_is_dull(name) && (frames->library < 0 || !is_native))
+            add_frame(text, shown++ ? " < " : "", name, file, line);
+    }
+}
+
 const char *device_state_stack_text(const struct snapshot *snapshot, uint32_t stack, char *buffer,
                                     size_t size)
 {
+    struct frames frames = read_stack(snapshot, stack);
     struct text text;
-    struct snap_run run = stack == SNAP_NONE ? (struct snap_run){0, 0} : snapshot->stacks[stack];
-    bool has_python = false;
-    int shown = 0;
 
     text_init(&text, buffer, size);
-    for (uint32_t i = 0; i < run.count; i++)
-        has_python |= is_python(snapshot, &snapshot->frames[snapshot->frame_ids[run.first + i]]);
-    for (uint32_t i = 0; i < run.count && shown < FRAMES_SHOWN; i++) {
-        const struct snap_frame *frame = &snapshot->frames[snapshot->frame_ids[run.first + i]];
-        if ((has_python && !is_python(snapshot, frame)) || is_dull(snapshot, frame))
-            continue;
-        text_add(&text, "%s%s (%s:%lld)", shown++ ? " < " : "",
-                 snapshot_string(snapshot, frame->name, NULL),
-                 short_path(snapshot_string(snapshot, frame->file, NULL)), (long long)frame->line);
-    }
-    if (!shown)
+    if (frames.own >= 0)
+        add_own(snapshot, stack, &frames, &text);
+    else
+        add_any(snapshot, stack, &frames, &text);
+    if (!text.length)
         text_add(&text, MOMENT_NO_STACK);
     return buffer;
 }

@@ -9,6 +9,7 @@
 #include "explain/device_state.h"
 #include "explain/notes.h"
 #include "explain/shares.h"
+#include "format/snapshot/facts.h"
 
 #include <stdlib.h>
 
@@ -192,12 +193,15 @@ static acre_status open_side(struct side *side, uint32_t device, bool at_peak)
     uint64_t event;
 
     if (device >= snapshot->device_count)
-        return status_fail(ACRE_ERR_NOT_FOUND, "there is no device %u in one of the snapshots",
+        return status_fail(ACRE_ERR_NOT_FOUND,
+                           "there is no device %u in one of the snapshots; "
+                           "choose one with --device",
                            device);
     event = snapshot->devices[device].entry_count;
     acre_status status = at_peak ? device_state_of_peak(snapshot, device, &event) : ACRE_OK;
-    return status == ACRE_OK ? device_state_create(snapshot, device, event, 0, &side->device_state)
-                             : status;
+    return status == ACRE_OK
+               ? device_state_create(snapshot, device, event, NULL, &side->device_state)
+               : status;
 }
 
 acre_status acre_diff_create(const acre_snapshot *a, const acre_snapshot *b, uint32_t device,
@@ -210,9 +214,11 @@ acre_status acre_diff_create(const acre_snapshot *a, const acre_snapshot *b, uin
         return status_fail(ACRE_ERR_INVALID, "acre_diff_create: %s",
                            a && b && out ? "unknown flags" : "an argument is NULL");
     struct whole *whole = heap_zalloc(sizeof *whole);
-    acre_status status = whole ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+    acre_status status = whole ? facts_device(sides[1].snapshot, device, FACTS_STATE,
+                                              &whole->diff.device, &whole->diff.device_reason)
+                               : ACRE_ERR_HOST_MEMORY;
     for (int i = 0; i < 2 && status == ACRE_OK; i++)
-        status = open_side(&sides[i], device, flags & ACRE_DIFF_PEAK);
+        status = open_side(&sides[i], whole->diff.device, flags & ACRE_DIFF_PEAK);
     if (status == ACRE_OK)
         status = diff_do_compare(sides, whole);
     device_state_destroy(sides[0].device_state);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Stacks whose live memory grows from one moment to the next, all the time.
  *
- * The moments are the starts of iterations, where the program marked at least four
- * that look alike; otherwise the history is cut into equal pieces, and in each most of
- * what is allocated must be freed again: a single iteration only ever grows. The first
- * quarter is not looked at: what is set up once grows there too.
+ * The moments are the starts of iterations, of which there must be at least four. The
+ * program may have marked them. Otherwise a stack marks them that allocates evenly through
+ * most of the history; in each iteration most of what is allocated must be freed again. The
+ * first quarter is not looked at: what is set up once grows there too. State that an
+ * optimizer makes is never called growth: it is made once.
  */
 #ifndef SRC_EXPLAIN_GROWTH_H
 #define SRC_EXPLAIN_GROWTH_H

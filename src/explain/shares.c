@@ -2,7 +2,11 @@
 #include "explain/shares.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Stacks beyond this many hold next to nothing. */
+#define MERGED_MAX 512
 
 static void size_name(char out[32], uint32_t power)
 {
@@ -20,25 +24,68 @@ char *shares_size_text(struct notes *notes, uint32_t power)
     return notes_text(notes, "%s to %s", low, high);
 }
 
+static int by_bytes(const void *a, const void *b)
+{
+    const acre_share *left = a, *right = b;
+
+    if (left->bytes != right->bytes)
+        return left->bytes > right->bytes ? -1 : 1;
+    return strcmp(left->text, right->text);
+}
+
+/* Adds a stack to the share of its text, or makes a new one: stacks that differ only in
+ * frames that are not shown are one to the reader. */
+static bool share_merge(acre_share *shares, size_t *count, const struct group *group,
+                        const char *text, struct notes *notes)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp(shares[i].text, text) == 0) {
+            shares[i].bytes += group->bytes;
+            shares[i].count += group->count;
+            return true;
+        }
+    shares[*count] = (acre_share){group->bytes, group->count, notes_text(notes, "%s", text)};
+    return shares[(*count)++].text != NULL;
+}
+
 acre_status shares_of_stacks(const struct snapshot *snapshot,
                              const struct device_state *device_state, size_t max,
                              struct notes *notes, const acre_share **out, uint64_t *out_count)
 {
-    size_t count = device_state->stack_count < max ? device_state->stack_count : max;
-    acre_share *shares = notes_take(notes, (count + 1) * sizeof *shares);
+    size_t looked_at =
+        device_state->stack_count < MERGED_MAX ? device_state->stack_count : MERGED_MAX;
+    acre_share *shares = notes_take(notes, (looked_at + 1) * sizeof *shares);
     char text[STACK_TEXT_MAX];
+    size_t count = 0;
 
     if (!shares)
         return ACRE_ERR_HOST_MEMORY;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < looked_at; i++) {
         const struct group *group = &device_state->stacks[i];
-        shares[i].bytes = group->bytes;
-        shares[i].count = group->count;
-        shares[i].text = notes_text(
-            notes, "%s", device_state_stack_text(snapshot, group->key, text, sizeof text));
-        if (!shares[i].text)
+        device_state_stack_text(snapshot, group->key, text, sizeof text);
+        if (!share_merge(shares, &count, group, text, notes))
             return ACRE_ERR_HOST_MEMORY;
     }
+    if (count)
+        qsort(shares, count, sizeof *shares, by_bytes);
+    *out = shares;
+    *out_count = count < max ? count : max;
+    return ACRE_OK;
+}
+
+acre_status shares_of_categories(const struct device_state *device_state, struct notes *notes,
+                                 const acre_share **out, uint64_t *out_count)
+{
+    acre_share *shares = notes_take(notes, CATEGORY_COUNT * sizeof *shares);
+    size_t count = 0;
+
+    if (!shares)
+        return ACRE_ERR_HOST_MEMORY;
+    for (int i = 0; i < CATEGORY_COUNT; i++)
+        if (device_state->categories[i])
+            shares[count++] = (acre_share){.bytes = device_state->categories[i],
+                                           .text = frames_category_name((enum frames_category)i)};
+    qsort(shares, count, sizeof *shares, by_bytes);
     *out = shares;
     *out_count = count;
     return ACRE_OK;

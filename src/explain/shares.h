@@ -16,6 +16,9 @@ acre_status shares_of_stacks(const struct snapshot *snapshot,
                              struct notes *notes, const acre_share **out, uint64_t *out_count);
 acre_status shares_of_sizes(const struct device_state *device_state, struct notes *notes,
                             const acre_share **out, uint64_t *out_count);
+/* What live memory is for; counts are not told. */
+acre_status shares_of_categories(const struct device_state *device_state, struct notes *notes,
+                                 const acre_share **out, uint64_t *out_count);
 
 /* The first that has a stack, or NULL. */
 const acre_share *shares_first_known(const acre_share *shares, uint64_t count);

@@ -8,9 +8,15 @@
 #include "base/text.h"
 #include "explain/growth.h"
 #include "explain/device_state.h"
+#include "explain/remedies.h"
 #include "explain/shares.h"
+#include "format/snapshot/facts.h"
+#include "replay/recorded.h"
+
+#include <string.h>
 
 #define TOP_MAX 20
+#define MIB     ((uint64_t)1 << 20)
 
 /* The result and what it points at. */
 struct whole {
@@ -19,74 +25,44 @@ struct whole {
     char text[4096];
 };
 
-/* ---- Which device, which moment ----------------------------------------------------------- */
-
-/* The last request that failed on a device; false: none did. */
-static bool find_oom(const struct snapshot *snapshot, uint32_t device, uint64_t *out_event)
-{
-    const struct snap_device *trace = &snapshot->devices[device];
-
-    for (uint64_t i = trace->entry_count; i-- > 0;)
-        if (snapshot->entries[trace->first_entry + i].action == SNAP_OOM) {
-            *out_event = i;
-            return true;
-        }
-    return false;
-}
-
-static uint64_t reserved_of(const struct snapshot *snapshot, uint32_t device)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < snapshot->segment_count; i++)
-        if (snapshot->segments[i].device == device)
-            bytes += snapshot->segments[i].bytes;
-    return bytes;
-}
-
-static acre_status choose_device(const struct snapshot *snapshot, int32_t wanted, uint32_t *out)
-{
-    uint64_t most = 0, event;
-
-    if (wanted >= 0 && (size_t)wanted < snapshot->device_count) {
-        *out = (uint32_t)wanted;
-        return ACRE_OK;
-    }
-    if (wanted >= 0 || snapshot->device_count == 0)
-        return status_fail(ACRE_ERR_NOT_FOUND, "there is no device %d in the snapshot; it has %zu",
-                           wanted, snapshot->device_count);
-    *out = 0;
-    for (uint32_t i = 0; i < snapshot->device_count; i++) {
-        if (find_oom(snapshot, i, &event)) {
-            *out = i;
-            return ACRE_OK;
-        }
-        if (reserved_of(snapshot, i) > most) {
-            most = reserved_of(snapshot, i);
-            *out = i;
-        }
-    }
-    return ACRE_OK;
-}
-
 /* ---- Verdict --------------------------------------------------------------------------------- */
 
-static acre_verdict why_judge(const acre_why *why, const struct device_state *device_state)
+/* The segment that a request makes necessary, by PyTorch's rule. */
+static uint64_t segment_bytes(uint64_t request)
 {
+    if (request <= MIB)
+        return 2 * MIB;
+    if (request < 10 * MIB)
+        return 20 * MIB;
+    return request > UINT64_MAX - 2 * MIB ? request : (request + 2 * MIB - 1) / (2 * MIB) * 2 * MIB;
+}
+
+/* Adds up what might have served the request, the nearest first, until it is enough. */
+static acre_verdict why_judge(acre_why *why, const struct device_state *device_state,
+                              bool is_private)
+{
+    uint64_t request = why->oom_requested_bytes;
     uint64_t can = why->oom_device_free_bytes + device_state->free_whole_bytes;
-    uint64_t other = device_state->free_split_bytes - device_state->free_stream_bytes;
+    uint64_t shared_own = is_private ? 0 : device_state->own_free_bytes;
 
     if (!why->has_oom)
         return ACRE_VERDICT_NONE;
-    if (why->oom_requested_bytes <= can + device_state->free_stream_bytes)
+    why->missing_bytes = request > can ? request - can : 0;
+    if (device_state->own_largest_bytes >= request)
+        return ACRE_VERDICT_UNUSED;
+    if (why->oom_device_free_bytes >= segment_bytes(request))
+        return ACRE_VERDICT_LIMIT;
+    can += device_state->own_free_bytes;
+    if (request <= can)
         return ACRE_VERDICT_FRAGMENTATION;
-    can += device_state->free_stream_bytes + other + device_state->waiting_bytes;
-    if (why->oom_requested_bytes <= can)
+    can += device_state->free_split_bytes - shared_own + device_state->waiting_bytes;
+    if (request <= can)
         return ACRE_VERDICT_STREAMS;
-    if (why->oom_requested_bytes <= can + device_state->private_free_bytes)
-        return ACRE_VERDICT_POOLS;
-    return ACRE_VERDICT_SHORTAGE;
+    can += device_state->private_free_bytes - (device_state->own_free_bytes - shared_own);
+    return request <= can ? ACRE_VERDICT_POOLS : ACRE_VERDICT_SHORTAGE;
 }
+
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static void add_bytes(struct text *text, const char *before, uint64_t bytes, const char *after)
 {
@@ -98,43 +74,60 @@ static void add_bytes(struct text *text, const char *before, uint64_t bytes, con
 static void tell_request(struct text *text, const acre_why *why)
 {
     add_bytes(text, "A request of ", why->oom_requested_bytes, " failed");
+    if (*why->oom_stack)
+        text_add(text, ", made by %s", why->oom_stack);
     add_bytes(text, ". The device had ", why->oom_device_free_bytes, " free; ");
     add_bytes(text, "the allocator held ", why->reserved_bytes, ", of which ");
-    add_bytes(text, "", why->allocated_bytes, " were in use");
-    add_bytes(text, " and ", why->free_split_bytes, " free between blocks in use, ");
+    text_add_bytes_beside(text, why->allocated_bytes, why->reserved_bytes);
+    add_bytes(text, " were in use and ", why->free_split_bytes, " free between blocks in use, ");
     add_bytes(text, "at most ", why->largest_free_bytes, " in one piece. ");
 }
 
-static void tell_remedy(struct text *text, const acre_why *why)
+static void tell_shortage(struct text *text, const acre_why *why)
 {
-    const acre_share *share;
+    const acre_share *share = shares_first_known(why->top, why->top_count);
 
+    add_bytes(text,
+              "All that was free together was not enough: a true shortage, which no setting "
+              "cures. ",
+              why->missing_bytes, " more had to be free. Less has to be live at this point");
+    if (share)
+        add_bytes(text, "; the largest share, ", share->bytes, ", is of ");
+    text_add(text, "%s.", share ? share->text : "");
+}
+
+static void tell_verdict(struct text *text, const acre_why *why)
+{
     switch (why->verdict) {
     case ACRE_VERDICT_FRAGMENTATION:
-        text_add(text,
-                 "Enough was free, but not in one piece: fragmentation. Try "
-                 "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; \"acre advise\" compares the "
-                 "settings on this recording.");
+        text_add(text, "Enough was free, but not in one piece: fragmentation.");
+        if (!why->is_expandable)
+            text_add(text, " Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; \"acre advise\" "
+                           "compares the settings on this recording.");
         break;
     case ACRE_VERDICT_STREAMS:
         add_bytes(text, "What was free belonged to other streams, or waited for them (",
-                  why->waiting_bytes,
-                  "): synchronise the streams that used it before this "
-                  "point, or allocate on the stream that frees.");
+                  why->waiting_bytes, ").");
         break;
     case ACRE_VERDICT_POOLS:
         add_bytes(text, "What was free belonged to private pools, which hold ",
-                  why->private_pool_bytes,
-                  ": free graphs and pools that are not needed any "
-                  "more, or let them share one pool.");
+                  why->private_pool_bytes, ".");
+        break;
+    case ACRE_VERDICT_LIMIT:
+        text_add(text,
+                 "The device itself had enough free, so neither fragmentation nor a shortage is "
+                 "the reason: look for torch.cuda.set_per_process_memory_fraction(), for a limit "
+                 "of a container, or for another process that held memory at that moment.");
+        break;
+    case ACRE_VERDICT_UNUSED:
+        text_add(text,
+                 "A free piece of the stream was large enough, so this is not fragmentation: the "
+                 "request came from a private pool or a graph capture, which may not use it, or "
+                 "max_split_size_mb forbids to split the piece, or memory was freed between the "
+                 "failure and the snapshot.");
         break;
     case ACRE_VERDICT_SHORTAGE:
-        text_add(text, "All that was free together was not enough: a true shortage, which no "
-                       "setting cures. Less has to be live at this point");
-        share = shares_first_known(why->top, why->top_count);
-        if (share)
-            add_bytes(text, "; the largest share, ", share->bytes, ", is of ");
-        text_add(text, "%s.", share ? share->text : "");
+        tell_shortage(text, why);
         break;
     case ACRE_VERDICT_NONE:
         break;
@@ -148,16 +141,36 @@ static void tell_peak(struct text *text, const acre_why *why)
                               : "No history was recorded; when the snapshot was taken, ",
              (unsigned long long)why->event);
     add_bytes(text, "the allocator held ", why->reserved_bytes, ", of which ");
-    add_bytes(text, "", why->allocated_bytes, " were in use");
-    add_bytes(text, " and ", why->free_split_bytes, " free between blocks in use. ");
+    text_add_bytes_beside(text, why->allocated_bytes, why->reserved_bytes);
+    add_bytes(text, " were in use and ", why->free_split_bytes, " free between blocks in use. ");
     const acre_share *share = shares_first_known(why->top, why->top_count);
     if (share)
         add_bytes(text, "The largest share with a stack, ", share->bytes, ", is of ");
     if (share)
         text_add(text, "%s. ", share->text);
     if (why->reserved_bytes && why->free_split_bytes > why->reserved_bytes / 5)
-        text_add(text, "More than a fifth of what is held is free but split: \"acre advise\" may "
-                       "find a setting that needs less.");
+        text_add(text, why->has_history
+                           ? "More than a fifth of what is held is free but split: \"acre advise\" "
+                             "may find a setting that needs less."
+                           : "More than a fifth of what is held is free but split.");
+}
+
+/* What is not known, and how to record it the next time. */
+static void tell_gaps(struct text *text, const acre_why *why)
+{
+    uint64_t live = why->allocated_bytes + why->waiting_bytes;
+
+    if (why->stackless_bytes <= live / 2 || live == 0)
+        return;
+    add_bytes(text, " ", why->stackless_bytes,
+              " of what is live has no stack: it was allocated "
+              "before recording began, or stacks were off. ");
+    text_add(text, why->has_history
+                       ? "Start recording before the model is made: "
+                         "torch.cuda.memory._record_memory_history(stacks=\"all\")."
+                       : "Record with torch.cuda.memory._record_memory_history(stacks=\"all\") "
+                         "before the model is made, and dump the snapshot with "
+                         "torch.cuda.memory._dump_snapshot(\"job.pickle\").");
 }
 
 static void why_tell(struct whole *whole)
@@ -166,12 +179,12 @@ static void why_tell(struct whole *whole)
     struct text text;
 
     text_init(&text, whole->text, sizeof whole->text);
-    if (why->has_oom)
+    if (why->has_oom) {
         tell_request(&text, why);
-    else
+        tell_verdict(&text, why);
+    } else {
         tell_peak(&text, why);
-    if (why->has_oom)
-        tell_remedy(&text, why);
+    }
     if (why->outside_bytes > (int64_t)1 << 30)
         add_bytes(&text, " Outside the allocator ", (uint64_t)why->outside_bytes,
                   " of the device "
@@ -182,6 +195,11 @@ static void why_tell(struct whole *whole)
                  "%s: look for tensors that are kept.",
                  (unsigned long long)why->growth_count, why->growth_count > 1 ? "s" : "",
                  why->growth[0].text);
+    tell_gaps(&text, why);
+    if (why->allocator[0] != 'P')
+        text_add(&text,
+                 " The snapshot is of Ascend's torch_npu, whose blocks hold 32 bytes more than "
+                 "was asked for; its settings go into PYTORCH_NPU_ALLOC_CONF.");
     why->text = whole->text;
 }
 
@@ -213,24 +231,57 @@ static acre_status add_growth(const struct snapshot *snapshot, struct whole *who
     return growth ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 }
 
-static void why_fill(struct whole *whole, const struct device_state *device_state,
-                     uint64_t device_bytes)
+static bool request_is_private(const struct snapshot *snapshot, const struct snap_entry *request)
 {
-    acre_why *why = &whole->why;
+    return request && request->pool != SNAP_NONE &&
+           (snapshot->pools[request->pool].id[0] || snapshot->pools[request->pool].id[1]);
+}
 
+static void why_fill(acre_why *why, const struct device_state *device_state, uint64_t device_bytes)
+{
     why->allocated_bytes = device_state->allocated_bytes;
     why->requested_bytes = device_state->requested_bytes;
     why->reserved_bytes = device_state->reserved_bytes;
     why->largest_free_bytes = device_state->largest_free_bytes;
     why->free_split_bytes = device_state->free_split_bytes;
+    why->free_whole_bytes = device_state->free_whole_bytes;
     why->waiting_bytes = device_state->waiting_bytes;
     why->private_pool_bytes = device_state->private_bytes;
+    why->private_free_bytes = device_state->private_free_bytes;
+    why->stackless_bytes = device_state->stackless_bytes;
     why->outside_bytes = -1;
     if (device_bytes && why->has_oom) {
         uint64_t known = why->oom_device_free_bytes + why->reserved_bytes;
         why->outside_bytes = device_bytes > known ? (int64_t)(device_bytes - known) : 0;
     }
-    why->verdict = why_judge(why, device_state);
+}
+
+/* Finds the moment: the last request that failed, else when most was live. */
+static acre_status why_begin(const struct snapshot *snapshot, struct whole *whole,
+                             const struct snap_entry **out_request)
+{
+    acre_why *why = &whole->why;
+    char text[STACK_TEXT_MAX], conf[RECORDED_CONF_MAX];
+
+    recorded_conf(snapshot, conf);
+    why->is_expandable = strstr(conf, "expandable_segments:True") != NULL;
+    why->device_count = (uint32_t)snapshot->device_count;
+    why->allocator = facts_padding(snapshot) ? "torch_npu" : "PyTorch";
+    why->has_history = facts_has_history(snapshot, why->device);
+    why->has_oom = facts_last_oom(snapshot, why->device, &why->event);
+    why->oom_stack = "";
+    *out_request = NULL;
+    if (!why->has_oom)
+        return device_state_of_peak(snapshot, why->device, &why->event);
+    const struct snap_entry *entry = &snapshot_history(snapshot, why->device)[why->event];
+    why->oom_requested_bytes = entry->bytes;
+    why->oom_device_free_bytes = entry->address;
+    *out_request = entry;
+    if (entry->stack != SNAP_NONE)
+        why->oom_stack =
+            notes_text(&whole->notes, "%s",
+                       device_state_stack_text(snapshot, entry->stack, text, sizeof text));
+    return why->oom_stack ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 }
 
 static acre_status why_explain(const struct snapshot *snapshot, const acre_why_config *config,
@@ -238,35 +289,32 @@ static acre_status why_explain(const struct snapshot *snapshot, const acre_why_c
 {
     acre_why *why = &whole->why;
     struct device_state *device_state = NULL;
-    uint64_t stream = 0;
-    acre_status status = choose_device(snapshot, config->device, &why->device);
+    const struct snap_entry *request;
+    uint32_t wanted = config->device < 0 ? FACTS_CHOOSE : (uint32_t)config->device;
+    acre_status status =
+        facts_device(snapshot, wanted, FACTS_STATE, &why->device, &why->device_reason);
 
-    if (status != ACRE_OK)
-        return status;
-    const struct snap_device *trace = &snapshot->devices[why->device];
-    why->has_history = trace->entry_count > 1;
-    why->has_oom = find_oom(snapshot, why->device, &why->event);
-    if (why->has_oom) {
-        const struct snap_entry *entry = &snapshot->entries[trace->first_entry + why->event];
-        why->oom_requested_bytes = entry->bytes;
-        why->oom_device_free_bytes = entry->address;
-        stream = entry->stream;
-    } else {
-        status = device_state_of_peak(snapshot, why->device, &why->event);
-    }
     if (status == ACRE_OK)
-        status = device_state_create(snapshot, why->device, why->event, stream, &device_state);
+        status = why_begin(snapshot, whole, &request);
+    if (status == ACRE_OK)
+        status = device_state_create(snapshot, why->device, why->event, request, &device_state);
     if (status == ACRE_OK)
         status = shares_of_stacks(snapshot, device_state, TOP_MAX, &whole->notes, &why->top,
                                   &why->top_count);
     if (status == ACRE_OK)
         status = shares_of_sizes(device_state, &whole->notes, &why->sizes, &why->size_count);
     if (status == ACRE_OK)
+        status = shares_of_categories(device_state, &whole->notes, &why->categories,
+                                      &why->category_count);
+    if (status == ACRE_OK)
         status = add_growth(snapshot, whole);
     if (status == ACRE_OK) {
-        why_fill(whole, device_state, config->device_bytes);
-        why_tell(whole);
+        why_fill(why, device_state, config->device_bytes);
+        why->verdict = why_judge(why, device_state, request_is_private(snapshot, request));
+        status = remedies_find(device_state, &whole->notes, why);
     }
+    if (status == ACRE_OK)
+        why_tell(whole);
     device_state_destroy(device_state);
     return status;
 }

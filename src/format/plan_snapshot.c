@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* Buffers from the history of a memory snapshot.
  *
- * The device with the longest history is taken. Time is the number of allocations and
- * frees before; what was there before the history began lives from its start, what is
- * never freed until its end. Buffers are numbered in the order they are met.
+ * Time is the number of allocations and frees before; what was there before the history
+ * began lives from its start, what is never freed until its end. A block ends when its free
+ * is completed, as in a replay, for a stream may use it until then; recordings without
+ * completed frees end blocks when the free is requested. Buffers are numbered in the order
+ * they are met.
  */
 #include "format/csv.h"
 
 #include "base/heap.h"
 #include "base/ptrmap.h"
 #include "base/status.h"
-#include "format/snapshot/snapshot.h"
+#include "format/snapshot/facts.h"
 
 struct reading {
     acre_plan_table *table;
     struct ptrmap live; /* address to number of its buffer + 1 */
     uint64_t now;
+    uint16_t free_action; /* the event that ends a buffer     */
+    uint32_t padding;     /* of every size, see facts.h       */
 };
 
 static acre_status add_buffer(struct reading *reading, uint64_t start, uint64_t bytes)
@@ -26,8 +30,8 @@ static acre_status add_buffer(struct reading *reading, uint64_t start, uint64_t 
     if (status != ACRE_OK)
         return status;
     table->ids[table->count] = table->count;
-    table->buffers[table->count++] =
-        (acre_plan_buffer){.start = start, .end = UINT64_MAX, .size = table_round(bytes)};
+    table->buffers[table->count++] = (acre_plan_buffer){
+        .start = start, .end = UINT64_MAX, .size = table_round(bytes + reading->padding)};
     return ACRE_OK;
 }
 
@@ -37,7 +41,7 @@ static acre_status take_entry(struct reading *reading, const struct snap_entry *
     acre_plan_table *table = reading->table;
     acre_status status = ACRE_OK;
 
-    if (!address || (entry->action != SNAP_ALLOC && entry->action != SNAP_FREE_REQUESTED))
+    if (!address || (entry->action != SNAP_ALLOC && entry->action != reading->free_action))
         return ACRE_OK;
     if (entry->action == SNAP_ALLOC) {
         status = add_buffer(reading, reading->now++, entry->bytes);
@@ -67,33 +71,44 @@ static acre_status take_blocks(struct reading *reading, const struct snapshot *s
             continue;
         for (uint64_t b = 0; b < segment->block_count && status == ACRE_OK; b++) {
             const struct snap_block *block = &snapshot->blocks[segment->first_block + b];
-            if (block->state == SNAP_ALLOCATED && block->address &&
+            uint64_t requested = block->has & SNAP_HAS_REQUESTED && block->requested_bytes
+                                     ? block->requested_bytes
+                                     : block->bytes - reading->padding;
+            if (block->state != SNAP_INACTIVE && block->address &&
                 !ptrmap_has(&reading->live, (const void *)(uintptr_t)block->address))
-                status = add_buffer(reading, 0, block->bytes);
+                status = add_buffer(reading, 0, requested);
         }
     }
     return status;
 }
 
-static acre_status take_snapshot(acre_plan_table *table, const struct snapshot *snapshot,
-                                 const char *path)
+static uint16_t find_free_action(const struct snapshot *snapshot, const struct snap_device *history)
 {
-    struct reading reading = {.table = table};
-    uint32_t device = 0;
-    acre_status status = ACRE_OK;
+    for (uint64_t e = 0; e < history->entry_count; e++)
+        if (snapshot->entries[history->first_entry + e].action == SNAP_FREE_COMPLETED)
+            return SNAP_FREE_COMPLETED;
+    return SNAP_FREE_REQUESTED;
+}
 
-    for (uint32_t d = 1; d < snapshot->device_count; d++)
-        if (snapshot->devices[d].entry_count > snapshot->devices[device].entry_count)
-            device = d;
+static acre_status take_snapshot(acre_plan_table *table, const struct snapshot *snapshot,
+                                 uint32_t device, const char *path)
+{
+    struct reading reading = {.table = table, .padding = facts_padding(snapshot)};
+    const char *reason;
+    acre_status status = facts_device(snapshot, device, FACTS_HISTORY, &device, &reason);
+
+    if (status == ACRE_OK && !facts_has_history(snapshot, device))
+        status = ACRE_ERR_NOT_FOUND;
+    if (status != ACRE_OK)
+        return status_fail(ACRE_ERR_FORMAT,
+                           "%s: there is no history of allocations to plan: record one with "
+                           "torch.cuda.memory._record_memory_history() before the job",
+                           path);
+    const struct snap_device *history = &snapshot->devices[device];
+    reading.free_action = find_free_action(snapshot, history);
     ptrmap_init(&reading.live);
-    const struct snap_device *history = snapshot->devices ? &snapshot->devices[device] : NULL;
-    for (uint64_t e = 0; history && e < history->entry_count && status == ACRE_OK; e++)
+    for (uint64_t e = 0; e < history->entry_count && status == ACRE_OK; e++)
         status = take_entry(&reading, &snapshot->entries[history->first_entry + e]);
-    if (status == ACRE_OK && reading.now == 0)
-        status = status_fail(ACRE_ERR_FORMAT,
-                             "%s: the snapshot has no history of allocations to plan: record "
-                             "one with record_memory_history()",
-                             path);
     if (status == ACRE_OK)
         status = take_blocks(&reading, snapshot, device);
     for (size_t i = 0; i < table->count; i++)
@@ -103,13 +118,13 @@ static acre_status take_snapshot(acre_plan_table *table, const struct snapshot *
     return status;
 }
 
-acre_status plan_snapshot_read(acre_plan_table *table, const char *path)
+acre_status plan_snapshot_read(acre_plan_table *table, uint32_t device, const char *path)
 {
     struct snapshot *snapshot = NULL;
     acre_status status = snapshot_read(path, &snapshot);
 
     if (status == ACRE_OK)
-        status = take_snapshot(table, snapshot, path);
+        status = take_snapshot(table, snapshot, device, path);
     snapshot_destroy(snapshot);
     return status;
 }

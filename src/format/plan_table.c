@@ -114,12 +114,13 @@ static acre_status read_trace(acre_plan_table *table, const char *path)
     return status;
 }
 
-static acre_status read_table(acre_plan_table *table, const char *path, struct source *source)
+static acre_status read_table(acre_plan_table *table, const char *path, uint32_t device,
+                              struct source *source)
 {
     acre_status status = read_text(table, path, source, CHUNK);
 
     if (status == ACRE_OK && is_snapshot(table))
-        return plan_snapshot_read(table, path);
+        return plan_snapshot_read(table, device, path);
     if (status == ACRE_OK && is_trace(table->text))
         return read_trace(table, path);
     if (status == ACRE_OK)
@@ -129,6 +130,11 @@ static acre_status read_table(acre_plan_table *table, const char *path, struct s
 
 acre_status acre_plan_read(const char *path, acre_plan_table **out)
 {
+    return acre_plan_read_device(path, UINT32_MAX, out);
+}
+
+acre_status acre_plan_read_device(const char *path, uint32_t device, acre_plan_table **out)
+{
     struct source *source = NULL;
 
     if (!path || !out)
@@ -137,7 +143,7 @@ acre_status acre_plan_read(const char *path, acre_plan_table **out)
     if (status != ACRE_OK)
         return status;
     acre_plan_table *table = heap_zalloc(sizeof *table);
-    status = table ? read_table(table, path, source) : ACRE_ERR_HOST_MEMORY;
+    status = table ? read_table(table, path, device, source) : ACRE_ERR_HOST_MEMORY;
     source_close(source);
     if (status != ACRE_OK) {
         acre_plan_close(table);

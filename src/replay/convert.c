@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "format/array.h"
 #include "format/sink.h"
+#include "format/snapshot/facts.h"
 #include "replay/history.h"
 #include "replay/script.h"
 
@@ -92,11 +93,16 @@ static acre_status snapshot_to_trace(const struct snapshot *snapshot, const char
 {
     struct history *history = NULL;
     struct sink sink;
+    const char *reason;
     acre_status status = snapshot_check(snapshot);
 
     if (status != ACRE_OK)
         return ACRE_ERR_STATE;
-    status = history_create(snapshot, device, &history);
+    status = facts_device(snapshot, device, FACTS_HISTORY, &device, &reason);
+    if (status == ACRE_OK)
+        status = history_create(snapshot, device, false, &history);
+    else
+        device = 0;
     if (status == ACRE_ERR_NOT_FOUND)
         return status_fail(status, "%s: device %u has no history, of which a trace could be made",
                            from, device);

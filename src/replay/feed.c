@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "format/snapshot/facts.h"
 #include "replay/history.h"
 
 #include <string.h>
@@ -27,17 +28,20 @@ static void feed_adopt(struct feed *feed, struct history *history)
                                       .bytes = history->past.requested_bytes,
                                       .open_count = history->past.open_count,
                                       .open_bytes_max = history->past.open_bytes_max,
-                                      .contradictions = history->past.contradictions};
+                                      .contradictions = history->past.contradictions,
+                                      .padding = history->past.padding};
     feed->is_whole = true;
     if (feed->streams)
         rewrite_streams(feed, feed->kept, feed->kept_count);
 }
 
-static acre_status open_snapshot(struct feed *feed, const char *path, uint32_t device)
+static acre_status open_snapshot(struct feed *feed, const char *path, uint32_t device,
+                                 bool has_requests)
 {
     struct snapshot *snapshot = NULL;
     struct history *history = NULL;
     struct status_saved why;
+    const char *reason;
     acre_status status = snapshot_read(path, &snapshot);
 
     if (status != ACRE_OK)
@@ -51,20 +55,29 @@ static acre_status open_snapshot(struct feed *feed, const char *path, uint32_t d
                              path, why.text);
     }
     if (status == ACRE_OK)
-        status = history_create(snapshot, device, &history);
-    if (status == ACRE_ERR_NOT_FOUND)
+        status = facts_device(snapshot, device, FACTS_HISTORY, &device, &reason);
+    if (status == ACRE_OK)
+        status = history_create(snapshot, device, has_requests, &history);
+    if (status == ACRE_ERR_NOT_FOUND && device < snapshot->device_count)
         status = status_fail(status,
                              "%s: device %u has no history to replay; record one with "
                              "torch.cuda.memory._record_memory_history() before the job",
                              path, device);
+    else if (status == ACRE_ERR_NOT_FOUND)
+        status = status_fail(status,
+                             "%s: there is no history to replay; record one with "
+                             "torch.cuda.memory._record_memory_history() before the job",
+                             path);
     if (status == ACRE_OK)
         feed_adopt(feed, history);
+    feed->start.device = device;
     history_destroy(history);
     snapshot_destroy(snapshot);
     return status;
 }
 
-acre_status feed_open(const char *path, uint32_t device, uint32_t streams, struct feed **out)
+acre_status feed_open(const char *path, uint32_t device, bool has_requests, uint32_t streams,
+                      struct feed **out)
 {
     struct feed *feed = heap_zalloc(sizeof *feed);
     bool is_snapshot = false;
@@ -74,8 +87,8 @@ acre_status feed_open(const char *path, uint32_t device, uint32_t streams, struc
     feed->streams = streams;
     acre_status status = snapshot_is_one(path, &is_snapshot);
     if (status == ACRE_OK)
-        status =
-            is_snapshot ? open_snapshot(feed, path, device) : acre_trace_open(path, &feed->trace);
+        status = is_snapshot ? open_snapshot(feed, path, device, has_requests)
+                             : acre_trace_open(path, &feed->trace);
     if (status != ACRE_OK) {
         feed_close(feed);
         return status;

@@ -20,6 +20,8 @@ struct feed_start {
     uint64_t open_count;      /* blocks whose exact size is not known ...          */
     uint64_t open_bytes_max;  /* ... and how much larger they may be in all        */
     uint64_t contradictions;  /* events that do not fit the segments               */
+    uint32_t device;          /* whose history it is                               */
+    uint32_t padding;         /* in every size: bytes that were not asked for      */
 };
 
 struct feed {
@@ -38,10 +40,12 @@ struct feed {
     acre_trace_event chunk[FEED_CHUNK];
 };
 
-/* Opens a trace, or a snapshot, of which device counts. Errors: those of
+/* Opens a trace, or a snapshot, of which device counts; FACTS_CHOOSE lets the content
+ * decide (facts.h). With has_requests, requests that failed are made again. Errors: those of
  * acre_trace_open and snapshot_read; ACRE_ERR_NOT_FOUND (no history),
  * ACRE_ERR_FORMAT (segments that do not add up). */
-acre_status feed_open(const char *path, uint32_t device, uint32_t streams, struct feed **out);
+acre_status feed_open(const char *path, uint32_t device, bool has_requests, uint32_t streams,
+                      struct feed **out);
 void feed_close(struct feed *feed); /* NULL is fine */
 /* A feed of the same events, for another thread. It borrows what is kept, so that the
  * first one must stay and be whole; false in *out_is_shared: it is not, and there is no

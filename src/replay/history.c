@@ -5,6 +5,7 @@
 #include "base/ptrmap.h"
 #include "base/status.h"
 #include "format/array.h"
+#include "format/snapshot/facts.h"
 
 #include <string.h>
 
@@ -125,6 +126,7 @@ static acre_status begin_life(struct walk *walk, uint64_t address, uint64_t byte
         status = take_slot(walk, &event.slot);
     if (status != ACRE_OK)
         return status;
+    bytes += bytes < BYTES_MAX ? walk->history->past.padding : 0;
     event.bytes = bytes == 0 ? 1 : bytes > BYTES_MAX ? BYTES_MAX : bytes;
     event.id = walk->ids[event.slot] = walk->next_id++;
     status = ptrmap_put(&walk->live, key_of(address), (void *)((size_t)event.slot + 1));
@@ -167,7 +169,14 @@ static acre_status walk_entry(struct walk *walk, uint64_t i)
         return end_life(walk, entry->address, number);
     case SNAP_OOM:
         walk->history->oom_count++;
-        status = begin_life(walk, UINT64_MAX - 1, entry->bytes, entry->stream, number);
+        if (!walk->history->has_requests)
+            return ACRE_OK;
+        /* Its size is rounded already, and padded. */
+        status = begin_life(walk, UINT64_MAX - 1,
+                            entry->bytes - (entry->bytes > walk->history->past.padding
+                                                ? walk->history->past.padding
+                                                : 0),
+                            entry->stream, number);
         return status == ACRE_OK ? end_life(walk, UINT64_MAX - 1, number) : status;
     default:
         if (empties_cache(walk, i))
@@ -194,7 +203,8 @@ static acre_status walk_all(struct walk *walk)
     return status;
 }
 
-acre_status history_create(const struct snapshot *snapshot, uint32_t device, struct history **out)
+acre_status history_create(const struct snapshot *snapshot, uint32_t device, bool has_requests,
+                           struct history **out)
 {
     struct history *history = heap_zalloc(sizeof *history);
     struct walk walk = {.history = history};
@@ -202,7 +212,10 @@ acre_status history_create(const struct snapshot *snapshot, uint32_t device, str
 
     if (!history)
         return ACRE_ERR_HOST_MEMORY;
-    status = past_recover(snapshot, device, &history->past);
+    history->has_requests = has_requests;
+    status = facts_has_history(snapshot, device)
+                 ? past_recover(snapshot, device, &history->past)
+                 : status_fail(ACRE_ERR_NOT_FOUND, "device %u has no history", device);
     if (status == ACRE_OK) {
         walk.entries = snapshot_history(snapshot, device);
         walk.entry_count = snapshot->devices[device].entry_count;

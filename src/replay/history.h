@@ -3,8 +3,10 @@
  *
  * What was live at the start is allocated first, by address. Then every alloc is an
  * allocation and every free_completed a free; a run of segments given back that no new
- * segment follows is an emptied cache; a request that failed is an allocation that is
- * freed at once, so that whoever replays has to serve it. Streams are numbered in the
+ * segment follows is an emptied cache. A request that failed is no part of the job and is
+ * left out; when asked for, it is an allocation that is freed at once, so that whoever
+ * replays has to serve it. Sizes include the padding of the allocator (facts.h). Streams are
+ * numbered in the
  * order they are met, the default one is 0.
  */
 #ifndef SRC_REPLAY_HISTORY_H
@@ -23,13 +25,14 @@ struct history {
     size_t stream_count, stream_capacity;
     uint64_t start_count;     /* events that stand for the state at the start           */
     uint64_t oom_count;       /* requests that failed                                   */
+    bool has_requests;        /* those are among the events                             */
     struct past past;
 };
 
 /* Errors: ACRE_ERR_NOT_FOUND (no history), ACRE_ERR_LIMIT (too many streams),
  * ACRE_ERR_HOST_MEMORY. */
 acre_status history_create(const struct snapshot *snapshot, uint32_t device,
-                           struct history **out);
+                           bool has_requests, struct history **out);
 void history_destroy(struct history *history); /* NULL is fine */
 
 #endif

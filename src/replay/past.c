@@ -6,6 +6,7 @@
 #include "base/ptrmap.h"
 #include "base/status.h"
 #include "format/array.h"
+#include "format/snapshot/facts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,7 @@ static void read_divisions(const struct snapshot *snapshot, uint32_t divisions[1
 
 uint64_t past_round(const struct past *past, uint64_t bytes)
 {
+    bytes = bytes > UINT64_MAX - past->padding ? bytes : bytes + past->padding;
     int power = 63 - __builtin_clzll(bytes | 1);
     uint64_t divisions = past->divisions[power < 20 ? 0 : power > 35 ? 15 : power - 20];
     uint64_t step = 512;
@@ -241,7 +243,8 @@ static acre_status add_end(struct undo *undo, uint32_t device)
                                                .requested_bytes = requested ? requested : 1,
                                                .stream = from->stream,
                                                .stack = block->stack,
-                                               .is_kept = true});
+                                               .is_kept = true,
+                                               .is_pending = block->state != SNAP_ALLOCATED});
         }
     }
     return status;
@@ -456,6 +459,7 @@ acre_status past_recover_at(const struct snapshot *snapshot, uint32_t device, ui
     ptrmap_init(&undo.blocks);
     ptrmap_init(&undo.segments);
     read_divisions(snapshot, past->divisions);
+    past->padding = facts_padding(snapshot);
     status = add_end(&undo, device);
     for (uint64_t i = undo.entry_count; i-- > 0 && status == ACRE_OK;)
         status = undo_event(&undo, i);

@@ -24,6 +24,8 @@ struct past_block {
     uint64_t stream;
     uint32_t stack;           /* or SNAP_NONE                                    */
     bool is_kept;             /* still live at the end: its size is known        */
+    bool is_met;              /* for explanations: its allocation is in the history */
+    bool is_pending;          /* freed at the end, but a stream may still use it */
     bool is_open;             /* up to 1 MiB behind it may belong to it          */
 };
 
@@ -47,6 +49,7 @@ struct past {
     uint64_t first_contradiction;  /* the last in time: undoing meets it first   */
     bool has_completed;            /* frees are free_completed; else _requested  */
     uint32_t divisions[16];        /* of powers of two from 1 MiB on, recorded   */
+    uint32_t padding;              /* added to requests before rounding          */
 };
 
 /* Errors: ACRE_ERR_NOT_FOUND (no such device or no history), ACRE_ERR_HOST_MEMORY. */

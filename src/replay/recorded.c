@@ -53,10 +53,23 @@ static void add_from_string(const struct snapshot *snapshot, struct text *text)
     }
 }
 
+/* Whether segments could grow. The setting is told as it was at the end, and not by every
+ * version; a segment of mapped pages proves that it was on. */
+static bool was_expandable(const struct snapshot *snapshot)
+{
+    const struct snap_value *setting = snapshot_setting(snapshot, "expandable_segments");
+    bool is_set = setting && setting->kind == SNAP_BOOL && setting->as.integer;
+
+    for (size_t i = 0; i < snapshot->segment_count && !is_set; i++)
+        is_set = snapshot->segments[i].is_expandable;
+    for (size_t i = 0; i < snapshot->entry_count && !is_set; i++)
+        is_set = snapshot->entries[i].action == SNAP_SEGMENT_MAP;
+    return is_set;
+}
+
 void recorded_conf(const struct snapshot *snapshot, char conf[RECORDED_CONF_MAX])
 {
     const struct snap_value *split = snapshot_setting(snapshot, "max_split_size");
-    const struct snap_value *expandable = snapshot_setting(snapshot, "expandable_segments");
     struct text text;
 
     text_init(&text, conf, RECORDED_CONF_MAX);
@@ -67,7 +80,7 @@ void recorded_conf(const struct snapshot *snapshot, char conf[RECORDED_CONF_MAX]
         text_add(&text, "%lld", (long long)(split->as.integer >> 20));
     }
     add_divisions(snapshot, &text);
-    if (expandable && expandable->kind == SNAP_BOOL && expandable->as.integer) {
+    if (was_expandable(snapshot)) {
         add_option(&text, "expandable_segments");
         text_add(&text, "True");
     }
@@ -108,6 +121,9 @@ void recorded_measure(const struct snapshot *snapshot, uint32_t device, const st
             break;
         case SNAP_OOM:
             total = reserved + entry->address;
+            out->wanted_peak = requested + entry->bytes > out->wanted_peak
+                                   ? requested + entry->bytes
+                                   : out->wanted_peak;
             out->device_total = total > out->device_total ? total : out->device_total;
             break;
         default:

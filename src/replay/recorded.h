@@ -16,6 +16,7 @@ struct recorded_levels {
     uint64_t reserved_peak, reserved_start;
     uint64_t requested_peak;  /* highest sum of live requested sizes                     */
     uint64_t requested_peak_entry; /* of the device's history, just after it             */
+    uint64_t wanted_peak;     /* the highest sum with requests that failed               */
     uint64_t device_total;    /* at least: reserved + free at an oom event; 0: not told  */
 };
 

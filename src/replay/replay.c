@@ -203,7 +203,7 @@ static void account_chunk(struct run *run, struct pass *pass, const acre_trace_e
             bool has_failed = failed_at < pass->failed_count && pass->failed[failed_at] == i;
             failed_at += has_failed;
             result->allocs++;
-            run->sizes[event->slot] = has_failed ? 0 : event->bytes;
+            run->sizes[event->slot] = has_failed ? 0 : event->bytes - run->feed->start.padding;
             pass->bytes_requested += run->sizes[event->slot];
             if (pass->bytes_requested > result->bytes_requested_peak)
                 result->bytes_requested_peak = pass->bytes_requested;
@@ -504,7 +504,9 @@ acre_status replay_feed(struct feed *feed, const acre_replay_config *config,
                                 .start_bytes = feed->start.bytes,
                                 .start_open = feed->start.open_count,
                                 .start_open_bytes = feed->start.open_bytes_max,
-                                .contradictions = feed->start.contradictions};
+                                .contradictions = feed->start.contradictions,
+                                .device = feed->start.device,
+                                .padding = feed->start.padding};
 
     found.device_bytes = config->device_bytes ? config->device_bytes : ACRE_REPLAY_DEVICE_BYTES;
     run.work_total = config->repeat ? config->repeat : 1;
@@ -539,7 +541,7 @@ acre_status acre_replay(const char *path, const acre_replay_config *config,
         (config->flags & (ACRE_REPLAY_PLAN | ACRE_REPLAY_MIN_CAPACITY)))
         return status_fail(ACRE_ERR_INVALID, "acre_replay: host memory has neither a plan nor a "
                                              "capacity to search");
-    status = feed_open(path, config->device, config->streams, &feed);
+    status = feed_open(path, config->device, false, config->streams, &feed);
     if (status == ACRE_OK)
         status = replay_feed(feed, config, result);
     feed_close(feed);

@@ -324,7 +324,7 @@ static void compare_segments(struct verify *verify, uint64_t event)
 static acre_status alloc_again(struct verify *verify, uint32_t pool, const struct snap_entry *entry,
                                void **got)
 {
-    uint64_t bytes = entry->bytes ? entry->bytes : 1;
+    uint64_t bytes = (entry->bytes ? entry->bytes : 1) + verify->past.padding;
     acre_status status = alloc_in(verify, pool, bytes, entry->stream, got);
 
     if (status != ACRE_OK || !verify->script.free_count || !verify->script.alloc_count)
@@ -340,6 +340,7 @@ static acre_status run_alloc(struct verify *verify, uint64_t event)
 {
     const struct snap_entry *entry = &verify->entries[event];
     uint32_t pool = pool_of(verify, entry);
+    uint64_t bytes = entry->bytes + verify->past.padding;
     void *got = NULL;
     acre_status status = alloc_again(verify, pool, entry, &got);
 
@@ -354,10 +355,10 @@ static acre_status run_alloc(struct verify *verify, uint64_t event)
                       "%llu bytes were placed at 0x%llx; the replay placed them at 0x%llx",
                       (ull)entry->bytes, (ull)entry->address, (ull)(uintptr_t)got);
         if (got && acre_cache_free(verify->cache, got) == ACRE_OK &&
-            alloc_at(verify, pool, entry->bytes, entry->stream, entry->address) == ACRE_OK)
+            alloc_at(verify, pool, bytes, entry->stream, entry->address) == ACRE_OK)
             got = verify_native(entry->address);
         else if (got)
-            status = alloc_in(verify, pool, entry->bytes, entry->stream, &got);
+            status = alloc_in(verify, pool, bytes, entry->stream, &got);
     }
     if (status == ACRE_ERR_DEVICE_MEMORY)
         return ACRE_OK;
@@ -540,8 +541,10 @@ static acre_status verify_once(const struct snapshot *snapshot, uint32_t device,
                             .ties_by_address = ties_by_address};
     acre_status status = past_recover(snapshot, device, &verify.past);
 
-    *result = (acre_verify_result){
-        .struct_size = sizeof *result, .first_difference = -1, .ties_by_address = ties_by_address};
+    *result = (acre_verify_result){.struct_size = sizeof *result,
+                                   .first_difference = -1,
+                                   .ties_by_address = ties_by_address,
+                                   .device = device};
     if (status != ACRE_OK)
         return status;
     verify.entries = snapshot_history(snapshot, device);
@@ -576,25 +579,5 @@ acre_status verify_device(const struct snapshot *snapshot, uint32_t device,
     status = verify_once(snapshot, device, true, &other);
     if (status == ACRE_OK && (other.is_exact || other.agreed > result->agreed))
         *result = other;
-    return status;
-}
-
-acre_status acre_replay_verify(const char *path, uint32_t device, acre_verify_result *result)
-{
-    acre_verify_result found = {.struct_size = sizeof found};
-    struct snapshot *snapshot = NULL;
-
-    acre_status status = STRUCT_CHECK("acre_replay_verify", acre_verify_result, result);
-
-    if (status == ACRE_OK && !path)
-        status = status_fail(ACRE_ERR_INVALID, "acre_replay_verify: path is NULL");
-    if (status == ACRE_OK)
-        status = snapshot_read(path, &snapshot);
-    if (status == ACRE_OK)
-        status = snapshot_check(snapshot) == ACRE_OK ? verify_device(snapshot, device, &found)
-                                                     : ACRE_ERR_STATE;
-    snapshot_destroy(snapshot);
-    if (status == ACRE_OK)
-        STRUCT_GIVE(acre_verify_result, result, &found);
     return status;
 }

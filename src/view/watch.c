@@ -191,7 +191,7 @@ static acre_status watch_run(struct watch *watch)
 acre_status watch_trace(acre_view *view, const char *path, const acre_view_config *config)
 {
     struct watch watch = {.view = view, .config = config};
-    acre_status status = feed_open(path, 0, 0, &watch.feed);
+    acre_status status = feed_open(path, 0, false, 0, &watch.feed);
 
     if (status == ACRE_OK)
         status =

@@ -69,7 +69,7 @@ static void use(struct snapshot *snapshot)
     if (acre_why_create((acre_snapshot *)snapshot, NULL, &why) == ACRE_OK)
         acre_why_destroy(why);
     for (uint32_t i = 0; i < snapshot->device_count; i++) {
-        if (history_create(snapshot, i, &history) == ACRE_OK)
+        if (history_create(snapshot, i, true, &history) == ACRE_OK)
             history_destroy(history);
         acre_status status = verify_device(snapshot, i, &result);
         FUZZ_EXPECT(status == ACRE_OK || *acre_last_error());

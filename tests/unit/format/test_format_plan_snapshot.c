@@ -20,7 +20,8 @@ static void write_snapshot(const char *path, bool has_history)
                   {SNAP_FREE_REQUESTED, 0x5000, 1000},
                   {SNAP_FREE_COMPLETED, 0x5000, 1000},
                   {SNAP_ALLOC, 0x2000, 513},
-                  {SNAP_FREE_REQUESTED, 0x1000, 100}};
+                  {SNAP_FREE_REQUESTED, 0x1000, 100},
+                  {SNAP_FREE_COMPLETED, 0x1000, 100}};
     struct snapshot *snapshot;
     struct snap_device *device;
     struct snap_segment *segment;
@@ -30,7 +31,7 @@ static void write_snapshot(const char *path, bool has_history)
     REQUIRE_OK(snapshot_add_device(snapshot, &device));
     snapshot->has_traces = true;
     snapshot->trace_count = 1;
-    for (int i = 0; has_history && i < 6; i++) {
+    for (int i = 0; has_history && i < 7; i++) {
         struct snap_entry *entry;
         REQUIRE_OK(snapshot_add_entry(snapshot, &entry));
         entry->action = events[i].action;

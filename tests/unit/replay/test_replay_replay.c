@@ -182,7 +182,7 @@ TEST(kept_events_are_the_same_again)
     struct feed *feed;
     size_t count;
 
-    REQUIRE_OK(feed_open(files_write("k.trace", text, strlen(text)), 0, 2, &feed));
+    REQUIRE_OK(feed_open(files_write("k.trace", text, strlen(text)), 0, false, 2, &feed));
     REQUIRE_OK(feed_next(feed, &events, &count));
     REQUIRE_EQ(count, 7);
     memcpy(first, events, count * sizeof *events);

@@ -237,7 +237,7 @@ TEST(a_history_becomes_a_trace_that_is_consistent)
     uint64_t live = 0, frees = 0;
 
     recorder_forget(snapshot, 200);
-    REQUIRE_OK(history_create(snapshot, 0, &history));
+    REQUIRE_OK(history_create(snapshot, 0, true, &history));
     EXPECT_EQ(history->start_count, history->past.block_count);
     static uint64_t owner[4096];
     memset(owner, 0, sizeof owner);

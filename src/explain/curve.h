@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* What a setting holds from the device while a recording is replayed. */
+#ifndef SRC_EXPLAIN_CURVE_H
+#define SRC_EXPLAIN_CURVE_H
+
+#include "replay/feed.h"
+
+#include <acre/explain.h>
+
+#define CURVE_POINTS 480
+
+/* Replays a feed of so many events on a device that is large enough. points[i] is the
+ * highest number of bytes held in part i of CURVE_POINTS equal parts of the events.
+ * Errors: those of replaying. */
+acre_status curve_trace(struct feed *feed, uint64_t events, const acre_setting *setting,
+                        uint64_t points[CURVE_POINTS]);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "explain/remedies.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+
+/* While remedies are collected. */
+struct list {
+    acre_remedy items[REMEDY_MAX];
+    size_t count;
+    uint64_t worth_bytes; /* less than this is not worth a line */
+    struct notes *notes;
+    const acre_why *why;
+    bool is_lost;
+};
+
+/* Adds a remedy: a size stands between the two parts of the sentence. */
+static void remedy_add(struct list *list, uint64_t bytes, const char *before, const char *after)
+{
+    char size[TEXT_BYTES_MAX];
+
+    if (bytes == 0 || bytes < list->worth_bytes || list->count == REMEDY_MAX)
+        return;
+    char *text = notes_text(list->notes, "%s%s%s", before, text_bytes(size, bytes), after);
+    list->is_lost |= !text;
+    list->items[list->count++] =
+        (acre_remedy){.bytes = bytes, .is_enough = bytes >= list->why->missing_bytes, .text = text};
+}
+
+/* Where the allocator itself stood in the way. */
+static void add_settings(struct list *list, const struct device_state *device_state)
+{
+    const acre_why *why = list->why;
+
+    if (why->verdict == ACRE_VERDICT_FRAGMENTATION && !why->is_expandable)
+        remedy_add(list, why->free_split_bytes + why->oom_device_free_bytes,
+                   "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: up to ",
+                   " of free memory can then serve such a request; \"acre advise\" replays this "
+                   "recording and tells whether it does.");
+    if (why->verdict == ACRE_VERDICT_FRAGMENTATION && why->is_expandable)
+        remedy_add(list, why->free_split_bytes, "expandable_segments is on already. Up to ",
+                   " are free in pages that are partly in use: allocate what lives long before "
+                   "what lives short, or call torch.cuda.empty_cache() between phases.");
+    if (why->verdict == ACRE_VERDICT_STREAMS || why->waiting_bytes)
+        remedy_add(list, why->waiting_bytes,
+                   "Synchronise the streams that still use freed memory before this point: ",
+                   " wait for them.");
+    if (why->verdict == ACRE_VERDICT_STREAMS)
+        remedy_add(
+            list, why->free_split_bytes - device_state->own_free_bytes,
+            "Allocate on the stream that frees: ", " are free in segments of other streams.");
+    remedy_add(list, why->private_free_bytes,
+               "Free graphs and pools that are not needed any more, or let them share one pool: ",
+               " are free in private pools.");
+}
+
+/* Where less has to be live. Estimates: memory is split by what stacks tell. */
+static void add_savings(struct list *list, const struct device_state *device_state)
+{
+    const uint64_t *categories = device_state->categories;
+
+    if (list->why->verdict == ACRE_VERDICT_UNUSED || list->why->verdict == ACRE_VERDICT_LIMIT)
+        return;
+    if (list->why->growth_count)
+        remedy_add(list, list->why->growth[0].bytes_to - list->why->growth[0].bytes_from,
+                   "Find what keeps tensors alive: ",
+                   " more than some iterations before come from the stack that grows fastest.");
+    remedy_add(list, categories[CATEGORY_ACTIVATIONS] / 2,
+               "Halve the batch, and accumulate gradients over two steps: about ",
+               ", half of what was allocated in forward passes.");
+    remedy_add(list, categories[CATEGORY_ACTIVATIONS] / 3 * 2,
+               "Recompute activations with torch.utils.checkpoint: about ",
+               " if two thirds of what was allocated in forward passes are not kept.");
+    remedy_add(list, categories[CATEGORY_OPTIMIZER] / 4 * 3,
+               "Use an optimizer that keeps its state in 8 bits: about ",
+               ", three quarters of the optimizer's state.");
+    remedy_add(list, categories[CATEGORY_GRADIENTS],
+               "Call optimizer.zero_grad(set_to_none=True) before the forward pass: at most ",
+               " were allocated in backward passes and are still live.");
+    remedy_add(list, categories[CATEGORY_PARAMETERS] / 2, "Keep weights in 16 bits: about ",
+               ", half of what is held from setting up the model "
+               "if that is in 32 bits.");
+    if (list->why->outside_bytes > 0)
+        remedy_add(list, (uint64_t)list->why->outside_bytes,
+                   "End other processes on the device: up to ", " are used outside the allocator.");
+}
+
+/* What is enough stands first, then what frees most. */
+static int by_use(const void *a, const void *b)
+{
+    const acre_remedy *left = a, *right = b;
+
+    if (left->is_enough != right->is_enough)
+        return left->is_enough ? -1 : 1;
+    return left->bytes > right->bytes ? -1 : left->bytes < right->bytes;
+}
+
+acre_status remedies_find(const struct device_state *device_state, struct notes *notes,
+                          acre_why *why)
+{
+    struct list list = {.notes = notes, .why = why};
+    size_t first;
+
+    if (!why->oom_requested_bytes)
+        return ACRE_OK;
+    list.worth_bytes = why->oom_requested_bytes / 20 + 1;
+    add_settings(&list, device_state);
+    first = list.count; /* settings cost nothing, and stay in front */
+    add_savings(&list, device_state);
+    if (list.count > first)
+        qsort(list.items + first, list.count - first, sizeof *list.items, by_use);
+    acre_remedy *remedies = notes_take(notes, (list.count + 1) * sizeof *remedies);
+    if (!remedies || list.is_lost)
+        return ACRE_ERR_HOST_MEMORY;
+    for (size_t i = 0; i < list.count; i++)
+        remedies[i] = list.items[i];
+    why->remedies = remedies;
+    why->remedy_count = list.count;
+    return ACRE_OK;
+}
