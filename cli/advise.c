@@ -142,9 +142,13 @@ static void print_heading(const acre_advice *advice)
            print_bytes(advice->bytes_requested_peak), advice->recorded_reserved_peak ? "" : ".\n");
     if (advice->recorded_reserved_peak)
         printf("; %s held in the recording.\n", print_bytes(advice->recorded_reserved_peak));
-    if (advice->failed_bytes)
-        printf("A request of %s failed%s%s.\n", print_bytes(advice->failed_bytes),
-               *advice->failed_stack ? ", made by " : "", advice->failed_stack);
+    if (advice->failed_bytes) {
+        char text[2048];
+        snprintf(text, sizeof text, "A request of %s failed%s%s.",
+                 print_bytes(advice->failed_bytes), *advice->failed_stack ? ", made by " : "",
+                 advice->failed_stack);
+        print_paragraph(stdout, text);
+    }
     putchar('\n');
 }
 
@@ -152,6 +156,9 @@ static void print_text(const acre_advice *advice)
 {
     static const char *const columns[] = {"<policy", "<settings", "reserved", "needs",
                                           "<fits",   "<",         NULL};
+    const char *shares[] = {
+        "", "blocks", advice->failed_bytes ? "<live when the request failed" : "<live at the peak",
+        NULL};
     struct table table;
 
     print_heading(advice);
@@ -176,11 +183,14 @@ static void print_text(const acre_advice *advice)
     print_remedies(advice->remedies, advice->remedy_count);
     if (advice->remedy_count == 0 || advice->top_count == 0)
         return;
-    puts("\nLive at the peak:");
-    for (uint64_t i = 0; i < advice->top_count; i++)
-        printf("  %s in %llu block%s: %s\n", print_bytes(advice->top[i].bytes),
-               (unsigned long long)advice->top[i].count, advice->top[i].count == 1 ? "" : "s",
-               advice->top[i].text);
+    putchar('\n');
+    table_begin(&table, shares);
+    for (uint64_t i = 0; i < advice->top_count; i++) {
+        table_cell(&table, "%s", print_bytes(advice->top[i].bytes));
+        table_cell(&table, "%llu", (unsigned long long)advice->top[i].count);
+        table_cell(&table, "%s", advice->top[i].text);
+    }
+    table_end(&table, stdout);
 }
 
 /* Whether something that PyTorch can be set to fits, as far as is known. */

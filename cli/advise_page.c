@@ -26,7 +26,7 @@ static const char head[] =
     ".limit{stroke:var(--mark);stroke-dasharray:6 4}\n"
     "table{border-collapse:collapse;width:100%}td,th{padding:3px 10px 3px 0;text-align:left;"
     "border-bottom:1px solid var(--line);font-weight:normal}th{color:var(--soft)}\n"
-    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}"
+    "td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}"
     "td:first-child{width:26px}i{display:inline-block;width:18px;height:3px;"
     "vertical-align:middle}\n"
     "tr:hover{background:color-mix(in srgb,var(--line) 40%,transparent)}"
@@ -190,12 +190,13 @@ static void put_page(FILE *file, const char *name, const acre_advice *advice)
 
 bool advise_page(const char *path, const char *name, const acre_advice *advice)
 {
+    const char *slash = strrchr(name, '/');
     bool is_standard = strcmp(path, "-") == 0;
     FILE *file = is_standard ? stdout : fopen(path, "w");
     int error = file ? 0 : errno;
 
     if (file) {
-        put_page(file, name, advice);
+        put_page(file, slash && slash[1] ? slash + 1 : name, advice);
         error = ferror(file) ? EIO : 0;
         if (!is_standard && fclose(file) != 0 && !error)
             error = errno;

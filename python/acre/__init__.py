@@ -17,16 +17,21 @@ from .block import Block
 from .cache import Cache
 from .closing import Closing
 from .device import Device, backends, devices
+from .diff import Diff, convert, diff
 from .error import Error
 from .file import File
 from .history import History
 from .imported import Imported, from_dlpack
 from .library import version
-from .replay import Replay, replay, verify
-from .snapshot import Snapshot, why
+from .plan import Plan, plan
+from .replay import Replay, Verified, replay, verify
+from .report import CHOOSE, Report, size_text
+from .snapshot import Snapshot, Why, why
 from .stream import Stream
 from .tensor import Tensor
+from .view import view
 
-__all__ = ["Advice", "Block", "Cache", "Closing", "Device", "Error", "File", "History", "Imported",
-           "Replay", "Snapshot", "Stream", "Tensor", "advise", "backends", "devices",
-           "from_dlpack", "replay", "verify", "version", "why"]
+__all__ = ["Advice", "Block", "CHOOSE", "Cache", "Closing", "Device", "Diff", "Error", "File",
+           "History", "Imported", "Plan", "Replay", "Report", "Snapshot", "Stream", "Tensor",
+           "Verified", "Why", "advise", "backends", "convert", "devices", "diff", "from_dlpack",
+           "plan", "replay", "size_text", "verify", "version", "view", "why"]

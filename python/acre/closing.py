@@ -35,6 +35,14 @@ class Closing:
             self._end(self._handle)
             self._handle = None
 
+    def _facts(self) -> str:
+        """What repr() says about it while it is open; a subclass may say more."""
+        device = getattr(self, "device", None)
+        return f"on {device!r}" if device is not None else "open"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {'closed' if self.is_closed else self._facts()}>"
+
     def __enter__(self):
         return self
 

@@ -103,14 +103,22 @@ verify_result = struct(
     ties_by_address=c_uint32, device=c_uint32, conf=c_char * 256, text=c_char * 512)
 
 share = struct("acre_share", bytes=c_uint64, count=c_uint64, text=c_char_p)
+remedy = struct("acre_remedy", bytes=c_uint64, is_enough=c_uint32, reserved=c_uint32,
+                text=c_char_p)
+growth = struct("acre_growth", bytes_from=c_uint64, bytes_to=c_uint64, count_from=c_uint64,
+                count_to=c_uint64, text=c_char_p)
+why_config = struct("acre_why_config", struct_size=c_uint32, device=c_int32, device_bytes=c_uint64)
 why = struct(
     "acre_why", device=c_uint32, has_oom=c_uint32, has_history=c_uint32, verdict=c_int,
     event=c_uint64, oom_requested_bytes=c_uint64, oom_device_free_bytes=c_uint64,
     allocated_bytes=c_uint64, requested_bytes=c_uint64, reserved_bytes=c_uint64,
     largest_free_bytes=c_uint64, free_split_bytes=c_uint64, waiting_bytes=c_uint64,
     private_pool_bytes=c_uint64, outside_bytes=c_int64, top=POINTER(share), top_count=c_uint64,
-    sizes=POINTER(share), size_count=c_uint64, growth=c_void_p, growth_count=c_uint64,
-    text=c_char_p)
+    sizes=POINTER(share), size_count=c_uint64, growth=POINTER(growth), growth_count=c_uint64,
+    text=c_char_p, device_count=c_uint32, is_expandable=c_uint32, device_reason=c_char_p,
+    allocator=c_char_p, oom_stack=c_char_p, free_whole_bytes=c_uint64, private_free_bytes=c_uint64,
+    missing_bytes=c_uint64, stackless_bytes=c_uint64, categories=POINTER(share),
+    category_count=c_uint64, remedies=POINTER(remedy), remedy_count=c_uint64)
 setting = struct(
     "acre_setting", conf=c_char_p, note=c_char_p, policy=c_int, flags=c_uint32,
     bytes_reserved_peak=c_uint64, min_capacity_bytes=c_uint64, fits=c_int32, reserved=c_int32)
@@ -122,7 +130,30 @@ advice = struct(
     bytes_requested_peak=c_uint64, device_bytes=c_uint64, recorded_reserved_peak=c_uint64,
     recorded_ooms=c_uint64, recorded_conf=c_char_p, settings=POINTER(setting),
     setting_count=c_uint64, recommended=c_int64, saves_bytes=c_uint64, why=c_char_p,
-    top=POINTER(share), top_count=c_uint64)
+    top=POINTER(share), top_count=c_uint64, device_reason=c_char_p, device_count=c_uint32,
+    curve_points=c_uint32, allocator=c_char_p, failed_bytes=c_uint64, failed_stack=c_char_p,
+    wanted_peak_bytes=c_uint64, remedies=POINTER(remedy), remedy_count=c_uint64,
+    curves=POINTER(POINTER(c_uint64)))
+change = struct("acre_change", bytes_a=c_uint64, bytes_b=c_uint64, count_a=c_uint64,
+                count_b=c_uint64, text=c_char_p)
+diff = struct(
+    "acre_diff", allocated_a=c_uint64, allocated_b=c_uint64, reserved_a=c_uint64,
+    reserved_b=c_uint64, stacks=POINTER(change), stack_count=c_uint64, sizes=POINTER(change),
+    size_count=c_uint64, text=c_char_p, device=c_uint32, reserved=c_uint32,
+    device_reason=c_char_p)
+view_config = struct(
+    "acre_view_config", struct_size=c_uint32, policy=c_int, conf=c_char_p, device_bytes=c_uint64,
+    progress=c_void_p, progress_arg=c_void_p, label=c_char_p, device_first=c_uint32,
+    reserved=c_uint32)
+plan_buffer = struct(
+    "acre_plan_buffer", start=c_uint64, end=c_uint64, size=c_uint64, alignment=c_uint64,
+    offset=c_uint64, gaps=c_void_p, gap_count=c_uint32, flags=c_uint32)
+plan_config = struct(
+    "acre_plan_config", struct_size=c_uint32, threads=c_uint32, capacity=c_uint64, seed=c_uint64,
+    seconds=c_double, progress=c_void_p, progress_arg=c_void_p)
+plan_result = struct(
+    "acre_plan_result", struct_size=c_uint32, is_optimal=c_uint32, lower_bound=c_uint64,
+    bound_time=c_uint64, height=c_uint64, seconds=c_double)
 
 file_config = struct(
     "acre_file_config", struct_size=c_uint32, flags=c_uint32, block_bytes=c_uint64, depth=c_uint32,

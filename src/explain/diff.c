@@ -147,6 +147,13 @@ static void diff_tell(struct whole *whole)
     bool grew = diff->allocated_b >= diff->allocated_a;
 
     text_init(&text, whole->text, sizeof whole->text);
+    if (diff->allocated_b == diff->allocated_a) {
+        text_add(&text, "As much memory is live as before, ");
+        text_add_bytes(&text, diff->allocated_b);
+        text_add(&text, diff->stack_count ? ", but not of the same stacks." : ".");
+        diff->text = whole->text;
+        return;
+    }
     text_add(&text, "Live memory %s by ", grew ? "grew" : "shrank");
     text_add_bytes(&text, grew ? diff->allocated_b - diff->allocated_a
                                : diff->allocated_a - diff->allocated_b);

@@ -11,7 +11,6 @@
 #include "base/heap.h"
 #include "base/ptrmap.h"
 #include "base/status.h"
-#include "base/struct_size.h"
 #include "format/array.h"
 #include "replay/past.h"
 #include "replay/recorded.h"

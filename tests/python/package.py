@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """python/acre on the reference device: memory, statistics, snapshots, replays, files."""
+import doctest
 import gc
+import importlib
 import os
 import pathlib
 import pickle
+import sys
 import tempfile
 import unittest
 
@@ -193,6 +196,87 @@ class Replays(unittest.TestCase):
             del held
         self.assertTrue(acre.verify(place / "verify.pickle")["is_exact"])
         self.assertRaises(acre.Error, acre.replay, place / "nowhere")
+
+
+class Tools(unittest.TestCase):
+    """view, diff, convert and plan of files; answers print as sentences."""
+
+    @classmethod
+    def setUpClass(cls):
+        with acre.Cache(policy="torch") as cache:
+            cache.record_history()
+            held = [cache.alloc(size) for size in (100, MIB, 3 * MIB)]
+            with cache.snapshot() as snapshot:
+                snapshot.write(place / "a.pickle")
+            held.append(cache.alloc(30 * MIB))
+            with cache.snapshot() as snapshot:
+                snapshot.write(place / "b.pickle")
+            del held
+
+    def test_differences(self):
+        found = acre.diff(place / "a.pickle", place / "b.pickle")
+        self.assertEqual(found["allocated_b"] - found["allocated_a"], 30 * MIB)
+        self.assertEqual(found["sizes"][0]["bytes_b"], 30 * MIB)
+        self.assertIn("grew by 30.00 MiB", str(found))
+        self.assertIn("<Diff: Live memory grew", repr(found))
+        self.assertRaises(acre.Error, acre.diff, place / "a.pickle", place / "b.pickle", device=5)
+
+    def test_conversion(self):
+        acre.convert(place / "b.pickle", place / "b.trace.gz")
+        self.assertEqual(acre.replay(place / "b.trace.gz").first["allocs"], 4)
+        self.assertRaises(ValueError, acre.convert, place / "b.pickle", place / "b.pickle")
+        self.assertRaises(ValueError, acre.convert, place / "b.pickle", place / "b.odd")
+        self.assertTrue(acre.verify(place / "b.pickle")["is_exact"])
+
+    def test_pages(self):
+        self.assertIsNone(acre.view(place / "b.pickle", place / "b.html", title="a job"))
+        self.assertIn("a job", (place / "b.html").read_text())
+        self.assertRaises(ValueError, acre.view, place / "b.pickle", place / "b.pickle")
+        self.assertRaises(acre.Error, acre.view, place / "nowhere", place / "n.html")
+
+    def test_plans(self):
+        found = acre.plan(place / "b.pickle", out=place / "b.csv")
+        self.assertEqual(len(found), 4)
+        self.assertEqual(found.height, 34 * MIB + 512)
+        self.assertTrue((place / "b.csv").read_text().startswith("id,lower,upper,size,offset"))
+        self.assertIn("4 buffers", repr(found))
+        self.assertRaises(ValueError, acre.plan, place / "b.pickle", out=place / "b.pickle")
+        listed = acre.plan([(0, 2, 100), (1, 3, 50), (2, 4, 100)])
+        self.assertEqual((listed.height, listed.is_optimal), (150, True))
+        with self.assertRaises(acre.Error):
+            acre.plan([(0, 2, 100), (1, 3, 50)], capacity=120)
+
+    def test_answers_print_as_sentences(self):
+        answer = acre.why(place / "b.pickle", device=0)
+        self.assertIn("No request failed", str(answer))
+        self.assertIn("<Why: No request", repr(answer))
+        self.assertEqual(answer["device_reason"], "as asked for")
+        advice = acre.advise(place / "b.pickle", curves=True)
+        self.assertIn("settings tried", repr(advice))
+        self.assertEqual(max(advice.settings[0]["curve"]),
+                         advice.settings[0]["bytes_reserved_peak"])
+        self.assertIn("events", repr(acre.replay(place / "b.pickle")))
+        self.assertEqual(str(acre.verify(place / "b.pickle"))[-5:], "exact")
+        with acre.Snapshot(place / "b.pickle") as snapshot:
+            self.assertIn("1 device(s), 3 segments", repr(snapshot))
+        self.assertIn("closed", repr(snapshot))
+        for kind in (acre.Device("openreg"), acre.Cache(), acre.Stream(acre.Device("openreg"))):
+            self.assertNotIn("object at 0x", repr(kind))
+
+    def test_examples_in_documentation(self):
+        for name in ("report", "plan", "number"):
+            module = importlib.import_module(f"acre.{name}")
+            failed, tried = doctest.testmod(sys.modules[f"acre.{name}"] or module)
+            self.assertEqual(failed, 0)
+            self.assertGreater(tried, 0)
+
+    def test_every_public_function_has_type_hints(self):
+        for name in ("advise", "convert", "diff", "plan", "replay", "verify", "view", "why"):
+            function = getattr(acre, name)
+            hints = function.__annotations__
+            self.assertIn("return", hints, name)
+            self.assertEqual(len(hints), function.__code__.co_argcount + 1, name)
+        self.assertTrue((pathlib.Path(acre.__file__).parent / "py.typed").exists())
 
 
 class Files(unittest.TestCase):

@@ -6,6 +6,10 @@
   state.pickle  the same without history
   later.pickle  the state some steps later: what grew
   edited.pickle segments that do not add up
+  devices.pickle three devices, of which the second ran out of memory
+  npu.pickle    blocks as Ascend's torch_npu rounds them, with a history
+  grown.pickle  expandable segments, and no key that says so
+  one.pickle    a state with the one event that recording the state leaves
   forbidden.pickle, truncated.gz, empty.pickle: what is refused
 """
 import copy
@@ -82,6 +86,60 @@ def history(logs):
     return events
 
 
+def other_device(data, device, logs):
+    """The segments of a state moved to another device."""
+    moved = copy.deepcopy(segment(logs))
+    moved["device"] = device
+    data["segments"].append(moved)
+
+
+def devices():
+    """Device 0 holds most, device 1 ran out of memory, device 2 has nothing to tell."""
+    data = {"segments": [], "device_traces": [[], history(11), []]}
+    other_device(data, 1, 11)
+    for device in (0, 2):
+        other_device(data, device, 4)
+    more = copy.deepcopy(data["segments"][1])
+    for item in [more] + more["blocks"]:
+        item["address"] += 1 << 30
+    data["segments"].append(more)
+    return data
+
+
+def padded(request):
+    """The block of torch_npu for a request."""
+    return (request + 32 + 511) // 512 * 512
+
+
+def npu():
+    """Small tensors on Ascend: a segment of 2 MiB, filled from its start."""
+    sizes = [1024 * (i % 7 + 1) for i in range(40)]
+    events = [entry("segment_alloc", BASE, 2 * MIB, "weights", 1)]
+    blocks, at = [], BASE
+    for i, size in enumerate(sizes):
+        events.append(entry("alloc", at, size, "forward", 2 + i))
+        blocks.append({"address": at, "size": padded(size), "requested_size": size,
+                       "state": "active_allocated", "frames": STACKS["forward"]})
+        at += padded(size)
+    used = at - BASE
+    blocks.append(block(at, 2 * MIB - used, "inactive", None))
+    small = segment(0) | {"total_size": 2 * MIB, "allocated_size": used, "active_size": used,
+                          "requested_size": sum(sizes), "segment_type": "small", "blocks": blocks}
+    return {"segments": [small], "device_traces": [events]}
+
+
+def grown():
+    """A mapped range of 20 MiB without allocator_settings."""
+    used = 12 * MIB
+    events = [entry("segment_map", BASE, 20 * MIB, "weights", 1),
+              entry("alloc", BASE, used, "weights", 2)]
+    blocks = [block(BASE, used, "active_allocated", "weights"),
+              block(BASE + used, 8 * MIB, "inactive", None)]
+    large = segment(0) | {"total_size": 20 * MIB, "allocated_size": used, "active_size": used,
+                          "requested_size": used, "is_expandable": True, "blocks": blocks}
+    return {"segments": [large], "device_traces": [events]}
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     settings = {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1,
@@ -93,7 +151,10 @@ def main():
     edited["segments"][0]["total_size"] = 65 * MIB
     files = {"oom.pickle": oom, "state.pickle": {"segments": [segment(4)], "device_traces": [[]]},
              "later.pickle": {"segments": [segment(9)], "device_traces": [[]]},
-             "edited.pickle": edited}
+             "edited.pickle": edited, "devices.pickle": devices(), "npu.pickle": npu(),
+             "grown.pickle": grown(),
+             "one.pickle": {"segments": [segment(4)],
+                            "device_traces": [[entry("snapshot", 0, 0, "log", 1)]]}}
     for name, data in files.items():
         (folder / name).write_bytes(pickle.dumps(data, protocol=4))
     (folder / "forbidden.pickle").write_bytes(b"\x80\x04cos\nsystem\n(X\x04\x00\x00\x00truetR.")

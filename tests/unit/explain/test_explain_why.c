@@ -100,6 +100,83 @@ TEST(verdicts_are_told_apart)
     }
 }
 
+/* In use, waiting and the three kinds of free memory add up to what is held. */
+TEST(the_sums_add_up)
+{
+    acre_why *why = explain(35 * MIB);
+
+    EXPECT_EQ(why->allocated_bytes + why->waiting_bytes + why->free_split_bytes +
+                  why->free_whole_bytes + why->private_free_bytes,
+              why->reserved_bytes);
+    EXPECT_EQ(why->private_free_bytes, 58 * MIB);
+    EXPECT_EQ(why->missing_bytes, 34 * MIB);
+    EXPECT_STR_EQ(why->allocator, "PyTorch");
+    acre_why_destroy(why);
+}
+
+/* A piece that is large enough rules out fragmentation; so does a device with room. */
+TEST(what_was_enough_is_not_called_fragmentation)
+{
+    acre_why *why = explain(15 * MIB);
+
+    EXPECT_EQ(why->verdict, ACRE_VERDICT_UNUSED);
+    EXPECT_HAS(why->text, "not fragmentation");
+    EXPECT(!strstr(why->text, "expandable_segments"));
+    EXPECT_EQ(why->remedy_count, 2); /* what waits, and what private pools hold */
+    acre_why_destroy(why);
+}
+
+/* Reads a snapshot of one segment, whose blocks and history are given. */
+static acre_why *explain_blocks(const char *sizes, const char *blocks, const char *events)
+{
+    char text[4096];
+    acre_snapshot *snapshot = NULL;
+    acre_why *why = NULL;
+
+    snprintf(text, sizeof text,
+             "{\"segments\": [{\"device\": 0, \"address\": 1048576, %s, \"stream\": 0,"
+             " \"segment_type\": \"large\", \"blocks\": [%s]}], \"device_traces\": [[%s]]}",
+             sizes, blocks, events);
+    REQUIRE_OK(acre_snapshot_open(files_write("one.json", text, strlen(text)), &snapshot));
+    REQUIRE_OK(acre_snapshot_check(snapshot));
+    REQUIRE_OK(acre_why_create(snapshot, NULL, &why));
+    acre_snapshot_close(snapshot);
+    return why;
+}
+
+#define SIZES "\"total_size\": 41943040, \"allocated_size\": 20971520, \"active_size\": 41943040"
+#define BLOCKS "{\"size\": 20971520, \"state\": \"active_allocated\"}," \
+               "{\"size\": 20971520, \"state\": \"active_pending_free\"}"
+
+TEST(blocks_that_wait_are_seen_without_a_history)
+{
+    acre_why *why = explain_blocks(SIZES, BLOCKS, "");
+
+    EXPECT_EQ(why->waiting_bytes, 20 * MIB);
+    EXPECT_EQ(why->allocated_bytes, 20 * MIB);
+    EXPECT_EQ(why->has_history, 0);
+    EXPECT_HAS(why->text, "_record_memory_history");
+    acre_why_destroy(why);
+    /* One event alone is what a recording of the state leaves. */
+    why = explain_blocks(SIZES, BLOCKS, "{\"action\": \"snapshot\", \"addr\": 0, \"size\": 0,"
+                                        " \"stream\": 0}");
+    EXPECT_EQ(why->has_history, 0);
+    EXPECT_EQ(why->waiting_bytes, 20 * MIB);
+    acre_why_destroy(why);
+}
+
+TEST(a_device_with_room_means_a_limit)
+{
+    acre_why *why = explain_blocks(SIZES, BLOCKS,
+                                   "{\"action\": \"oom\", \"device_free\": 1073741824,"
+                                   " \"size\": 31457280, \"stream\": 0}");
+
+    EXPECT_EQ(why->verdict, ACRE_VERDICT_LIMIT);
+    EXPECT_HAS(why->text, "set_per_process_memory_fraction");
+    EXPECT_EQ(why->missing_bytes, 0);
+    acre_why_destroy(why);
+}
+
 /* A job of 40 rounds: 20 temporary blocks each, and one that is never freed. */
 static struct snapshot *leaking(bool leaks)
 {
@@ -142,6 +219,33 @@ TEST(growth_is_found_where_it_is)
     EXPECT_GT(found[0].count_to, found[0].count_from + 20);
     snapshot_destroy(snapshot);
     snapshot = leaking(false);
+    REQUIRE_OK(growth_find(snapshot, 0, found, &count));
+    EXPECT_EQ(count, 0);
+    snapshot_destroy(snapshot);
+}
+
+/* One step of an optimizer makes state for parameter after parameter, and frees temporaries
+ * on the way: that is no leak, though it grows all the time. */
+TEST(state_made_in_one_step_is_no_growth)
+{
+    struct growth found[GROWTH_MAX];
+    struct snapshot *snapshot = leaking(true);
+    size_t count;
+
+    REQUIRE_OK(snapshot_add_string(snapshot, "/x/site-packages/torch/optim/adam.py", 36,
+                                   &snapshot->frames[1].file));
+    REQUIRE_OK(growth_find(snapshot, 0, found, &count));
+    EXPECT_EQ(count, 0);
+    snapshot_destroy(snapshot);
+}
+
+TEST(three_iterations_prove_nothing)
+{
+    struct growth found[GROWTH_MAX];
+    struct snapshot *snapshot = leaking(true);
+    size_t count;
+
+    snapshot->devices[0].entry_count = 3 * 41;
     REQUIRE_OK(growth_find(snapshot, 0, found, &count));
     EXPECT_EQ(count, 0);
     snapshot_destroy(snapshot);
