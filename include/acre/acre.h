@@ -19,6 +19,7 @@
 #include <acre/generator.h>
 #include <acre/green.h>
 #include <acre/history.h>
+#include <acre/hostmem.h>
 #include <acre/opencl.h>
 #include <acre/output.h>
 #include <acre/pinned.h>

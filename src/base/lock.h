@@ -13,6 +13,8 @@ enum lock_rank {
     RANK_GROUP,        /* one per symmetric-memory group            */
     RANK_PLAN,         /* one per planner                           */
     RANK_FILE,         /* one per file of device memory             */
+    RANK_HEAPS,        /* heaps of host memory                      */
+    RANK_HEAP,         /* one per heap of host memory               */
     RANK_THREADS,      /* threads that keep free blocks             */
     RANK_CACHE,        /* one per cache                             */
     RANK_SERVICE,      /* starting and ending the service of sharing */

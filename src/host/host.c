@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/rbtree.h"
 #include "base/status.h"
+#include "host/fresh_pages.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -157,7 +158,7 @@ static acre_status host_memory_info(void *self, int device, uint64_t *out_free, 
 
 static acre_status pages_map(size_t bytes, acre_status on_failure, uintptr_t *out_base)
 {
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *base = fresh_pages_map(bytes);
 
     if (base == MAP_FAILED)
         return status_fail_native(on_failure, errno, "%zu bytes of host memory: %s", bytes,

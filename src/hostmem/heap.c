@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* Life of a heap, allocating and freeing. See heap.h for the two ways of a block. */
+#include "hostmem/heap.h"
+
+#include "base/heap.h"
+#include "base/status.h"
+#include "host/fresh_pages.h"
+#include "hostmem/inside.h"
+
+#include <acre/device.h>
+
+#include <string.h>
+
+#define FLAGS_KNOWN (ACRE_HOSTMEM_HUGE_PAGES | ACRE_HOSTMEM_NO_THREAD | ACRE_HOSTMEM_INTERLEAVE)
+
+struct lock heaps_lock = LOCK_INITIALIZER(RANK_HEAPS, "heaps of host memory");
+acre_hostmem *heaps[ACRE_HOSTMEM_HEAPS_MAX];
+
+/* ---- Life ----------------------------------------------------------------------------- */
+
+static acre_status config_read(const acre_hostmem_config *config, acre_hostmem_config *out)
+{
+    *out = (acre_hostmem_config){.struct_size = sizeof *out};
+    if (!config)
+        return ACRE_OK;
+    if (config->struct_size < 8)
+        return status_fail(ACRE_ERR_INVALID, "acre_hostmem_config: struct_size is %u; set it to "
+                           "sizeof(acre_hostmem_config)", config->struct_size);
+    memcpy(out, config,
+           config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
+    if (out->flags & ~(uint32_t)FLAGS_KNOWN)
+        return status_fail(ACRE_ERR_INVALID, "acre_hostmem_config: flags 0x%x hold unknown bits; "
+                           "known are 0x%x", out->flags, (unsigned)FLAGS_KNOWN);
+    if (out->keep_percent > 1000)
+        return status_fail(ACRE_ERR_INVALID, "acre_hostmem_config: keep_percent is %u; give at "
+                           "most 1000", out->keep_percent);
+    return ACRE_OK;
+}
+
+/* Gives the heap a place among all heaps. */
+static acre_status heap_enter(acre_hostmem *heap)
+{
+    acre_status status = ACRE_ERR_LIMIT;
+
+    lock_take(&heaps_lock);
+    for (unsigned i = 0; i < ACRE_HOSTMEM_HEAPS_MAX && status != ACRE_OK; i++) {
+        if (heaps[i])
+            continue;
+        heap->index = i;
+        heaps[i] = heap;
+        status = ACRE_OK;
+    }
+    lock_drop(&heaps_lock);
+    if (status != ACRE_OK)
+        status_fail(status, "a process has at most %d heaps of host memory; destroy one first",
+                    ACRE_HOSTMEM_HEAPS_MAX);
+    return status;
+}
+
+acre_status acre_hostmem_create(const acre_hostmem_config *config, acre_hostmem **out)
+{
+    acre_cache_config cache_config = {.struct_size = sizeof cache_config,
+                                      .flags = ACRE_CACHE_NO_ENVIRONMENT,
+                                      .policy = ACRE_POLICY_ACRE};
+    acre_hostmem_config chosen;
+    acre_device *device;
+    acre_hostmem *heap;
+    acre_status status = config_read(config, &chosen);
+
+    if (status == ACRE_OK)
+        status = acre_device_get(ACRE_DEVICE_CPU, 0, &device);
+    if (status != ACRE_OK)
+        return status;
+    heap = heap_zalloc(sizeof *heap);
+    if (!heap)
+        return ACRE_ERR_HOST_MEMORY;
+    cache_config.limit_bytes = chosen.limit_bytes;
+    status = acre_cache_create(device, &cache_config, &heap->cache);
+    if (status != ACRE_OK)
+        goto free_heap;
+    heap->flags = chosen.flags;
+    lock_init(&heap->lock, RANK_HEAP, "heap of host memory");
+    slabs_init(&heap->slabs);
+    list_init(&heap->threads);
+    idle_init(&heap->idle, &chosen);
+    fresh_pages_advise((chosen.flags & ACRE_HOSTMEM_HUGE_PAGES) != 0,
+                      (chosen.flags & ACRE_HOSTMEM_INTERLEAVE) != 0);
+    fork_watch_start();
+    status = heap_enter(heap);
+    if (status != ACRE_OK)
+        goto end_parts;
+    *out = heap;
+    return ACRE_OK;
+
+end_parts:
+    idle_fini(&heap->idle);
+    lock_fini(&heap->lock);
+    acre_cache_destroy(heap->cache);
+free_heap:
+    heap_free(heap);
+    return status;
+}
+
+void acre_hostmem_destroy(acre_hostmem *heap)
+{
+    if (!heap)
+        return;
+    idle_fini(&heap->idle);
+    lock_take(&heaps_lock);
+    heaps[heap->index] = NULL;
+    magazines_fini(heap);
+    lock_drop(&heaps_lock);
+    slabs_fini(&heap->slabs);
+    acre_cache_destroy(heap->cache);
+    lock_fini(&heap->lock);
+    heap_free(heap->numpy);
+    heap_free(heap);
+}
+
+acre_cache *acre_hostmem_cache(acre_hostmem *heap)
+{
+    return heap->cache;
+}
+
+/* ---- Allocating ------------------------------------------------------------------------ */
+
+/* A block from the cache: whole pages from HEAP_LARGE_MIN on. */
+static acre_status large_alloc(acre_hostmem *heap, size_t bytes, void **out)
+{
+    if (bytes >= HEAP_LARGE_MIN) {
+        idle_wish(heap, &heap->idle);
+        if (LIKELY(bytes <= SIZE_MAX - HEAP_PAGE))
+            bytes = round_up(bytes, HEAP_PAGE);
+    }
+    return acre_cache_alloc(heap->cache, bytes, NULL, out);
+}
+
+acre_status acre_hostmem_alloc(acre_hostmem *heap, size_t bytes, void **out)
+{
+    if (LIKELY(bytes - 1 < ACRE_HOSTMEM_SMALL_MAX &&
+               !atomic_load_explicit(&heap->is_recording, memory_order_relaxed))) {
+        unsigned class_index = slab_class(bytes);
+        void *pointer = magazine_take(heap, magazines_own[heap->index], class_index);
+
+        if (UNLIKELY(!pointer))
+            return magazine_refill(heap, class_index, out);
+        *out = pointer;
+        return ACRE_OK;
+    }
+    return large_alloc(heap, bytes, out);
+}
+
+static acre_status free_refuse(const void *pointer)
+{
+    return status_fail(ACRE_ERR_INVALID, "%p is not the first byte of a live block of this heap: "
+                       "it was freed before, lies inside a block, or came from elsewhere",
+                       pointer);
+}
+
+acre_status acre_hostmem_free(acre_hostmem *heap, void *pointer)
+{
+    struct slab *slab;
+    uint32_t slot;
+
+    if (UNLIKELY(!pointer))
+        return ACRE_OK;
+    slab = granule_find(pointer);
+    if (!slab)
+        return acre_cache_free(heap->cache, pointer);
+    slot = slab_slot(slab, pointer);
+    if (UNLIKELY(slab->heap != heap || slot == slab->slot_count ||
+                 !atomic_load_explicit(&slab->is_live[slot], memory_order_relaxed)))
+        return free_refuse(pointer);
+    atomic_store_explicit(&slab->is_live[slot], 0, memory_order_relaxed);
+    if (UNLIKELY(!magazine_put(heap, magazines_own[heap->index], slab->class_index, pointer)))
+        return magazine_flush(heap, slab->class_index, pointer);
+    return ACRE_OK;
+}
+
+size_t acre_hostmem_usable_bytes(const acre_hostmem *heap, const void *pointer)
+{
+    const struct slab *slab = granule_find(pointer);
+    uint32_t slot;
+
+    if (!slab)
+        return inside_block_bytes(heap->cache, pointer);
+    slot = slab_slot(slab, pointer);
+    if (slab->heap != heap || slot == slab->slot_count ||
+        !atomic_load_explicit(&slab->is_live[slot], memory_order_relaxed))
+        return 0;
+    return slab->slot_bytes;
+}
+
+/* ---- Statistics, history ----------------------------------------------------------------- */
+
+acre_status acre_hostmem_stats_get(acre_hostmem *heap, acre_hostmem_stats *stats)
+{
+    acre_hostmem_stats all = {.struct_size = sizeof all};
+    int64_t allocated[SLAB_CLASSES], freed[SLAB_CLASSES];
+    uint32_t size = stats->struct_size;
+
+    if (size < 8)
+        return status_fail(ACRE_ERR_INVALID, "acre_hostmem_stats: struct_size is %u; set it to "
+                           "sizeof(acre_hostmem_stats)", size);
+    lock_take(&heap->lock);
+    magazines_count_locked(heap, allocated, freed);
+    all.slab_bytes = (int64_t)heap->slabs.bytes;
+    lock_drop(&heap->lock);
+    for (unsigned i = 0; i < SLAB_CLASSES; i++) {
+        all.small_count += allocated[i] - freed[i];
+        all.small_bytes += (allocated[i] - freed[i]) * (int64_t)slab_class_bytes(i);
+        all.small_allocated += allocated[i];
+    }
+    all.trimmed_bytes = atomic_load(&heap->idle.trimmed_bytes);
+    all.trim_count = atomic_load(&heap->idle.trim_count);
+    all.remap_count = atomic_load(&heap->remap_count);
+    idle_stats(heap, &all.cache);
+    all.struct_size = size;
+    memcpy(stats, &all, size < sizeof all ? size : sizeof all);
+    return ACRE_OK;
+}
+
+void acre_hostmem_stats_reset_peak(acre_hostmem *heap)
+{
+    idle_reset_peak(heap);
+}
+
+void acre_hostmem_trim(acre_hostmem *heap, uint64_t keep_bytes, uint64_t *out_bytes)
+{
+    uint64_t bytes = idle_trim(heap, keep_bytes);
+
+    if (out_bytes)
+        *out_bytes = bytes;
+}
+
+acre_status acre_hostmem_history_start(acre_hostmem *heap, const acre_history_config *config)
+{
+    acre_status status = acre_cache_history_start(heap->cache, config);
+
+    if (status == ACRE_OK)
+        atomic_store(&heap->is_recording, true);
+    return status;
+}
+
+void acre_hostmem_history_stop(acre_hostmem *heap)
+{
+    atomic_store(&heap->is_recording, false);
+    acre_cache_history_stop(heap->cache);
+}

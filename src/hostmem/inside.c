@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* See inside.h.
+ *
+ * The locks around a fork are taken without their marks: a process may have several caches,
+ * and marks allow one lock of a rank. */
+#include "hostmem/inside.h"
+
+#include "cache/acre/arena.h"
+#include "cache/cache.h"
+#include "cache/threads/front.h"
+
+size_t inside_block_bytes(const acre_cache *cache, const void *pointer)
+{
+    const struct block *block = map_find(&cache->map, pointer);
+
+    /* The tag is read last: while it is live, the block belongs to the caller. */
+    if (!block || (atomic_load_explicit(&block->tag, memory_order_acquire) & ~BLOCK_TAG_USED) !=
+                      (uintptr_t)pointer)
+        return 0;
+    return block->units * BLOCK_UNIT;
+}
+
+void inside_walk_free(acre_cache *cache, inside_free_fn fn, void *arg)
+{
+    const struct pool *pool = &cache->large;
+    bool goes_on = true;
+
+    quick_lock_take(&cache->lock);
+    front_drain_locked(cache, true);
+    for (struct block *block = arena_first(pool); block && goes_on;
+         block = arena_next(pool, block))
+        goes_on = fn(arg, block->base, block->bytes, !block_is_split(block));
+    quick_lock_drop(&cache->lock);
+}
+
+void inside_fork_begin(void)
+{
+    lanes_fork_lock();
+}
+
+void inside_fork_stop(acre_cache *cache)
+{
+    quick_lock_take_slow(&cache->lock);
+    front_stop_locked(cache->front);
+}
+
+void inside_fork_go(acre_cache *cache)
+{
+    front_go_locked(cache->front);
+    if (atomic_exchange_explicit(&cache->lock.state, 0, memory_order_release) == 2)
+        quick_lock_wake(&cache->lock);
+}
+
+void inside_fork_end(void)
+{
+    lanes_fork_unlock();
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* What a heap needs of its cache beyond the public calls. */
+#ifndef SRC_HOSTMEM_INSIDE_H
+#define SRC_HOSTMEM_INSIDE_H
+
+#include <acre/cache.h>
+
+/* Bytes of the live block that begins at pointer, or 0. Takes no lock. */
+size_t inside_block_bytes(const acre_cache *cache, const void *pointer);
+
+/* Told of a free block of whole pages. Returns false to end the walk. */
+typedef bool (*inside_free_fn)(void *arg, char *base, size_t bytes, bool is_whole_segment);
+
+/* Walks the free blocks of the large pool under the lock of the cache, after all threads
+ * have given back the large blocks they keep. */
+void inside_walk_free(acre_cache *cache, inside_free_fn fn, void *arg);
+
+/* Stops every thread at a point where the child of a fork finds the cache sound, and lets
+ * them go on; the latter in parent and child. inside_fork_begin comes once before all
+ * caches, inside_fork_end once after. */
+void inside_fork_begin(void);
+void inside_fork_stop(acre_cache *cache);
+void inside_fork_go(acre_cache *cache);
+void inside_fork_end(void);
+
+#endif

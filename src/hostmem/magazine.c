@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* See magazine.h. */
+#include "hostmem/magazine.h"
+
+#include "base/heap.h"
+#include "base/status.h"
+#include "hostmem/heap.h"
+
+#include <pthread.h>
+
+_Thread_local struct magazines *magazines_own[ACRE_HOSTMEM_HEAPS_MAX];
+
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool has_key;
+
+/* ---- Slots between magazines and slabs ------------------------------------------- */
+
+/* Gives the first count slots of a magazine back to the slabs: the coldest. */
+static void magazine_return_locked(acre_hostmem *heap, struct magazine *magazine,
+                                   uint32_t count)
+{
+    uint32_t kept = atomic_load_explicit(&magazine->count, memory_order_relaxed) - count;
+
+    slabs_put_locked(heap, count, magazine->items);
+    for (uint32_t i = 0; i < kept; i++)
+        magazine->items[i] = magazine->items[i + count];
+    atomic_store_explicit(&magazine->count, kept, memory_order_relaxed);
+}
+
+/* Gives everything back, adds the counts to those of the heap and frees the magazines.
+ * A region that becomes idle waits for the next flush. */
+static void magazines_end(acre_hostmem *heap, struct magazines *magazines)
+{
+    lock_take(&heap->lock);
+    for (unsigned i = 0; i < SLAB_CLASSES; i++) {
+        magazine_return_locked(heap, &magazines->of[i], magazines->of[i].count);
+        atomic_fetch_add(&heap->retired.allocated[i], magazines->counts.allocated[i]);
+        atomic_fetch_add(&heap->retired.freed[i], magazines->counts.freed[i]);
+    }
+    list_remove(&magazines->link);
+    lock_drop(&heap->lock);
+    heap_free(magazines);
+}
+
+/* ---- Threads ------------------------------------------------------------------------ */
+
+static void thread_end(void *arg)
+{
+    (void)arg;
+    lock_take(&heaps_lock);
+    for (unsigned i = 0; i < ACRE_HOSTMEM_HEAPS_MAX; i++) {
+        struct magazines *magazines = magazines_own[i];
+        acre_hostmem *heap = magazines ? atomic_load(&magazines->heap) : NULL;
+        magazines_own[i] = NULL;
+        if (heap)
+            magazines_end(heap, magazines);
+        else
+            heap_free(magazines);
+    }
+    lock_drop(&heaps_lock);
+}
+
+static void key_make(void)
+{
+    has_key = pthread_key_create(&key, thread_end) == 0;
+}
+
+/* The magazines of the calling thread; NULL when there is no memory for them. */
+static struct magazines *magazines_get(acre_hostmem *heap)
+{
+    struct magazines *own = magazines_own[heap->index];
+
+    if (own && atomic_load(&own->heap) == heap)
+        return own;
+    magazines_own[heap->index] = NULL;
+    heap_free(own); /* of a heap that has ended */
+    pthread_once(&key_once, key_make);
+    if (!has_key || pthread_setspecific(key, magazines_own) != 0)
+        return NULL;
+    own = heap_zalloc(sizeof *own);
+    if (!own)
+        return NULL;
+    atomic_init(&own->heap, heap);
+    for (unsigned i = 0; i < SLAB_CLASSES; i++) {
+        uint32_t fitting = MAGAZINE_BYTES / slab_class_bytes(i);
+        own->of[i].capacity = fitting > MAGAZINE_MAX ? MAGAZINE_MAX
+                              : fitting < MAGAZINE_MIN ? MAGAZINE_MIN : fitting;
+    }
+    lock_take(&heap->lock);
+    list_push_back(&heap->threads, &own->link);
+    lock_drop(&heap->lock);
+    magazines_own[heap->index] = own;
+    return own;
+}
+
+acre_status magazine_refill(acre_hostmem *heap, unsigned class_index, void **out)
+{
+    struct magazines *own = magazines_get(heap);
+    struct region *region = NULL;
+    acre_status status;
+
+    if (!own)
+        return ACRE_ERR_HOST_MEMORY;
+    struct magazine *magazine = &own->of[class_index];
+    do {
+        lock_take(&heap->lock);
+        if (region)
+            slabs_region_add_locked(&heap->slabs, region);
+        unsigned count = slabs_take_locked(heap, class_index, magazine->capacity / 2,
+                                           magazine->items, &status);
+        atomic_store_explicit(&magazine->count, count, memory_order_relaxed);
+        lock_drop(&heap->lock);
+        if (status == ACRE_ERR_NOT_FOUND) {
+            status = region_create(heap, &region);
+            if (status == ACRE_OK)
+                status = ACRE_ERR_NOT_FOUND;
+        }
+    } while (status == ACRE_ERR_NOT_FOUND);
+    if (status != ACRE_OK)
+        return status;
+    *out = magazine_take(heap, own, class_index);
+    return ACRE_OK;
+}
+
+acre_status magazine_flush(acre_hostmem *heap, unsigned class_index, void *pointer)
+{
+    struct magazines *own = magazines_get(heap);
+    struct region *idle;
+
+    lock_take(&heap->lock);
+    if (own) {
+        magazine_return_locked(heap, &own->of[class_index], own->of[class_index].count / 2);
+    } else {
+        slabs_put_locked(heap, 1, &pointer);
+        atomic_fetch_add(&heap->retired.freed[class_index], 1);
+    }
+    idle = slabs_region_remove_locked(&heap->slabs);
+    lock_drop(&heap->lock);
+    if (idle)
+        region_destroy(heap, idle);
+    if (own && !magazine_put(heap, own, class_index, pointer))
+        CHECK(false);
+    return ACRE_OK;
+}
+
+void magazines_adopt(acre_hostmem *heap)
+{
+    LIST_FOR_EACH_SAFE(link, after, &heap->threads) {
+        struct magazines *magazines = CONTAINER_OF(link, struct magazines, link);
+        if (magazines != magazines_own[heap->index])
+            magazines_end(heap, magazines);
+    }
+}
+
+void magazines_fini(acre_hostmem *heap)
+{
+    LIST_FOR_EACH_SAFE(link, after, &heap->threads) {
+        struct magazines *magazines = CONTAINER_OF(link, struct magazines, link);
+        if (magazines == magazines_own[heap->index]) {
+            magazines_own[heap->index] = NULL;
+            heap_free(magazines);
+        } else {
+            atomic_store(&magazines->heap, NULL);
+        }
+    }
+}
+
+void magazines_count_locked(acre_hostmem *heap, int64_t *allocated, int64_t *freed)
+{
+    for (unsigned i = 0; i < SLAB_CLASSES; i++) {
+        allocated[i] = atomic_load(&heap->retired.allocated[i]);
+        freed[i] = atomic_load(&heap->retired.freed[i]);
+    }
+    LIST_FOR_EACH(link, &heap->threads) {
+        struct magazines *magazines = CONTAINER_OF(link, struct magazines, link);
+        for (unsigned i = 0; i < SLAB_CLASSES; i++) {
+            allocated[i] += atomic_load(&magazines->counts.allocated[i]);
+            freed[i] += atomic_load(&magazines->counts.freed[i]);
+        }
+    }
+}

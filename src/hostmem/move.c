@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Cleared blocks, and blocks that change their size.
+ *
+ * A large block that moves takes its pages along. mremap puts the pages of the old block
+ * where the new block is, and leaves the old addresses mapped without pages
+ * (MREMAP_DONTUNMAP), so both stay what the cache believes them to be: private anonymous
+ * memory. Each move may split a mapping of the kernel, of which a process has some 65,000;
+ * after HEAP_REMAP_MAX moves, blocks are copied. */
+#include "hostmem/heap.h"
+#include "hostmem/inside.h"
+
+#include "base/status.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+acre_status acre_hostmem_calloc(acre_hostmem *heap, size_t count, size_t bytes, void **out)
+{
+    size_t all;
+    void *pointer = NULL;
+    acre_status status;
+
+    if (__builtin_mul_overflow(count, bytes, &all))
+        return status_fail(ACRE_ERR_DEVICE_MEMORY, "%zu times %zu bytes are more than a size "
+                           "can tell; ask for less", count, bytes);
+    status = acre_hostmem_alloc(heap, all, &pointer);
+    if (status != ACRE_OK)
+        return status;
+    /* Pages dropped are read as zeroes, and come back one by one when they are touched. */
+    if (all < HEAP_LAZY_MIN || madvise(pointer, round_up(all, HEAP_PAGE), MADV_DONTNEED) != 0)
+        if (pointer)
+            memset(pointer, 0, all);
+    *out = pointer;
+    return ACRE_OK;
+}
+
+/* Moves the pages that hold the first bytes; false: nothing has moved. */
+static bool pages_move(acre_hostmem *heap, void *from, void *to, size_t bytes)
+{
+    size_t whole = round_up(bytes, HEAP_PAGE);
+
+    if (bytes < HEAP_REMAP_MIN || sysconf(_SC_PAGESIZE) != HEAP_PAGE ||
+        ((uintptr_t)from | (uintptr_t)to) % HEAP_PAGE != 0)
+        return false;
+    if (atomic_fetch_add(&heap->remap_count, 1) >= HEAP_REMAP_MAX ||
+        mremap(from, whole, whole, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) ==
+            MAP_FAILED) {
+        atomic_fetch_sub(&heap->remap_count, 1);
+        return false;
+    }
+    return true;
+}
+
+/* Whether a block of so many bytes serves a request without wasting much. */
+static bool block_suits(size_t block_bytes, size_t bytes)
+{
+    return bytes <= block_bytes &&
+           (block_bytes <= 1024 || bytes >= block_bytes / 2);
+}
+
+acre_status acre_hostmem_realloc(acre_hostmem *heap, void *pointer, size_t bytes, void **out)
+{
+    size_t old_bytes, kept;
+    void *moved = NULL;
+    acre_status status;
+
+    if (!pointer)
+        return acre_hostmem_alloc(heap, bytes, out);
+    old_bytes = acre_hostmem_usable_bytes(heap, pointer);
+    if (!old_bytes || !bytes) {
+        status = acre_hostmem_free(heap, pointer);
+        if (status == ACRE_OK)
+            *out = NULL;
+        return status;
+    }
+    if (block_suits(old_bytes, bytes)) {
+        *out = pointer;
+        return ACRE_OK;
+    }
+    status = acre_hostmem_alloc(heap, bytes, &moved);
+    if (status != ACRE_OK)
+        return status;
+    kept = old_bytes < bytes ? old_bytes : bytes;
+    if (!pages_move(heap, pointer, moved, kept))
+        memcpy(moved, pointer, kept);
+    acre_hostmem_free(heap, pointer);
+    *out = moved;
+    return ACRE_OK;
+}
