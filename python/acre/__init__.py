@@ -20,6 +20,7 @@ from .device import Device, backends, devices
 from .diff import Diff, convert, diff
 from .error import Error
 from .file import File
+from .heap import Heap
 from .history import History
 from .imported import Imported, from_dlpack
 from .library import version
@@ -32,6 +33,6 @@ from .tensor import Tensor
 from .view import view
 
 __all__ = ["Advice", "Block", "CHOOSE", "Cache", "Closing", "Device", "Diff", "Error", "File",
-           "History", "Imported", "Plan", "Replay", "Report", "Snapshot", "Stream", "Tensor",
-           "Verified", "Why", "advise", "backends", "convert", "devices", "diff", "from_dlpack",
+           "Heap", "History", "Imported", "Plan", "Replay", "Report", "Snapshot", "Stream",
+           "Tensor", "Verified", "Why", "advise", "backends", "convert", "devices", "diff", "from_dlpack",
            "plan", "replay", "size_text", "verify", "version", "view", "why"]

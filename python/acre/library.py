@@ -50,6 +50,9 @@ for _name in _TEXTS:
     getattr(lib, _name).restype = ctypes.c_char_p
 lib.acre_last_native.restype = ctypes.c_long
 lib.acre_cache_limit_get.restype = ctypes.c_uint64
+lib.acre_hostmem_cache.restype = ctypes.c_void_p
+lib.acre_hostmem_usable_bytes.restype = ctypes.c_size_t
+lib.acre_context_python.restype = ctypes.c_void_p
 
 
 def text(value):

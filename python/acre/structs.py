@@ -72,8 +72,12 @@ history_entry = struct(
     "acre_history_entry", action=c_int, stack=c_uint32, address=c_uint64, bytes=c_uint64,
     stream=c_void_p, pool=c_uint64 * 2, time_us=c_uint64, compile_context=c_char_p,
     user_metadata=c_char_p)
-# The beginning of acre_history; more follows.
-history = struct("acre_history", entries=POINTER(history_entry), entry_count=c_uint64)
+frame = struct("acre_frame", name=c_char * 256, file=c_char * 256, line=c_int32)
+stack = struct("acre_stack", frames=POINTER(c_uint64), frame_count=c_uint64)
+context_source = struct("acre_context_source", gather=c_void_p, resolve=c_void_p, arg=c_void_p)
+history = struct(
+    "acre_history", entries=POINTER(history_entry), entry_count=c_uint64, stacks=POINTER(stack),
+    stack_count=c_uint64, annotations=c_void_p, annotation_count=c_uint64, source=context_source)
 
 snapshot_info = struct(
     "acre_snapshot_info", struct_size=c_uint32, device_count=c_uint32, segment_count=c_uint64,
@@ -154,6 +158,14 @@ plan_config = struct(
 plan_result = struct(
     "acre_plan_result", struct_size=c_uint32, is_optimal=c_uint32, lower_bound=c_uint64,
     bound_time=c_uint64, height=c_uint64, seconds=c_double)
+
+hostmem_config = struct(
+    "acre_hostmem_config", struct_size=c_uint32, flags=c_uint32, limit_bytes=c_uint64,
+    idle_ms=c_uint32, keep_percent=c_uint32)
+hostmem_stats = struct(
+    "acre_hostmem_stats", struct_size=c_uint32, reserved=c_uint32, small_count=c_int64,
+    small_bytes=c_int64, small_allocated=c_int64, slab_bytes=c_int64, trimmed_bytes=c_int64,
+    trim_count=c_int64, remap_count=c_int64, reserved2=c_int64, cache=cache_stats)
 
 file_config = struct(
     "acre_file_config", struct_size=c_uint32, flags=c_uint32, block_bytes=c_uint64, depth=c_uint32,

@@ -183,6 +183,23 @@ void idle_reset_peak(acre_hostmem *heap)
     lock_drop(&idle_trim_lock);
 }
 
+/* Whether to trim for a need: at once when it is a sixteenth below that of the last trim,
+ * otherwise after a wait that doubles, up to about two hours of the default period. */
+static bool trim_is_due(struct idle *idle, uint64_t need)
+{
+    if (need + need / 16 < idle->need_trimmed) {
+        idle->wait_next = IDLE_LOOKS;
+    } else if (idle->wait) {
+        idle->wait--;
+        return false;
+    } else if (idle->wait_next < 1024 * IDLE_LOOKS) {
+        idle->wait_next *= 2;
+    }
+    idle->need_trimmed = need;
+    idle->wait = idle->wait_next;
+    return true;
+}
+
 void idle_look(acre_hostmem *heap)
 {
     struct idle *idle = &heap->idle;
@@ -201,7 +218,8 @@ void idle_look(acre_hostmem *heap)
     keep = need - (live < need ? live : need) + need / 100 * idle->keep_percent;
     if (pressure_is_high())
         trim_locked(heap, 0);
-    else if ((uint64_t)idle->peaks.reserved_bytes.all.current > live + keep + SLACK_BYTES)
+    else if (trim_is_due(idle, need) &&
+             (uint64_t)idle->peaks.reserved_bytes.all.current > live + keep + SLACK_BYTES)
         trim_locked(heap, keep);
     lock_drop(&idle_trim_lock);
     status_restore(&before);
@@ -231,6 +249,7 @@ void idle_init(struct idle *idle, const acre_hostmem_config *config)
 {
     uint32_t ms = config->idle_ms ? config->idle_ms : IDLE_MS_DEFAULT;
 
+    idle->wait = idle->wait_next = IDLE_LOOKS;
     idle->look_ms = ms / IDLE_LOOKS ? ms / IDLE_LOOKS : 1;
     idle->keep_percent = config->keep_percent ? config->keep_percent : KEEP_PERCENT_DEFAULT;
     atomic_init(&idle->has_thread, (config->flags & ACRE_HOSTMEM_NO_THREAD) != 0);

@@ -6,6 +6,10 @@
  * the program needs; resident memory beyond that need, plus a share of it, is idle. So
  * memory that a step of the program uses and frees stays, however short its use.
  *
+ * Free blocks between live ones may make a program touch more than its highest use at any
+ * moment. Pages that come back soon after they went were needed after all, so the next trim
+ * for the same need waits: one period, then twice as long each time.
+ *
  * Pages go back by MADV_DONTNEED: the addresses stay in the cache and are touched anew when
  * they are used. Which pages of free blocks are resident is asked of the kernel (mincore),
  * so the cache keeps no account of it. Segments that are free as a whole go back to the
@@ -35,6 +39,9 @@ struct idle {
     uint64_t needs[IDLE_LOOKS];  /* highest use of the last looks; guarded, as what
                                     follows, by idle_trim_lock                      */
     unsigned look;               /* next place in needs                             */
+    uint64_t need_trimmed;       /* the need at the last trim                       */
+    unsigned wait;               /* looks until the next trim for that need         */
+    unsigned wait_next;          /* looks that follow such a trim                   */
     acre_cache_stats peaks;      /* highest peaks before the last reset; struct_size 0:
                                     none yet                                        */
     _Atomic int64_t trimmed_bytes, trim_count;

@@ -136,6 +136,7 @@ int acre_hostmem_report(acre_hostmem *heap, unsigned count, char *buffer, size_t
     acre_history *history = NULL;
     struct holder *holders = NULL;
     struct status_saved before;
+    bool has_stacks = false;
     size_t found = 0;
 
     status_save(&before);
@@ -144,13 +145,15 @@ int acre_hostmem_report(acre_hostmem *heap, unsigned count, char *buffer, size_t
         holders = heap_array(layout->block_count + 1, sizeof *holders);
     if (holders)
         found = holders_sum(layout, holders);
-    if (found && holders[0].stack && acre_cache_history_create(heap->cache, &history) != ACRE_OK)
+    for (size_t i = 0; i < found; i++)
+        has_stacks |= holders[i].stack != 0;
+    if (has_stacks && acre_cache_history_create(heap->cache, &history) != ACRE_OK)
         history = NULL;
     for (size_t i = 0; i < found && i < count; i++)
         holder_write(&page, &holders[i], history);
     if (found > count)
         page_write(&page, "  and %zu more\n", found - count);
-    if (found && !holders[0].stack)
+    if (found && !has_stacks)
         page_write(&page, "  Record a history with stacks to see which lines hold them.\n");
     acre_history_destroy(history);
     acre_cache_layout_destroy(layout);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "cpu/cpu_allocator.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+
+namespace acre_torch {
+namespace {
+
+/* The heap of all tensors; set once. */
+std::atomic<acre_hostmem *> heap_now{nullptr};
+
+void block_free(void *pointer)
+{
+    acre_hostmem_free(heap_now.load(std::memory_order_relaxed), pointer);
+}
+
+[[noreturn]] void allocation_failed(acre_hostmem *heap, size_t bytes)
+{
+    std::string text = acre_last_error();
+    char report[4096];
+
+    acre_hostmem_report(heap, 8, report, sizeof report);
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CPU tensor of ", bytes, " bytes: ", text, "\n",
+                     report);
+}
+
+class CpuAllocator final : public c10::Allocator {
+public:
+    c10::DataPtr allocate(size_t bytes) override
+    {
+        acre_hostmem *heap = heap_now.load(std::memory_order_relaxed);
+        void *pointer = nullptr;
+
+        if (C10_UNLIKELY(acre_hostmem_alloc(heap, bytes, &pointer) != ACRE_OK))
+            allocation_failed(heap, bytes);
+        return {pointer, pointer, &block_free, c10::Device(c10::DeviceType::CPU)};
+    }
+    c10::DeleterFnPtr raw_deleter() const override
+    {
+        return &block_free;
+    }
+    void copy_data(void *to, const void *from, std::size_t bytes) const override
+    {
+        std::memcpy(to, from, bytes);
+    }
+};
+
+/* What served before. */
+c10::Allocator *allocator_before = nullptr;
+
+/* Beats the priority of anything that PyTorch installs by itself. */
+constexpr uint8_t PRIORITY = 255;
+
+} // namespace
+
+void cpu_enable(acre_hostmem *heap)
+{
+    static auto *allocator = new CpuAllocator;
+    acre_hostmem *none = nullptr;
+
+    TORCH_CHECK(heap_now.compare_exchange_strong(none, heap) || none == heap,
+                "CPU tensors have another heap already");
+    if (!allocator_before)
+        allocator_before = c10::GetCPUAllocator();
+    c10::SetCPUAllocator(allocator, PRIORITY);
+}
+
+void cpu_disable()
+{
+    if (allocator_before)
+        c10::SetCPUAllocator(allocator_before, PRIORITY);
+}
+
+uintptr_t cpu_library_mark()
+{
+    return reinterpret_cast<uintptr_t>(&acre_hostmem_create);
+}
+
+} // namespace acre_torch
