@@ -27,6 +27,7 @@ enum {
     X(plan, "offsets for buffers whose lifetimes are known")                   \
     X(devices, "what this machine offers")                                     \
     X(run, "starts a program as several ranks that find each other")           \
+    X(exec, "starts a Python program whose tensors and arrays are on Acre")    \
     X(bench, "figures of this machine, beside host allocators")
 
 #define CLI_DECLARE(name, summary) int cmd_##name(int argc, char **argv);

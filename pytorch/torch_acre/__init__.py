@@ -32,6 +32,10 @@ def _register() -> None:
 
 _register()
 
+if _os.environ.get("ACRE_TORCH_CPU", "") not in ("", "0"):
+    from torch_acre import cpu as _cpu  # noqa: E402
+    _cpu._enable_by_environment()
+
 
 def _autoload() -> None:
     """Entry point "torch.backends": importing this package did all there is to do."""

@@ -147,4 +147,4 @@ def _enable_by_environment() -> None:
         enable(limit_bytes=int(wish[6:]))
     else:
         raise Error(f"ACRE_TORCH_CPU is {wish!r}; set it to 0, 1 or limit:BYTES",
-                    "ACRE_ERR_CONFIG", 12)
+                    "ACRE_ERR_CONFIG", 52)

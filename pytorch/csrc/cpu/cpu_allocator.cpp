@@ -14,9 +14,22 @@ namespace {
 /* The heap of all tensors; set once. */
 std::atomic<acre_hostmem *> heap_now{nullptr};
 
+/* Tells torch.profiler about a block, with the size of the block on both occasions. */
+C10_NOINLINE void block_report(acre_hostmem *heap, void *pointer, int sign)
+{
+    auto bytes = static_cast<int64_t>(acre_hostmem_usable_bytes(heap, pointer));
+
+    c10::reportMemoryUsageToProfiler(pointer, sign * bytes, 0, 0,
+                                     c10::Device(c10::DeviceType::CPU));
+}
+
 void block_free(void *pointer)
 {
-    acre_hostmem_free(heap_now.load(std::memory_order_relaxed), pointer);
+    acre_hostmem *heap = heap_now.load(std::memory_order_relaxed);
+
+    if (C10_UNLIKELY(c10::memoryProfilingEnabled()))
+        block_report(heap, pointer, -1);
+    acre_hostmem_free(heap, pointer);
 }
 
 [[noreturn]] void allocation_failed(acre_hostmem *heap, size_t bytes)
@@ -38,6 +51,8 @@ public:
 
         if (C10_UNLIKELY(acre_hostmem_alloc(heap, bytes, &pointer) != ACRE_OK))
             allocation_failed(heap, bytes);
+        if (C10_UNLIKELY(c10::memoryProfilingEnabled()))
+            block_report(heap, pointer, 1);
         return {pointer, pointer, &block_free, c10::Device(c10::DeviceType::CPU)};
     }
     c10::DeleterFnPtr raw_deleter() const override
