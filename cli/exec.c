@@ -24,17 +24,18 @@ static const char *const package_folders[] = {
 
 static void exec_help(void)
 {
-    fputs("usage: acre exec [--torch-cpu] [--numpy] [--limit SIZE] -- PYTHON [ARGUMENT...]\n\n"
-          "Starts a Python program whose CPU tensors (PyTorch) or arrays (NumPy) come from heaps\n"
-          "of Acre. The program needs no change; child processes do as it does.\n\n"
-          "  --torch-cpu    CPU tensors of PyTorch; the Python must have torch_acre\n"
-          "  --numpy        arrays of NumPy 1.24 to 2.x\n"
-          "  --limit SIZE   cap on each heap, such as 4GiB: beyond it the program gets a\n"
-          "                 torch.OutOfMemoryError or MemoryError that names who holds the memory\n\n"
-          "Exit status: that of the program; 2 bad use, 127 the program cannot be started.\n\n"
-          "Example: train with tensors on Acre\n"
-          "  acre exec --torch-cpu -- python train.py\n",
-          stdout);
+    fputs(
+        "usage: acre exec [--torch-cpu] [--numpy] [--limit SIZE] -- PYTHON [ARGUMENT...]\n\n"
+        "Starts a Python program whose CPU tensors (PyTorch) or arrays (NumPy) come from heaps\n"
+        "of Acre. The program needs no change; child processes do as it does.\n\n"
+        "  --torch-cpu    CPU tensors of PyTorch; the Python must have torch_acre\n"
+        "  --numpy        arrays of NumPy 1.24 to 2.x\n"
+        "  --limit SIZE   cap on each heap, such as 4GiB: beyond it the program gets a\n"
+        "                 torch.OutOfMemoryError or MemoryError that names who holds the memory\n\n"
+        "Exit status: that of the program; 2 bad use, 127 the program cannot be started.\n\n"
+        "Example: train with tensors on Acre\n"
+        "  acre exec --torch-cpu -- python train.py\n",
+        stdout);
 }
 
 /* Finds the folder of the Python packages. */

@@ -53,10 +53,10 @@ typedef enum acre_hostmem_flag {
 
 /** What a heap is to be. Zero means default everywhere. */
 typedef struct acre_hostmem_config {
-    uint32_t struct_size; /**< sizeof(acre_hostmem_config).                             */
-    uint32_t flags;       /**< Bits of @ref acre_hostmem_flag.                          */
-    uint64_t limit_bytes; /**< Cap on bytes held from the system; 0: no cap.            */
-    uint32_t idle_ms;     /**< Memory not needed for this long goes back; 0: 10,000.    */
+    uint32_t struct_size;  /**< sizeof(acre_hostmem_config).                             */
+    uint32_t flags;        /**< Bits of @ref acre_hostmem_flag.                          */
+    uint64_t limit_bytes;  /**< Cap on bytes held from the system; 0: no cap.            */
+    uint32_t idle_ms;      /**< Memory not needed for this long goes back; 0: 10,000.    */
     uint32_t keep_percent; /**< What is kept beyond the need of that time, as a share of
                                 that need; 0: 12.                                       */
 } acre_hostmem_config;
@@ -116,18 +116,18 @@ ACRE_API acre_cache *acre_hostmem_cache(acre_hostmem *heap);
 
 /** Statistics of a heap. */
 typedef struct acre_hostmem_stats {
-    uint32_t struct_size; /**< sizeof(acre_hostmem_stats), set by the caller.            */
-    uint32_t reserved;    /**< 0.                                                        */
-    int64_t small_count;  /**< Live blocks in slabs.                                     */
-    int64_t small_bytes;  /**< Their slots, in bytes.                                    */
+    uint32_t struct_size;    /**< sizeof(acre_hostmem_stats), set by the caller.            */
+    uint32_t reserved;       /**< 0.                                                        */
+    int64_t small_count;     /**< Live blocks in slabs.                                     */
+    int64_t small_bytes;     /**< Their slots, in bytes.                                    */
     int64_t small_allocated; /**< Blocks ever allocated from slabs.                      */
-    int64_t slab_bytes;   /**< Blocks of the cache that hold slabs; part of
+    int64_t slab_bytes;      /**< Blocks of the cache that hold slabs; part of
                                cache.allocated_bytes.                                    */
-    int64_t trimmed_bytes; /**< Pages returned to the system while idle, ever.           */
-    int64_t trim_count;   /**< How often some were.                                      */
-    int64_t remap_count;  /**< Blocks that moved with their pages.                       */
-    int64_t reserved2;    /**< 0.                                                        */
-    acre_cache_stats cache; /**< Of the cache; its struct_size need not be set. Use these
+    int64_t trimmed_bytes;   /**< Pages returned to the system while idle, ever.           */
+    int64_t trim_count;      /**< How often some were.                                      */
+    int64_t remap_count;     /**< Blocks that moved with their pages.                       */
+    int64_t reserved2;       /**< 0.                                                        */
+    acre_cache_stats cache;  /**< Of the cache; its struct_size need not be set. Use these
                                  peaks: the thread that trims resets those of the cache. */
 } acre_hostmem_stats;
 

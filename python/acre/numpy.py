@@ -10,8 +10,11 @@
 
 NumPy asks a memory handler for the data of its arrays (NEP 49). enable() puts one there
 that allocates from a Heap; arrays below 1024 bytes stay with NumPy. Each array is freed by
-the handler that made it, so enable() and disable() may come at any time. The handler is set
-for the calling context (contextvars) and for contexts and threads that start later.
+the handler that made it, so enable() and disable() may come at any time.
+
+NumPy keeps its handler in a context variable: each thread starts with NumPy's own handler.
+While Acre is enabled, threads of the module threading enable it for themselves when they
+start; other threads call enable().
 
 NumPy is not imported before enable().
 """
@@ -24,11 +27,12 @@ from .heap import Heap
 from .library import make
 
 # Places of functions in NumPy's table, part of its binary interface from 1.22 on.
-_SET_HANDLER, _GET_HANDLER, _DEFAULT_HANDLER = 304, 305, 306
+_SET_HANDLER, _DEFAULT_HANDLER = 304, 306
 _CAPSULE = b"mem_handler"
 
-_state = {"heap": None, "capsule": None, "before": None}
+_state = {"heap": None, "capsule": None, "is_enabled": False}
 _lock = threading.Lock()
+_thread_start = threading.Thread.start
 
 
 def _module(name):
@@ -52,10 +56,26 @@ def _table():
 
 
 def _install(capsule):
-    """Sets a handler; the one before."""
+    """Sets the handler of the calling context; None: NumPy's own."""
     table, _ = _table()
     install = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[_SET_HANDLER])
-    return install(capsule)
+    if capsule is None:
+        capsule = ctypes.cast(table[_DEFAULT_HANDLER], ctypes.POINTER(ctypes.py_object))[0]
+    install(capsule)
+
+
+def _start(thread):
+    """threading.Thread.start while Acre is enabled: the new thread sets the handler too."""
+    run = thread.run
+
+    def run_enabled():
+        del thread.run
+        if _state["is_enabled"]:
+            _install(_state["capsule"])
+        run()
+
+    thread.run = run_enabled
+    _thread_start(thread)
 
 
 def _capsule(heap):
@@ -114,23 +134,27 @@ def enable(limit_bytes=None, **options):
             _state["heap"] = heap
         elif limit_bytes is not None:
             _state["heap"].limit = limit_bytes
-        if _state["before"] is None:
-            _state["before"] = _install(_state["capsule"])
+        _install(_state["capsule"])
+        if not _state["is_enabled"]:
+            _state["is_enabled"] = True
+            threading.Thread.start = _start
             _errors_wrap()
 
 
 def disable():
-    """Lets NumPy allocate as before. Arrays that live on Acre stay there."""
+    """Lets NumPy allocate as before, in the calling thread and in threads that start later.
+    Arrays that live on Acre stay there."""
     with _lock:
-        if _state["before"] is not None:
-            _install(_state["before"])
-            _state["before"] = None
+        if _state["is_enabled"]:
+            _state["is_enabled"] = False
+            threading.Thread.start = _thread_start
             _errors_unwrap()
+            _install(None)
 
 
 def is_enabled():
     """Whether enable() is in force."""
-    return _state["before"] is not None
+    return _state["is_enabled"]
 
 
 def heap():

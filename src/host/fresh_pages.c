@@ -42,8 +42,7 @@ static void range_interleave(void *base, size_t bytes)
 {
     unsigned long nodes[16] = {0}; /* 1024 nodes, the most that Linux knows */
 
-    if (syscall(SYS_get_mempolicy, NULL, nodes, sizeof nodes * 8, NULL,
-                MPOL_F_MEMS_ALLOWED) == 0)
+    if (syscall(SYS_get_mempolicy, NULL, nodes, sizeof nodes * 8, NULL, MPOL_F_MEMS_ALLOWED) == 0)
         syscall(SYS_mbind, base, bytes, MPOL_INTERLEAVE, nodes, sizeof nodes * 8, 0);
 }
 

@@ -29,8 +29,8 @@ acre_status granule_reserve(const void *base)
 void granule_set(const void *base, struct slab *slab)
 {
     uintptr_t address = (uintptr_t)base;
-    struct granule_leaf *leaf = atomic_load_explicit(
-        &granule_roots[address >> GRANULE_LEAF_SHIFT], memory_order_acquire);
+    struct granule_leaf *leaf =
+        atomic_load_explicit(&granule_roots[address >> GRANULE_LEAF_SHIFT], memory_order_acquire);
 
     CHECK(leaf && address % GRANULE_BYTES == 0);
     atomic_store_explicit(&leaf->slabs[(address >> GRANULE_SHIFT) % GRANULE_LEAF_COUNT], slab,

@@ -46,8 +46,8 @@ static inline struct slab *granule_find(const void *pointer)
     leaf = atomic_load_explicit(&granule_roots[root], memory_order_acquire);
     if (!leaf)
         return NULL;
-    return atomic_load_explicit(
-        &leaf->slabs[(address >> GRANULE_SHIFT) % GRANULE_LEAF_COUNT], memory_order_acquire);
+    return atomic_load_explicit(&leaf->slabs[(address >> GRANULE_SHIFT) % GRANULE_LEAF_COUNT],
+                                memory_order_acquire);
 }
 
 /* Makes the granule at base able to hold an entry.

@@ -4,12 +4,11 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 #include "host/fresh_pages.h"
 #include "hostmem/inside.h"
 
 #include <acre/device.h>
-
-#include <string.h>
 
 #define FLAGS_KNOWN (ACRE_HOSTMEM_HUGE_PAGES | ACRE_HOSTMEM_NO_THREAD | ACRE_HOSTMEM_INTERLEAVE)
 
@@ -20,20 +19,23 @@ acre_hostmem *heaps[ACRE_HOSTMEM_HEAPS_MAX];
 
 static acre_status config_read(const acre_hostmem_config *config, acre_hostmem_config *out)
 {
+    acre_status status = ACRE_OK;
+
     *out = (acre_hostmem_config){.struct_size = sizeof *out};
-    if (!config)
-        return ACRE_OK;
-    if (config->struct_size < 8)
-        return status_fail(ACRE_ERR_INVALID, "acre_hostmem_config: struct_size is %u; set it to "
-                           "sizeof(acre_hostmem_config)", config->struct_size);
-    memcpy(out, config,
-           config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
+    if (config)
+        status = STRUCT_TAKE("acre_hostmem_create", acre_hostmem_config, config, out);
+    if (status != ACRE_OK)
+        return status;
     if (out->flags & ~(uint32_t)FLAGS_KNOWN)
-        return status_fail(ACRE_ERR_INVALID, "acre_hostmem_config: flags 0x%x hold unknown bits; "
-                           "known are 0x%x", out->flags, (unsigned)FLAGS_KNOWN);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_hostmem_config: flags 0x%x hold unknown bits; "
+                           "known are 0x%x",
+                           out->flags, (unsigned)FLAGS_KNOWN);
     if (out->keep_percent > 1000)
-        return status_fail(ACRE_ERR_INVALID, "acre_hostmem_config: keep_percent is %u; give at "
-                           "most 1000", out->keep_percent);
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_hostmem_config: keep_percent is %u; give at "
+                           "most 1000",
+                           out->keep_percent);
     return ACRE_OK;
 }
 
@@ -84,7 +86,7 @@ acre_status acre_hostmem_create(const acre_hostmem_config *config, acre_hostmem 
     list_init(&heap->threads);
     idle_init(&heap->idle, &chosen);
     fresh_pages_advise((chosen.flags & ACRE_HOSTMEM_HUGE_PAGES) != 0,
-                      (chosen.flags & ACRE_HOSTMEM_INTERLEAVE) != 0);
+                       (chosen.flags & ACRE_HOSTMEM_INTERLEAVE) != 0);
     fork_watch_start();
     status = heap_enter(heap);
     if (status != ACRE_OK)
@@ -152,7 +154,8 @@ acre_status acre_hostmem_alloc(acre_hostmem *heap, size_t bytes, void **out)
 
 static acre_status free_refuse(const void *pointer)
 {
-    return status_fail(ACRE_ERR_INVALID, "%p is not the first byte of a live block of this heap: "
+    return status_fail(ACRE_ERR_INVALID,
+                       "%p is not the first byte of a live block of this heap: "
                        "it was freed before, lies inside a block, or came from elsewhere",
                        pointer);
 }
@@ -197,11 +200,10 @@ acre_status acre_hostmem_stats_get(acre_hostmem *heap, acre_hostmem_stats *stats
 {
     acre_hostmem_stats all = {.struct_size = sizeof all};
     int64_t allocated[SLAB_CLASSES], freed[SLAB_CLASSES];
-    uint32_t size = stats->struct_size;
+    acre_status status = STRUCT_CHECK("acre_hostmem_stats_get", acre_hostmem_stats, stats);
 
-    if (size < 8)
-        return status_fail(ACRE_ERR_INVALID, "acre_hostmem_stats: struct_size is %u; set it to "
-                           "sizeof(acre_hostmem_stats)", size);
+    if (status != ACRE_OK)
+        return status;
     lock_take(&heap->lock);
     magazines_count_locked(heap, allocated, freed);
     all.slab_bytes = (int64_t)heap->slabs.bytes;
@@ -215,8 +217,7 @@ acre_status acre_hostmem_stats_get(acre_hostmem *heap, acre_hostmem_stats *stats
     all.trim_count = atomic_load(&heap->idle.trim_count);
     all.remap_count = atomic_load(&heap->remap_count);
     idle_stats(heap, &all.cache);
-    all.struct_size = size;
-    memcpy(stats, &all, size < sizeof all ? size : sizeof all);
+    STRUCT_GIVE(acre_hostmem_stats, stats, &all);
     return ACRE_OK;
 }
 

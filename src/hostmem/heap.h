@@ -22,26 +22,26 @@
 #include "hostmem/slab.h"
 
 enum {
-    HEAP_PAGE = 4096,       /* unit of large blocks; every page size divides or equals it
+    HEAP_PAGE = 4096,        /* unit of large blocks; every page size divides or equals it
                                on the machines that the remapping is used on         */
-    HEAP_LARGE_MIN = 65536, /* the cache keeps blocks from here on in a pool of their own */
-    HEAP_LAZY_MIN = 262144, /* from here on the kernel clears memory                 */
+    HEAP_LARGE_MIN = 65536,  /* the cache keeps blocks from here on in a pool of their own */
+    HEAP_LAZY_MIN = 262144,  /* from here on the kernel clears memory                 */
     HEAP_REMAP_MIN = 131072, /* from here on remapping is cheaper than copying       */
-    HEAP_REMAP_MAX = 8192,  /* remaps kept at a time: each leaves mappings split     */
+    HEAP_REMAP_MAX = 8192,   /* remaps kept at a time: each leaves mappings split     */
 };
 
 struct acre_hostmem {
-    acre_cache *cache;          /* constant                                          */
-    unsigned index;             /* constant: in magazines_own                        */
-    uint32_t flags;             /* constant: acre_hostmem_flag                       */
-    _Atomic bool is_recording;  /* small blocks come from the cache                  */
-    struct lock lock;           /* guards slabs, threads and retired                 */
+    acre_cache *cache;         /* constant                                          */
+    unsigned index;            /* constant: in magazines_own                        */
+    uint32_t flags;            /* constant: acre_hostmem_flag                       */
+    _Atomic bool is_recording; /* small blocks come from the cache                  */
+    struct lock lock;          /* guards slabs, threads and retired                 */
     struct slabs slabs;
-    struct list threads;        /* magazines of all threads                          */
+    struct list threads;         /* magazines of all threads                          */
     struct small_counts retired; /* of threads that ended                            */
     struct idle idle;
     _Atomic int64_t remap_count;
-    void *numpy;                /* handler for NumPy, or NULL; guarded by the lock   */
+    void *numpy; /* handler for NumPy, or NULL; guarded by the lock   */
 };
 
 /* heap.c: all heaps of the process, by index. Taken before the lock of a heap. */

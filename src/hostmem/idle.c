@@ -16,10 +16,10 @@
 enum {
     IDLE_MS_DEFAULT = 10000,
     KEEP_PERCENT_DEFAULT = 12,
-    VECTOR_PAGES = 16384,  /* pages asked about at a time */
+    VECTOR_PAGES = 16384, /* pages asked about at a time */
 };
 
-#define HOLD_BYTES ((uint64_t)32 << 20)  /* discarded while the cache's lock is held */
+#define HOLD_BYTES  ((uint64_t)32 << 20) /* discarded while the cache's lock is held */
 #define CHUNK_BYTES ((size_t)2 << 20)    /* pieces that a block is discarded in      */
 #define SLACK_BYTES ((uint64_t)8 << 20)  /* idle memory that is not worth a look     */
 
@@ -29,13 +29,13 @@ struct lock idle_trim_lock = LOCK_INITIALIZER(RANK_HEAPS, "trimming of host memo
 
 /* A walk over the free blocks. */
 struct walk {
-    unsigned char *vector;  /* VECTOR_PAGES of them                                */
-    uint64_t resident;      /* counted: bytes of free blocks that have pages       */
-    uint64_t whole;         /* counted: bytes of segments that are free as a whole */
-    uint64_t wanted;        /* to be discarded                                     */
-    uint64_t held;          /* discarded while the lock is held this time          */
-    uint64_t gone;          /* discarded by the whole trim                         */
-    size_t block_min;       /* smaller blocks are left alone                       */
+    unsigned char *vector; /* VECTOR_PAGES of them                                */
+    uint64_t resident;     /* counted: bytes of free blocks that have pages       */
+    uint64_t whole;        /* counted: bytes of segments that are free as a whole */
+    uint64_t wanted;       /* to be discarded                                     */
+    uint64_t held;         /* discarded while the lock is held this time          */
+    uint64_t gone;         /* discarded by the whole trim                         */
+    size_t block_min;      /* smaller blocks are left alone                       */
 };
 
 /* Bytes of a range that have pages. */
@@ -133,8 +133,8 @@ uint64_t idle_trim(acre_hostmem *heap, uint64_t keep_bytes)
 
 /* The statistics as an array: every field between the head and the counters is one. */
 #define STATS_FIRST(stats) ((acre_stat *)(void *)&(stats)->allocation)
-#define STATS_COUNT                                                                        \
-    ((offsetof(acre_cache_stats, num_alloc_retries) - offsetof(acre_cache_stats, allocation)) / \
+#define STATS_COUNT                                                                                \
+    ((offsetof(acre_cache_stats, num_alloc_retries) - offsetof(acre_cache_stats, allocation)) /    \
      sizeof(acre_stat))
 
 /* Reads the statistics; their peaks are those since the user's last reset. */

@@ -28,21 +28,21 @@
 enum { IDLE_LOOKS = 10 };
 
 struct idle {
-    struct lock lock;            /* RANK_LEAF: guards is_ending                     */
+    struct lock lock; /* RANK_LEAF: guards is_ending                     */
     pthread_cond_t wake;
-    pthread_t thread;            /* while has_thread                                */
-    _Atomic bool has_thread;     /* it runs, or must not                            */
-    bool is_owned;               /* there is a thread to join                       */
+    pthread_t thread;        /* while has_thread                                */
+    _Atomic bool has_thread; /* it runs, or must not                            */
+    bool is_owned;           /* there is a thread to join                       */
     bool is_ending;
-    uint32_t look_ms;            /* constant: between looks                         */
-    uint32_t keep_percent;       /* constant                                        */
-    uint64_t needs[IDLE_LOOKS];  /* highest use of the last looks; guarded, as what
+    uint32_t look_ms;           /* constant: between looks                         */
+    uint32_t keep_percent;      /* constant                                        */
+    uint64_t needs[IDLE_LOOKS]; /* highest use of the last looks; guarded, as what
                                     follows, by idle_trim_lock                      */
-    unsigned look;               /* next place in needs                             */
-    uint64_t need_trimmed;       /* the need at the last trim                       */
-    unsigned wait;               /* looks until the next trim for that need         */
-    unsigned wait_next;          /* looks that follow such a trim                   */
-    acre_cache_stats peaks;      /* highest peaks before the last reset; struct_size 0:
+    unsigned look;              /* next place in needs                             */
+    uint64_t need_trimmed;      /* the need at the last trim                       */
+    unsigned wait;              /* looks until the next trim for that need         */
+    unsigned wait_next;         /* looks that follow such a trim                   */
+    acre_cache_stats peaks;     /* highest peaks before the last reset; struct_size 0:
                                     none yet                                        */
     _Atomic int64_t trimmed_bytes, trim_count;
 };

@@ -27,8 +27,7 @@ void inside_walk_free(acre_cache *cache, inside_free_fn fn, void *arg)
 
     quick_lock_take(&cache->lock);
     front_drain_locked(cache, true);
-    for (struct block *block = arena_first(pool); block && goes_on;
-         block = arena_next(pool, block))
+    for (struct block *block = arena_first(pool); block && goes_on; block = arena_next(pool, block))
         goes_on = fn(arg, block->base, block->bytes, !block_is_split(block));
     quick_lock_drop(&cache->lock);
 }

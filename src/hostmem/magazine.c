@@ -17,8 +17,7 @@ static bool has_key;
 /* ---- Slots between magazines and slabs ------------------------------------------- */
 
 /* Gives the first count slots of a magazine back to the slabs: the coldest. */
-static void magazine_return_locked(acre_hostmem *heap, struct magazine *magazine,
-                                   uint32_t count)
+static void magazine_return_locked(acre_hostmem *heap, struct magazine *magazine, uint32_t count)
 {
     uint32_t kept = atomic_load_explicit(&magazine->count, memory_order_relaxed) - count;
 
@@ -84,8 +83,9 @@ static struct magazines *magazines_get(acre_hostmem *heap)
     atomic_init(&own->heap, heap);
     for (unsigned i = 0; i < SLAB_CLASSES; i++) {
         uint32_t fitting = MAGAZINE_BYTES / slab_class_bytes(i);
-        own->of[i].capacity = fitting > MAGAZINE_MAX ? MAGAZINE_MAX
-                              : fitting < MAGAZINE_MIN ? MAGAZINE_MIN : fitting;
+        own->of[i].capacity = fitting > MAGAZINE_MAX   ? MAGAZINE_MAX
+                              : fitting < MAGAZINE_MIN ? MAGAZINE_MIN
+                                                       : fitting;
     }
     lock_take(&heap->lock);
     list_push_back(&heap->threads, &own->link);
@@ -107,8 +107,8 @@ acre_status magazine_refill(acre_hostmem *heap, unsigned class_index, void **out
         lock_take(&heap->lock);
         if (region)
             slabs_region_add_locked(&heap->slabs, region);
-        unsigned count = slabs_take_locked(heap, class_index, magazine->capacity / 2,
-                                           magazine->items, &status);
+        unsigned count =
+            slabs_take_locked(heap, class_index, magazine->capacity / 2, magazine->items, &status);
         atomic_store_explicit(&magazine->count, count, memory_order_relaxed);
         lock_drop(&heap->lock);
         if (status == ACRE_ERR_NOT_FOUND) {

@@ -17,8 +17,8 @@
 #include "hostmem/slab.h"
 
 enum {
-    MAGAZINE_MAX = 64,        /* slots of one class that a thread keeps   */
-    MAGAZINE_BYTES = 65536,   /* and their bytes, unless below 8 slots    */
+    MAGAZINE_MAX = 64,      /* slots of one class that a thread keeps   */
+    MAGAZINE_BYTES = 65536, /* and their bytes, unless below 8 slots    */
     MAGAZINE_MIN = 8,
 };
 
@@ -35,7 +35,7 @@ struct magazine {
 };
 
 struct magazines {
-    struct list link;   /* in heap.threads                     */
+    struct list link;             /* in heap.threads                     */
     _Atomic(acre_hostmem *) heap; /* NULL once it has ended    */
     struct small_counts counts;
     struct magazine of[SLAB_CLASSES];

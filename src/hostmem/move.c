@@ -26,8 +26,10 @@ acre_status acre_hostmem_calloc(acre_hostmem *heap, size_t count, size_t bytes, 
     acre_status status;
 
     if (__builtin_mul_overflow(count, bytes, &all))
-        return status_fail(ACRE_ERR_DEVICE_MEMORY, "%zu times %zu bytes are more than a size "
-                           "can tell; ask for less", count, bytes);
+        return status_fail(ACRE_ERR_DEVICE_MEMORY,
+                           "%zu times %zu bytes are more than a size "
+                           "can tell; ask for less",
+                           count, bytes);
     status = acre_hostmem_alloc(heap, all, &pointer);
     if (status != ACRE_OK)
         return status;
@@ -59,8 +61,7 @@ static bool pages_move(acre_hostmem *heap, void *from, void *to, size_t bytes)
 /* Whether a block of so many bytes serves a request without wasting much. */
 static bool block_suits(size_t block_bytes, size_t bytes)
 {
-    return bytes <= block_bytes &&
-           (block_bytes <= 1024 || bytes >= block_bytes / 2);
+    return bytes <= block_bytes && (block_bytes <= 1024 || bytes >= block_bytes / 2);
 }
 
 acre_status acre_hostmem_realloc(acre_hostmem *heap, void *pointer, size_t bytes, void **out)

@@ -32,7 +32,7 @@ struct numpy_handler {
 struct handler {
     struct numpy_handler handler; /* first: this is what NumPy sees */
     acre_hostmem *heap;
-    struct numpy_allocator own;   /* NumPy's */
+    struct numpy_allocator own; /* NumPy's */
 };
 
 static void *array_alloc(void *context, size_t bytes)
@@ -53,8 +53,7 @@ static void *array_calloc(void *context, size_t count, size_t bytes)
 
     if (!__builtin_mul_overflow(count, bytes, &all) && all < NUMPY_OWN_BELOW)
         return handler->own.calloc(handler->own.context, count, bytes);
-    return acre_hostmem_calloc(handler->heap, count, bytes, &pointer) == ACRE_OK ? pointer
-                                                                                 : NULL;
+    return acre_hostmem_calloc(handler->heap, count, bytes, &pointer) == ACRE_OK ? pointer : NULL;
 }
 
 static void *array_realloc(void *context, void *pointer, size_t bytes)
@@ -92,15 +91,17 @@ acre_status acre_hostmem_numpy_handler(acre_hostmem *heap, const void *fallback,
     if (!own || own->version != 1 || !own->allocator.malloc || !own->allocator.calloc ||
         !own->allocator.realloc || !own->allocator.free)
         return status_fail(ACRE_ERR_INVALID, "the fallback is no memory handler of version 1, as "
-                           "NumPy 1.22 to 2.x have it");
+                                             "NumPy 1.22 to 2.x have it");
     handler = heap_zalloc(sizeof *handler);
     if (!handler)
         return ACRE_ERR_HOST_MEMORY;
     memcpy(handler->handler.name, "acre", sizeof "acre");
     handler->handler.version = 1;
-    handler->handler.allocator = (struct numpy_allocator){
-        .context = handler, .malloc = array_alloc, .calloc = array_calloc,
-        .realloc = array_realloc, .free = array_free};
+    handler->handler.allocator = (struct numpy_allocator){.context = handler,
+                                                          .malloc = array_alloc,
+                                                          .calloc = array_calloc,
+                                                          .realloc = array_realloc,
+                                                          .free = array_free};
     handler->heap = heap;
     handler->own = own->allocator;
     lock_take(&heap->lock);

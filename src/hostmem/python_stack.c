@@ -19,20 +19,20 @@
 #include <string.h>
 
 /* The one list: type of the result, name, parameters. Objects are opaque. */
-#define PYTHON_CALLS(X)                                        \
-    X(int, Py_IsInitialized, (void))                           \
-    X(int, PyGILState_Ensure, (void))                          \
-    X(void, PyGILState_Release, (int))                         \
-    X(void *, PyGILState_GetThisThreadState, (void))           \
-    X(void *, PyEval_GetFrame, (void))                         \
-    X(void *, PyFrame_GetBack, (void *))                       \
-    X(void *, PyFrame_GetCode, (void *))                       \
-    X(int, PyFrame_GetLineNumber, (void *))                    \
-    X(void, Py_IncRef, (void *))                               \
-    X(void, Py_DecRef, (void *))                               \
-    X(void *, PyObject_GetAttrString, (void *, const char *))  \
-    X(const char *, PyUnicode_AsUTF8, (void *))                \
-    X(void, PyErr_Fetch, (void **, void **, void **))          \
+#define PYTHON_CALLS(X)                                                                            \
+    X(int, Py_IsInitialized, (void))                                                               \
+    X(int, PyGILState_Ensure, (void))                                                              \
+    X(void, PyGILState_Release, (int))                                                             \
+    X(void *, PyGILState_GetThisThreadState, (void))                                               \
+    X(void *, PyEval_GetFrame, (void))                                                             \
+    X(void *, PyFrame_GetBack, (void *))                                                           \
+    X(void *, PyFrame_GetCode, (void *))                                                           \
+    X(int, PyFrame_GetLineNumber, (void *))                                                        \
+    X(void, Py_IncRef, (void *))                                                                   \
+    X(void, Py_DecRef, (void *))                                                                   \
+    X(void *, PyObject_GetAttrString, (void *, const char *))                                      \
+    X(const char *, PyUnicode_AsUTF8, (void *))                                                    \
+    X(void, PyErr_Fetch, (void **, void **, void **))                                              \
     X(void, PyErr_Restore, (void *, void *, void *))
 
 static struct {
@@ -46,8 +46,8 @@ static pthread_once_t python_once = PTHREAD_ONCE_INIT;
 static void python_find(void)
 {
     has_python = true;
-#define PYTHON_CALL(result, name, parameters)                    \
-    *(void **)(void *)&python.name = dlsym(RTLD_DEFAULT, #name); \
+#define PYTHON_CALL(result, name, parameters)                                                      \
+    *(void **)(void *)&python.name = dlsym(RTLD_DEFAULT, #name);                                   \
     has_python &= python.name != NULL;
     PYTHON_CALLS(PYTHON_CALL)
 #undef PYTHON_CALL
@@ -136,8 +136,8 @@ static size_t frames_gather(void *arg, uint64_t *frames, size_t capacity)
         void *code = python.PyFrame_GetCode(frame), *back;
         uint32_t number = code_number(code);
         if (number != UINT32_MAX)
-            frames[count++] = (uint64_t)number << 32 |
-                              (uint32_t)python.PyFrame_GetLineNumber(frame);
+            frames[count++] =
+                (uint64_t)number << 32 | (uint32_t)python.PyFrame_GetLineNumber(frame);
         python.Py_DecRef(code);
         back = python.PyFrame_GetBack(frame);
         python.Py_DecRef(frame);

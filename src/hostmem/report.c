@@ -27,8 +27,8 @@ static void page_write(struct page *page, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    int length = vsnprintf(page->bytes > at ? page->buffer + at : NULL, page->bytes - at,
-                           format, args);
+    int length =
+        vsnprintf(page->bytes > at ? page->buffer + at : NULL, page->bytes - at, format, args);
     va_end(args);
     page->length += length > 0 ? (size_t)length : 0;
 }
@@ -116,8 +116,10 @@ static void summary_write(struct page *page, acre_hostmem *heap)
     uint64_t limit = acre_cache_limit_get(heap->cache);
 
     acre_hostmem_stats_get(heap, &stats);
-    page_write(page, "Host memory of Acre: %.1f MiB in %lld live blocks, %.1f MiB held from the "
-               "system", as_mib((uint64_t)stats.cache.allocated_bytes.all.current),
+    page_write(page,
+               "Host memory of Acre: %.1f MiB in %lld live blocks, %.1f MiB held from the "
+               "system",
+               as_mib((uint64_t)stats.cache.allocated_bytes.all.current),
                (long long)stats.cache.allocation.all.current,
                as_mib((uint64_t)stats.cache.reserved_bytes.all.current));
     if (limit != ACRE_CACHE_NO_LIMIT)

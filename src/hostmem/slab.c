@@ -7,7 +7,7 @@
 #include "base/heap.h"
 #include "hostmem/heap.h"
 
-#define REGION_BYTES ((size_t)(SLAB_REGION_GRANULES + 1) * GRANULE_BYTES - HEAP_PAGE)
+#define REGION_BYTES    ((size_t)(SLAB_REGION_GRANULES + 1) * GRANULE_BYTES - HEAP_PAGE)
 #define REGION_ALL_FREE ((1u << SLAB_REGION_GRANULES) - 1)
 
 void slabs_init(struct slabs *slabs)
@@ -150,8 +150,8 @@ static bool slab_is_empty(const struct slab *slab)
     return slab->free_count == slab->fresh;
 }
 
-unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned count,
-                           void **items, acre_status *out_status)
+unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned count, void **items,
+                           acre_status *out_status)
 {
     struct list *partial = &heap->slabs.partial[class_index];
     unsigned taken = 0;

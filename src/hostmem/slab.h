@@ -30,24 +30,24 @@ enum {
 
 /* Granules of one block of the cache. */
 struct region {
-    struct list link;   /* in slabs.regions                        */
-    char *block;        /* as the cache gave it                    */
-    char *base;         /* its first multiple of GRANULE_BYTES     */
-    uint32_t free_map;  /* bit g set: granule g holds no slab      */
+    struct list link;  /* in slabs.regions                        */
+    char *block;       /* as the cache gave it                    */
+    char *base;        /* its first multiple of GRANULE_BYTES     */
+    uint32_t free_map; /* bit g set: granule g holds no slab      */
 };
 
 struct slab {
-    struct list link;       /* in slabs.partial of its class, or alone */
-    struct region *region;  /* constant                                */
-    acre_hostmem *heap;     /* constant                                */
-    char *base;             /* constant                                */
-    uint32_t slot_bytes;    /* constant                                */
-    uint32_t slot_count;    /* constant                                */
-    uint32_t inverse;       /* constant: 2^32 / slot_bytes, rounded up */
-    uint16_t class_index;   /* constant                                */
-    uint16_t fresh;         /* slots from here on were never out       */
-    uint16_t free_count;    /* on the stack                            */
-    uint16_t *stack;        /* free slots below fresh                  */
+    struct list link;      /* in slabs.partial of its class, or alone */
+    struct region *region; /* constant                                */
+    acre_hostmem *heap;    /* constant                                */
+    char *base;            /* constant                                */
+    uint32_t slot_bytes;   /* constant                                */
+    uint32_t slot_count;   /* constant                                */
+    uint32_t inverse;      /* constant: 2^32 / slot_bytes, rounded up */
+    uint16_t class_index;  /* constant                                */
+    uint16_t fresh;        /* slots from here on were never out       */
+    uint16_t free_count;   /* on the stack                            */
+    uint16_t *stack;       /* free slots below fresh                  */
     _Atomic uint8_t is_live[];
 };
 
@@ -104,8 +104,8 @@ struct region *slabs_region_remove_locked(struct slabs *slabs);
 
 /* Takes up to count slots of a class out, into items; gives how many. For 0, out_status
  * tells why: ACRE_ERR_NOT_FOUND when a region has to be added, ACRE_ERR_HOST_MEMORY. */
-unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned count,
-                           void **items, acre_status *out_status);
+unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned count, void **items,
+                           acre_status *out_status);
 /* Puts slots back. Slabs that become empty go, but for one of their class. */
 void slabs_put_locked(acre_hostmem *heap, unsigned count, void **items);
 

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""NumPy's arrays on a heap of Acre: results, lifetimes, limits, history, fork, threads."""
+import doctest
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import acre
+import acre.heap
+import acre.numpy
+
+try:
+    import numpy
+except ImportError as reason:
+    print(f"skipped: no NumPy here ({reason}); apt-get install python3-numpy")
+    sys.exit(77)
+
+
+def owns(array):
+    return acre.numpy.heap().owns(array.ctypes.data)
+
+
+def live():
+    gc.collect()
+    return acre.numpy.memory_stats()["allocated_bytes.all.current"]
+
+
+def resident():
+    """Resident memory of this process in bytes."""
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def work(seed):
+    """Many kinds of operations; the bytes of all results."""
+    random = numpy.random.default_rng(seed)
+    values = random.random((300, 500))
+    parts = [values @ values.T, numpy.sort(values, axis=0), numpy.cumsum(values),
+             numpy.concatenate([values, values[::2]]), numpy.linalg.solve(values[:, :300],
+                                                                       values[:, 0]),
+             numpy.fromiter(range(50000), dtype="int64"), numpy.pad(values, 3),
+             numpy.unique(random.integers(0, 1000, 20000)), numpy.zeros((200, 200)),
+             numpy.fft.rfft(values).real, numpy.array(["text", "longer text"] * 500)]
+    return b"".join(part.tobytes() for part in parts)
+
+
+class NumpyHeap(unittest.TestCase):
+    def setUp(self):
+        acre.numpy.enable()
+
+    def tearDown(self):
+        acre.numpy.limit(None)
+        acre.numpy.stop_history()
+        acre.numpy.disable()
+
+    def test_results_are_the_same_bit_for_bit(self):
+        with_acre = [work(seed) for seed in range(5)]
+        acre.numpy.disable()
+        self.assertEqual(with_acre, [work(seed) for seed in range(5)])
+
+    def test_arrays_come_from_the_heap_and_small_ones_do_not(self):
+        self.assertTrue(owns(numpy.ones(1000)))
+        self.assertTrue(owns(numpy.zeros(1 << 20)))
+        self.assertFalse(owns(numpy.ones(100)))
+        array = numpy.ones(1 << 20)
+        self.assertEqual(array.ctypes.data % 64, 0)
+
+    def test_each_array_is_freed_where_it_came_from(self):
+        before = live()
+        here = numpy.ones(1 << 20)
+        acre.numpy.disable()
+        there = numpy.ones(1 << 20)
+        self.assertFalse(owns(there))
+        self.assertEqual(here.sum(), 1 << 20)
+        here.resize(3 << 20, refcheck=False)
+        self.assertEqual(here.sum(), 1 << 20)
+        acre.numpy.enable()
+        there.resize(3 << 20, refcheck=False)
+        self.assertEqual(there.sum(), 1 << 20)
+        del here, there
+        self.assertEqual(live(), before)
+
+    def test_growing_remaps(self):
+        remaps = acre.numpy.memory_stats()["remap_count"]
+        array = numpy.arange(1 << 18)
+        array.resize(1 << 20, refcheck=False)
+        self.assertEqual(acre.numpy.memory_stats()["remap_count"], remaps + 1)
+        self.assertTrue((array[:1 << 18] == numpy.arange(1 << 18)).all())
+        self.assertFalse(array[1 << 18:].any())
+
+    def test_zeros_take_no_memory_until_touched(self):
+        before = resident()
+        array = numpy.zeros(128 << 20, dtype="uint8")
+        self.assertLess(resident(), before + (16 << 20))
+        self.assertEqual(array[100 << 20], 0)
+
+    def test_a_limit_is_a_memory_error_that_names_the_holder(self):
+        acre.numpy.record_history()
+        kept = numpy.ones(2 << 20)
+        acre.numpy.limit(acre.numpy.memory_stats()["reserved_bytes.all.current"] + (32 << 20))
+        with self.assertRaises(MemoryError) as caught:
+            numpy.ones(1 << 30)
+        text = str(caught.exception)
+        self.assertIn("Unable to allocate", text)
+        self.assertIn("numpy_heap.py", text)
+        self.assertIn("16.0 MiB in 1 block", text)
+        acre.numpy.limit(None)
+        self.assertEqual(kept.sum(), 2 << 20)
+
+    def test_top_names_the_line(self):
+        acre.numpy.record_history()
+        kept = [numpy.full(200000, 1.0) for _ in range(6)]
+        places = [place for place in acre.numpy.top(3) if "full" in "".join(place["frames"][:1])]
+        self.assertEqual(places[0]["count"], 6)
+        self.assertTrue(any("test_top_names_the_line" in frame for frame in places[0]["frames"]))
+        del kept
+
+    def test_two_points_differ_by_what_is_left_behind(self):
+        acre.numpy.record_history()
+        before = acre.numpy.snapshot()
+        left = numpy.ones(5 << 20)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "after.pickle")
+            after = acre.numpy.snapshot(path)
+            acre.Snapshot(path).check()
+        found = before.diff(after)
+        self.assertEqual(found["allocated_b"] - found["allocated_a"], left.nbytes)
+        self.assertIn("test_two_points", found["stacks"][0]["text"])
+
+    def test_threads_allocate_and_end(self):
+        found = []
+
+        def run():
+            found.append(owns(numpy.ones(5000)))
+            for seed in range(3):
+                work(seed)
+        before = live()
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(found, [True] * 4)
+        self.assertEqual(live(), before)
+
+    def test_a_forked_child_goes_on(self):
+        kept = numpy.arange(1 << 20)
+        expected = work(1)
+        child = os.fork()
+        if child == 0:
+            fine = kept.sum() == (1 << 19) * ((1 << 20) - 1) and work(1) == expected
+            os._exit(0 if fine else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_idle_memory_goes_back(self):
+        array = numpy.ones(32 << 20)
+        high = resident()
+        del array
+        self.assertGreaterEqual(acre.numpy.trim(), 250 << 20)
+        self.assertLess(resident(), high - (240 << 20))
+
+    def test_the_library_says_what_is_wrong(self):
+        with self.assertRaisesRegex(acre.Error, "idle_seconds"):
+            acre.Heap(idle_seconds=0)
+        with self.assertRaisesRegex(acre.Error, "keep"):
+            acre.Heap(keep=-1)
+
+
+class Examples(unittest.TestCase):
+    def test_examples_of_the_documentation(self):
+        for module in (acre.heap, acre.numpy):
+            found = doctest.testmod(module)
+            self.assertGreater(found.attempted, 3)
+            self.assertEqual(found.failed, 0)
+
+
+class Exec(unittest.TestCase):
+    PROGRAM = ("import numpy, acre.numpy, sys; a = numpy.ones(1 << 20); h = acre.numpy.heap();"
+               "print(h.owns(a.ctypes.data), h.limit, sys.argv[1:])")
+
+    def run_exec(self, *arguments):
+        command = os.environ.get("ACRE")
+        if not command:
+            self.skipTest("ACRE does not name the command")
+        return subprocess.run([command, "exec", *arguments], capture_output=True, text=True,
+                              check=False)
+
+    def test_a_program_runs_unchanged(self):
+        done = self.run_exec("--numpy", "--limit", "64MiB", "--", sys.executable, "-c",
+                             self.PROGRAM, "x")
+        self.assertEqual(done.stdout, "True 67108864 ['x']\n", done.stderr)
+        self.assertEqual(done.returncode, 0)
+
+    def test_its_exit_status_is_the_programs(self):
+        done = self.run_exec("--numpy", "--", sys.executable, "-c", "raise SystemExit(7)")
+        self.assertEqual(done.returncode, 7)
+
+    def test_bad_use_is_said(self):
+        self.assertIn("required", self.run_exec("--numpy").stderr)
+        self.assertEqual(self.run_exec("--", "true").returncode, 2)
+        self.assertEqual(self.run_exec("--numpy", "--", "/nowhere/at/all").returncode, 127)
+
+
+if __name__ == "__main__":
+    unittest.main()
