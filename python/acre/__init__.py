@@ -34,5 +34,5 @@ from .view import view
 
 __all__ = ["Advice", "Block", "CHOOSE", "Cache", "Closing", "Device", "Diff", "Error", "File",
            "Heap", "History", "Imported", "Plan", "Replay", "Report", "Snapshot", "Stream",
-           "Tensor", "Verified", "Why", "advise", "backends", "convert", "devices", "diff", "from_dlpack",
-           "plan", "replay", "size_text", "verify", "version", "view", "why"]
+           "Tensor", "Verified", "Why", "advise", "backends", "convert", "devices", "diff",
+           "from_dlpack", "plan", "replay", "size_text", "verify", "version", "view", "why"]

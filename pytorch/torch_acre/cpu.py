@@ -119,7 +119,7 @@ def stop_history() -> None:
 
 def snapshot(file: Optional[str] = None) -> Snapshot:
     """A Snapshot of all CPU tensors; written to a file when one is given. "acre view" and
-    PyTorch's viewer open the file. Snapshot.diff() compares two of them."""
+    PyTorch's viewer open the file; acre.diff() compares two of them."""
     taken = heap().snapshot()
     if file is not None:
         taken.write(file)

@@ -122,13 +122,12 @@ class NumpyHeap(unittest.TestCase):
 
     def test_two_points_differ_by_what_is_left_behind(self):
         acre.numpy.record_history()
-        before = acre.numpy.snapshot()
-        left = numpy.ones(5 << 20)
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "after.pickle")
-            after = acre.numpy.snapshot(path)
-            acre.Snapshot(path).check()
-        found = before.diff(after)
+            paths = [os.path.join(folder, name) for name in ("before.pickle", "after.pickle")]
+            acre.numpy.snapshot(paths[0])
+            left = numpy.ones(5 << 20)
+            acre.numpy.snapshot(paths[1])
+            found = acre.diff(*paths)
         self.assertEqual(found["allocated_b"] - found["allocated_a"], left.nbytes)
         self.assertIn("test_two_points", found["stacks"][0]["text"])
 
