@@ -88,6 +88,9 @@ test) needs_test ;;
 long)
     needs_test
     has spin || want spin
+    has musl-gcc || want musl-tools
+    has aarch64-linux-gnu-g++ || want g++-aarch64-linux-gnu
+    has qemu-aarch64 || want qemu-user
     has clang || need clang
     [ -n "$(ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a 2>/dev/null)" ] ||
         need libclang-rt-14-dev

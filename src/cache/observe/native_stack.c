@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Stacks of native code: return addresses when gathered, names when asked for.
  * The unwinder of libc walks by the tables that every object carries; names come
- * from the dynamic linker, which knows exported functions. */
+ * from the dynamic linker, which knows exported functions. The unwinder is that of
+ * execinfo.h; a libc without that header (musl) gives no frames. */
 #include <acre/history.h>
 
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <stdio.h>
+
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#else
+static int backtrace(void **addresses, int capacity)
+{
+    (void)addresses;
+    (void)capacity;
+    return 0;
+}
+#endif
 
 static size_t native_gather(void *arg, uint64_t *frames, size_t capacity)
 {

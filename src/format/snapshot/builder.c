@@ -383,7 +383,7 @@ static acre_status append_from(struct builder *builder, value object, size_t bas
 
 acre_status builder_append(struct builder *builder, bool to_mark)
 {
-    size_t base;
+    size_t base = 0;
     acre_status status = builder_take(builder, to_mark, 1, true, &base);
 
     if (status != ACRE_OK)
@@ -413,7 +413,7 @@ static acre_status set_from(struct builder *builder, value object, size_t base)
 
 acre_status builder_set(struct builder *builder, bool to_mark)
 {
-    size_t base;
+    size_t base = 0;
     acre_status status = builder_take(builder, to_mark, 2, true, &base);
 
     if (status != ACRE_OK)
@@ -465,7 +465,7 @@ static acre_status tuple_from(struct builder *builder, size_t base)
 
 acre_status builder_tuple(struct builder *builder, size_t count)
 {
-    size_t base;
+    size_t base = 0;
     acre_status status = builder_take(builder, false, count, false, &base);
 
     return status == ACRE_OK ? tuple_from(builder, base) : status;
@@ -473,7 +473,7 @@ acre_status builder_tuple(struct builder *builder, size_t count)
 
 acre_status builder_collect(struct builder *builder, enum object_kind kind)
 {
-    size_t base;
+    size_t base = 0;
     value object;
     acre_status status = builder_take(builder, true, 0, false, &base);
 

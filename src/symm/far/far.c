@@ -286,6 +286,17 @@ static void far_exit(int status, void *unused)
         _exit(status);
 }
 
+#ifdef __GLIBC__
+#define far_at_exit() on_exit(far_exit, NULL)
+#else
+/* A libc without on_exit does not tell the exit status: leaving early is a failure. */
+static void far_exit_failed(void)
+{
+    far_exit(EXIT_FAILURE, NULL);
+}
+#define far_at_exit() atexit(far_exit_failed)
+#endif
+
 static acre_status thread_start(void)
 {
     pthread_t thread;
@@ -294,7 +305,7 @@ static acre_status thread_start(void)
         lock_condition_init(&far.more);
         lock_condition_init(&far.done);
         far.is_ready = true;
-        on_exit(far_exit, NULL);
+        far_at_exit();
     }
     if (pthread_create(&thread, NULL, far_main, NULL) != 0)
         return status_fail(ACRE_ERR_HOST_MEMORY, "symmetric memory: no thread for the wire");
