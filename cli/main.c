@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* acre: looks up the command and runs it. See commands.h. */
 #include "cli/commands.h"
+#include "cli/text/filter.h"
+#include "cli/text/memory.h"
 
 #include <acre/output.h>
 
@@ -30,6 +32,9 @@ static void print_help(FILE *file)
     for (const struct command *command = commands; command->name; command++)
         fprintf(file, "  %-9s %s\n", command->name, command->summary);
     fputs("\n  --help    this text; \"acre COMMAND --help\" tells more, with an example\n"
+          "  --memory SIZE  behind a COMMAND that reads files: the host memory it may take. By\n"
+          "            default 256 MiB and 500 times the size of the files, and at most half\n"
+          "            of the machine\n"
           "  --version the version of the library\n\n"
           "Exit status: 0 done, 1 the answer is \"no\", 2 bad use or bad input.\n",
           file);
@@ -39,7 +44,7 @@ static int run_command(int argc, char **argv)
 {
     for (const struct command *command = commands; command->name; command++)
         if (strcmp(argv[0], command->name) == 0)
-            return command->run(argc, argv);
+            return memory_limit(&argc, argv) ? command->run(argc, argv) : CLI_BAD;
     fprintf(stderr, "acre: there is no command \"%s\"; \"acre --help\" lists them\n", argv[0]);
     return CLI_BAD;
 }
@@ -67,6 +72,7 @@ int main(int argc, char **argv)
     int status = CLI_DONE;
 
     take_signals();
+    filter_install();
 
     if (argc < 2) {
         print_help(stderr);

@@ -45,8 +45,7 @@ void progress_tell(void *arg, double done)
     memset(bar, ' ', WIDTH);
     memset(bar, '#', (size_t)(filled < WIDTH ? filled : WIDTH));
     bar[WIDTH] = '\0';
-    fprintf(stderr, "\r[%s] %3d %%", bar, percent);
-    fflush(stderr);
+    dprintf(STDERR_FILENO, "\r[%s] %3d %%", bar, percent);
     progress->shown_percent = percent;
     progress->is_shown = true;
 }
@@ -54,6 +53,6 @@ void progress_tell(void *arg, double done)
 void progress_end(struct progress *progress)
 {
     if (progress->is_shown)
-        fprintf(stderr, "\r%*s\r", WIDTH + 10, "");
+        dprintf(STDERR_FILENO, "\r%*s\r", WIDTH + 10, "");
     progress->is_shown = false;
 }

@@ -105,6 +105,15 @@ ACRE_API long acre_last_native(void);
  */
 ACRE_API void acre_log_set(acre_log_fn fn, void *arg, acre_log_level level);
 
+/** Limits the host memory that the library takes for itself, in bytes; 0: no limit (default).
+ *
+ * For programs that read files of strangers: a small compressed file can ask for any amount of
+ * memory. Calls that would need more fail with ACRE_ERR_HOST_MEMORY and change nothing. Memory of
+ * devices does not count, nor does what was taken before the first limit was set.
+ * Threads: any.
+ */
+ACRE_API void acre_host_limit_set(uint64_t bytes);
+
 ACRE_END_DECLS
 
 #endif

@@ -3,14 +3,20 @@
 
 #include "base/status.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#define HEAP_OVERHEAD 16 /* bytes that an allocator keeps beside a piece */
+
 static _Atomic uint64_t live_count;
 static _Atomic uint64_t fail_in; /* allocations until one fails; 0: disarmed */
 static _Atomic int has_failed;
+static _Atomic uint64_t limit_bytes; /* 0: no limit, and bytes are not counted */
+static _Atomic int64_t live_bytes;   /* since a limit was set first            */
 
 static int must_fail(void)
 {
@@ -27,11 +33,51 @@ static int must_fail(void)
     return 0;
 }
 
+/* ---- The limit ---------------------------------------------------------------------------- */
+
+static bool has_limit(void)
+{
+    return atomic_load_explicit(&limit_bytes, memory_order_relaxed) != 0;
+}
+
+/* Adds or takes the bytes of a piece, with what the allocator needs for itself. */
+static void bytes_add(void *memory, int sign)
+{
+    if (memory && has_limit())
+        atomic_fetch_add_explicit(&live_bytes,
+                                  sign * (int64_t)(malloc_usable_size(memory) + HEAP_OVERHEAD),
+                                  memory_order_relaxed);
+}
+
+/* Whether so many more bytes would exceed the limit; then that is recorded. */
+static bool is_over_limit(size_t bytes)
+{
+    uint64_t limit = atomic_load_explicit(&limit_bytes, memory_order_relaxed);
+    int64_t live = atomic_load_explicit(&live_bytes, memory_order_relaxed);
+
+    if (limit == 0 || (live < 0 ? 0 : (uint64_t)live) + bytes <= limit)
+        return false;
+    status_fail(ACRE_ERR_HOST_MEMORY,
+                "more than %llu MiB of host memory would be needed, which is the limit; raise it "
+                "with --memory (acre_host_limit_set)",
+                (unsigned long long)(limit >> 20));
+    return true;
+}
+
+ACRE_API void acre_host_limit_set(uint64_t bytes)
+{
+    atomic_store(&limit_bytes, bytes);
+}
+
+/* ---- Pieces ------------------------------------------------------------------------------- */
+
 static void *heap_counted(void *memory, size_t bytes)
 {
-    if (memory)
+    if (memory) {
         atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
-    else
+        return memory;
+    }
+    if (!is_over_limit(bytes))
         status_fail(ACRE_ERR_HOST_MEMORY, "%zu bytes of host memory could not be had", bytes);
     return memory;
 }
@@ -40,17 +86,23 @@ static void *heap_counted(void *memory, size_t bytes)
  * it, and those of sanitizers end the process. */
 static int heap_refuses(size_t bytes)
 {
-    return must_fail() || bytes > PTRDIFF_MAX;
+    return must_fail() || bytes > PTRDIFF_MAX || is_over_limit(bytes);
 }
 
 void *heap_alloc(size_t bytes)
 {
-    return heap_counted(heap_refuses(bytes) ? NULL : malloc(bytes ? bytes : 1), bytes);
+    void *memory = heap_refuses(bytes) ? NULL : malloc(bytes ? bytes : 1);
+
+    bytes_add(memory, 1);
+    return heap_counted(memory, bytes);
 }
 
 void *heap_zalloc(size_t bytes)
 {
-    return heap_counted(heap_refuses(bytes) ? NULL : calloc(1, bytes ? bytes : 1), bytes);
+    void *memory = heap_refuses(bytes) ? NULL : calloc(1, bytes ? bytes : 1);
+
+    bytes_add(memory, 1);
+    return heap_counted(memory, bytes);
 }
 
 void *heap_array(size_t count, size_t bytes)
@@ -69,6 +121,7 @@ void *heap_aligned(size_t alignment, size_t bytes)
     if (heap_refuses(bytes) || posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
         return heap_counted(NULL, bytes);
     memset(memory, 0, bytes);
+    bytes_add(memory, 1);
     return heap_counted(memory, bytes);
 }
 
@@ -76,10 +129,12 @@ void *heap_realloc(void *old, size_t bytes)
 {
     if (!old)
         return heap_alloc(bytes);
-    void *memory = heap_refuses(bytes) ? NULL : realloc(old, bytes ? bytes : 1);
-    if (!memory)
+    if (heap_refuses(bytes)) /* the old piece may live beside the new one for a moment */
         return heap_counted(NULL, bytes);
-    return memory;
+    bytes_add(old, -1);
+    void *memory = realloc(old, bytes ? bytes : 1);
+    bytes_add(memory ? memory : old, 1);
+    return memory ? memory : heap_counted(NULL, bytes);
 }
 
 char *heap_strdup(const char *text)
@@ -97,6 +152,7 @@ void heap_free(void *memory)
     if (!memory)
         return;
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+    bytes_add(memory, -1);
     free(memory);
 }
 

@@ -7,6 +7,8 @@
  */
 #include "base/status.h"
 
+#include "base/text.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -105,6 +107,7 @@ static void status_record(long native, const char *format, va_list args)
         return;
     to->native = native;
     vsnprintf(to->text, sizeof to->text, format, args);
+    text_tame(to->text); /* names and values of files are in it */
 }
 
 acre_status status_fail(acre_status status, const char *format, ...)

@@ -138,3 +138,52 @@ void text_add_bytes_beside(struct text *text, uint64_t bytes, uint64_t other)
     else
         text_add(text, "%s", one);
 }
+
+/* ---- Terminals ---------------------------------------------------------------------------- */
+
+/* Bytes of the character at text, which becomes *out; 0: it is not UTF-8. */
+static int character_read(const unsigned char *text, uint32_t *out)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    int bytes = text[0] < 0x80             ? 1
+                : (text[0] & 0xe0) == 0xc0 ? 2
+                : (text[0] & 0xf0) == 0xe0 ? 3
+                : (text[0] & 0xf8) == 0xf0 ? 4
+                                           : 0;
+
+    *out = bytes <= 1 ? text[0] : text[0] & (0x7fu >> bytes);
+    for (int i = 1; i < bytes; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+        *out = *out << 6 | (text[i] & 0x3f);
+    }
+    return bytes > 1 && (*out < least[bytes] || *out > 0x10ffff) ? 0 : bytes;
+}
+
+static bool character_is_tame(uint32_t c)
+{
+    bool is_control = (c < 0x20 && c != '\t' && c != '\n') || (c >= 0x7f && c < 0xa0);
+    bool is_format = (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+                     (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+    bool is_surrogate = c >= 0xd800 && c < 0xe000;
+
+    return !is_control && !is_format && !is_surrogate;
+}
+
+void text_tame(char *text)
+{
+    unsigned char *from = (unsigned char *)text, *to = from;
+
+    while (*from) {
+        uint32_t c;
+        int bytes = character_read(from, &c);
+        if (bytes > 0 && character_is_tame(c)) {
+            memmove(to, from, (size_t)bytes);
+            to += bytes;
+        } else {
+            *to++ = '?';
+        }
+        from += bytes > 0 ? bytes : 1;
+    }
+    *to = 0;
+}

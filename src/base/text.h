@@ -26,6 +26,10 @@ bool text_parse_fraction(const char *text, size_t length, double *out);
  * to 2^20, MiB up to 2^30, else GiB, with two decimals. Returns buffer. */
 const char *text_bytes(char buffer[TEXT_BYTES_MAX], uint64_t bytes);
 
+/* Makes a text harmless on a terminal: control characters other than tab and newline, bytes that
+ * are not UTF-8, and characters that reverse or hide what is written become "?". */
+void text_tame(char *text);
+
 /* A text under construction. Always zero-terminated; what does not fit is left
  * out and is_cut says so. The buffer belongs to the caller. */
 struct text {

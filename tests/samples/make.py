@@ -140,8 +140,8 @@ def grown():
     return {"segments": [large], "device_traces": [events]}
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
+def write_all(folder):
+    """Writes all samples into a folder."""
     settings = {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1,
                 "garbage_collection_threshold": 0.0, "expandable_segments": False,
                 "roundup_power2_divisions": {str(1 << i): 0 for i in range(16)}}
@@ -163,4 +163,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    write_all(pathlib.Path(sys.argv[1]))

@@ -92,4 +92,31 @@ TEST(aligned_memory_is_aligned_and_cleared)
     heap_free(memory);
 }
 
+TEST(a_limit_refuses_what_exceeds_it_and_nothing_else)
+{
+    acre_host_limit_set(1 << 20);
+    void *most = heap_alloc(900000);
+    EXPECT(most != NULL);
+    EXPECT_PTR_EQ(heap_alloc(200000), NULL);
+    EXPECT_HAS(acre_last_error(), "1 MiB of host memory");
+    EXPECT_HAS(acre_last_error(), "--memory");
+    EXPECT_PTR_EQ(heap_array(1 << 20, 16), NULL);
+    EXPECT_PTR_EQ(heap_aligned(64, 200000), NULL);
+    EXPECT_PTR_EQ(heap_realloc(most, 950000), NULL); /* both may live for a moment */
+    void *little = heap_zalloc(1000);
+    EXPECT(little != NULL);
+    heap_free(most);
+    void *again = heap_alloc(900000);
+    EXPECT(again != NULL);
+    again = heap_realloc(again, 100);
+    EXPECT_PTR_EQ(heap_alloc(1 << 20), NULL);
+    acre_host_limit_set(0);
+    void *large = heap_alloc(4 << 20);
+    EXPECT(large != NULL);
+    heap_free(large);
+    heap_free(again);
+    heap_free(little);
+    EXPECT_EQ(heap_live_count(), 0);
+}
+
 T_MAIN()

@@ -124,4 +124,26 @@ TEST(a_text_that_just_fits_is_not_cut)
     EXPECT_EQ(text.length, 3);
 }
 
+static const char *tamed(const char *from)
+{
+    static char text[64];
+
+    snprintf(text, sizeof text, "%s", from);
+    text_tame(text);
+    return text;
+}
+
+TEST(texts_are_tame_on_terminals)
+{
+    EXPECT_STR_EQ(tamed("plain\ttext\n"), "plain\ttext\n");
+    EXPECT_STR_EQ(tamed("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"),
+                  "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80");
+    EXPECT_STR_EQ(tamed("\x1b[2J\r\b\x7f"), "?[2J???");
+    EXPECT_STR_EQ(tamed("\xc2\x9b" "31m"), "?31m");          /* C1 control as UTF-8 */
+    EXPECT_STR_EQ(tamed("\x9b" "31m\xff\xc3"), "?31m??");     /* no UTF-8            */
+    EXPECT_STR_EQ(tamed("a\xe2\x80\xae" "b"), "a?b");        /* right to left       */
+    EXPECT_STR_EQ(tamed("\xc1\x81\xed\xa0\x80"), "???");    /* too long, surrogate */
+    EXPECT_STR_EQ(tamed(""), "");
+}
+
 T_MAIN()

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* What this command prints, made harmless for terminals.
+ *
+ * Names, stacks and labels come out of files and may hold anything, escape sequences too. All that
+ * is printed to standard output and standard error goes through one filter: control characters
+ * (other than tab and newline), characters that reverse or hide text, and bytes
+ * that are not UTF-8 become "?". What ranks of acre run print is theirs and passes unchanged.
+ */
+#ifndef CLI_FILTER_H
+#define CLI_FILTER_H
+
+void filter_install(void);
+
+#endif

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Files made to do harm, through every command that reads files: hostile.py ACRE.
+
+Compressed files that unpack to far more than they are: memory stays within the limit, and a
+sentence says so. Escape sequences in every name: none reaches standard output or error.
+"""
+import gzip
+import json
+import os
+import pathlib
+import pickle
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "samples"))
+import make  # noqa: E402
+
+ACRE = sys.argv[1]
+MIB = 1 << 20
+passed = 0
+
+
+def run(folder, *arguments):
+    """Runs a command; returns status, both outputs as bytes, and the peak of its memory."""
+    with subprocess.Popen([ACRE, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
+        out, err = job.communicate(timeout=250)
+    return job.returncode, out, err
+
+
+def bombs(folder, size):
+    """Files of a few hundred kilobytes that unpack to size."""
+    parts = {
+        "dicts.pickle.gz": (b"\x80\x02}(X\x08\0\0\0segments](", b"}(K\x01K\x02u", b"eu."),
+        "lists.json.gz": (b'{"segments":[', b"[],", b"[]]}"),
+        "rows.csv.gz": (b"id,lower,upper,size\n", b"a,1,2,3\n", b""),
+        "line.csv.gz": (b"", b"0", b"\n"),
+    }
+    for name, (head, unit, tail) in parts.items():
+        with gzip.open(folder / name, "wb", 9) as file:
+            file.write(head)
+            for _ in range(size // MIB):
+                file.write(unit * (MIB // len(unit)))
+            file.write(tail)
+    return list(parts)
+
+
+def check_bombs(folder):
+    """The limit of --memory holds, and is named; without it the size of the file decides."""
+    for name in bombs(folder, 40 * MIB):
+        commands = [["plan", name]] if ".csv" in name else [
+            ["why", name], ["advise", name], ["replay", name], ["plan", name],
+            ["view", name, "-o", "x.html"], ["diff", name, name], ["convert", name, "x.trace"]]
+        for command in commands:
+            status, out, err = run(folder, *command, "--memory", "24MiB")
+            assert status == 2 and out == b"", (command, status, out[:200])
+            assert b"24 MiB of host memory" in err and b"--memory" in err, (command, err[-300:])
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+    assert peak < 100, f"{peak} MiB under a limit of 24 MiB"
+    status, _, err = run(folder, "why", "dicts.pickle.gz", "--memory", "nothing")
+    assert status == 2 and b"write a size" in err, err
+    bombs(folder, 300 * MIB)
+    status, _, err = run(folder, "plan", "rows.csv.gz")
+    assert status == 2 and b"which is the limit" in err, (status, err)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+    assert peak < 800, f"{peak} MiB for {(folder / 'rows.csv.gz').stat().st_size} bytes"
+
+
+BAD = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\x08\r\x7f"
+
+CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def poison(value):
+    """The value with escape sequences behind every name that is free text."""
+    if isinstance(value, list):
+        return [poison(item) for item in value]
+    if isinstance(value, dict):
+        return {key: item + BAD if key in ("filename", "name", "user_metadata", "compile_context")
+                else poison(item) for key, item in value.items()}
+    return value
+
+
+def check_terminal(folder):
+    """No control character comes out of any command, in answers or in errors."""
+    make.write_all(folder)
+    for name in ("oom", "state", "later"):
+        data = poison(pickle.loads((folder / f"{name}.pickle").read_bytes()))
+        (folder / f"{name}.pickle").write_bytes(pickle.dumps(data, protocol=4))
+        (folder / f"{name}.json").write_text(json.dumps(data))
+    (folder / "bad.json").write_text('{"segments": "' + BAD.replace("\r", "") + '"')
+    (folder / "bad.trace").write_bytes(b"a 1 512 0\n" + BAD.encode() + b" \xff\xfe\n")
+    (folder / "bad.csv").write_bytes(b"id,lower,upper,size\nx\x1b[31m,1,\x1b]0;x\x07,4\n")
+    (folder / "odd\x1b[31m.pickle").write_bytes(b"none")
+    texts = 0
+    for command in (
+            ["why", "oom.pickle"], ["why", "state.pickle"], ["why", "oom.json"],
+            ["why", "oom.pickle", "--json"], ["advise", "oom.pickle"],
+            ["advise", "oom.pickle", "--json"], ["diff", "state.pickle", "later.pickle"],
+            ["diff", "state.pickle", "later.pickle", "--json", "--all"],
+            ["replay", "oom.pickle"], ["replay", "oom.json", "--json"],
+            ["view", "oom.pickle", "-o", "x.html"], ["plan", "oom.pickle"],
+            ["why", "bad.json"], ["replay", "bad.trace"], ["plan", "bad.csv"],
+            ["convert", "bad.trace", "x.json"], ["why", "odd\x1b[31m.pickle"],
+            ["why", "no\x1b[31m.pickle"], ["no\x1bcommand"], ["why", "--\x1b[31m"]):
+        status, out, err = run(folder, *command)
+        for text in (out, err):
+            decoded = text.decode("utf-8")  # or this raises
+            assert not CONTROL.search(decoded), (command, text)
+        texts += b"evil" in out
+        assert status in (0, 1, 2), (command, status, err)
+    assert texts >= 4, f"{texts} answers name what was poisoned"
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    for check in (check_bombs, check_terminal):
+        check(pathlib.Path(temporary))
+        passed += 1
+        print("ok  ", check.__name__, flush=True)
+print(f"{passed} passed, 0 failed")
