@@ -3,7 +3,7 @@
 #   cmake -DFOLDER=view -DOUT=page_template.c -P page.cmake
 # page.html holds @STYLE@ and @SCRIPT@, which are replaced here, and @TITLE@ and
 # @DATA@, which src/view/page.c replaces.
-set(scripts decode model colour lanes chart map table app)
+set(scripts decode model colour lanes chart map events timeline table app)
 file(READ ${FOLDER}/page.html page)
 file(READ ${FOLDER}/page.css style)
 set(script "")

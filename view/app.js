@@ -18,6 +18,8 @@ class App {
     this.chart = new Chart(this);
     this.map = new SegmentMap(this);
     this.texts = new Texts(this);
+    this.timeline = new Timeline(this);
+    this.events = new Events(this);
     this.listen();
   }
 
@@ -25,7 +27,9 @@ class App {
 
   async start() {
     byId("devices").replaceChildren(...this.devices.map((device, i) => make("button",
-      { role: "tab", onclick: () => this.open(i), data: { device: String(i) } },
+      { role: "tab", onclick: () => this.open(i), data: { device: String(i) },
+        className: device.meta.failed ? "failed" : "",
+        title: device.meta.failed ? "a request failed on this device" : "" },
       device.meta.name)));
     byId("devices").hidden = this.devices.length < 2;
     this.fillSelect(byId("stream"), this.meta.streams.map((_, i) => streamName(this, i)));
@@ -37,7 +41,29 @@ class App {
       return this.notice("No memory of any device was recorded.");
     await this.stacks.load();
     this.stackCount = this.stacks.lists.length;
-    await this.open(0);
+    await this.open(this.firstDevice());
+  }
+
+  // The device where a request failed last, else the one that holds most.
+  firstDevice() {
+    let best = 0;
+    this.devices.forEach(({ meta }, i) => {
+      const now = this.devices[best].meta;
+      if (meta.failed > now.failed || (meta.failed === now.failed && meta.held > now.held))
+        best = i;
+    });
+    return best;
+  }
+
+  // What a block is for: by its stack, or that it was there before.
+  categoryOf(block) {
+    const { stack, flags } = this.device.blocks, category = this.stacks.category[stack[block]];
+    return category || !(flags && flags[block] & EARLY) || !this.device.meta.events
+      ? category : BEFORE;
+  }
+
+  categoryName(category) {
+    return this.meta.categories[category];
   }
 
   fillSelect(select, names) {
@@ -56,15 +82,20 @@ class App {
       button.setAttribute("aria-selected", String(button.dataset.device === String(number)));
     byId("moment").max = String(device.moments - 1);
     this.chart.show(device);
-    this.moment = device.meta.peak;
+    const failed = device.meta.marks.filter((mark) => mark.kind === "oom").pop();
+    this.moment = failed ? Math.min(failed.at, device.moments - 1) : device.meta.peak;
     this.pinned = false;
     this.texts.cards();
-    this.texts.hint();
+    if (failed)
+      this.texts.failure(failed);
+    else
+      this.texts.hint();
     await this.recolour();
     await this.applyFilter();
     this.drawNow();
     await Promise.all([device.blocks.loadPlaces(), device.ranges.loadPlaces(), device.times()]);
     this.redraw();
+    this.events.show(device);
   }
 
   notice(text) {
@@ -115,6 +146,8 @@ class App {
           groupColours: this.groupColours });
         this.stamp++;
       }
+      if (this.stale !== false)
+        this.timeline.draw();
       this.chart.drawOver(this.moment, this.pinned);
       this.drawTip();
     }
@@ -140,13 +173,15 @@ class App {
     this.map.show(device, moment, this.colours.table());
     this.texts.space(this.map.figures());
     this.texts.live(moment);
+    this.texts.categories(moment);
+    this.events.follow(moment);
   }
 
   async recolour() {
     const by = byId("colour").value;
     if (by === "stream" || by === "pool")
       await this.device.blocks.loadPlaces();
-    this.colours = new Colours(this.device, this.stackCount, by);
+    this.colours = new Colours(this.device, this.stackCount, by, this.stacks.category);
     this.groups = this.device.groupTable(this.stackCount);
     this.groupColours = Uint32Array.from({ length: GROUPS }, (_, g) => {
       const stack = this.device.meta.groups[g];
@@ -254,6 +289,7 @@ class App {
       this.mask = mask;
     }
     this.tellMatches(only);
+    this.events.filter();
     this.stampOfFilter = (this.stampOfFilter || 0) + 1;
     this.redraw();
   }

@@ -10,6 +10,8 @@ const DISTINCT_DARK = [
   "#5b83f0", "#e6b33d", "#ff7f6a", "#5fc9b1", "#49b860", "#ff8fbc", "#b37bff", "#8fb6f5",
   "#b98463", "#6ea3b7", "#e0606f", "#9abf4a", "#8f80c9", "#eb9d57", "#3fa8b6", "#c989b3"];
 
+const BEFORE = 5; // the category of what was there before the recording (format/frames.h)
+
 const isDark = () => document.documentElement.dataset.theme === "dark";
 
 // 0xAABBGGRR, as ImageData holds it on all machines that browsers run on.
@@ -43,8 +45,9 @@ function muted(number) {
 
 class Colours {
   // Ranks stacks by the bytes they hold and for how long.
-  constructor(device, stackCount, by) {
+  constructor(device, stackCount, by, categories) {
     this.by = by;
+    this.categories = categories;
     this.blocks = device.blocks;
     const palette = (isDark() ? DISTINCT_DARK : DISTINCT).map(packed);
     this.palette = palette;
@@ -57,7 +60,13 @@ class Colours {
   }
 
   ofStack(stack) {
-    return this.by === "stack" ? this.stacks[stack] : this.unknown;
+    return this.by === "stack" ? this.stacks[stack]
+      : this.by === "category" ? this.ofCategory(this.categories[stack]) : this.unknown;
+  }
+
+  ofCategory(category) {
+    return category && category !== BEFORE ? this.palette[category - 1]
+      : category === BEFORE ? blend(this.unknown, this.palette[0], 0.25) : this.unknown;
   }
 
   // The colour of every block, as an array.
@@ -68,6 +77,7 @@ class Colours {
     const made = new Uint32Array(count);
     for (let i = 0; i < count; i++)
       made[i] = this.by === "stack" ? stacks[stack[i]]
+        : this.by === "category" ? this.ofCategory(this.categories[stack[i]])
         : this.by === "size" ? palette[Math.floor(Math.log2(size[i] + 1)) % palette.length]
         : palette[(this.by === "stream" ? stream : pool)[i] % palette.length];
     this.made = made;

@@ -11,11 +11,14 @@ class Stacks {
     if (this.frames)
       return this;
     const frames = JSON.parse(new TextDecoder().decode(await piece("frames")));
-    const bytes = await piece("stacks"), lists = [];
+    const bytes = await piece("stacks"), titles = await piece("titles"), lists = [];
     const flat = readNumbers(bytes, new Uint32Array(countNumbers(bytes)));
     for (let at = 0; at < flat.length; at += flat[at] + 1)
       lists.push(flat.subarray(at + 1, at + 1 + flat[at]));
+    const pairs = readNumbers(titles, new Uint32Array(2 * lists.length));
     this.lists = lists;
+    this.own = Int32Array.from(lists, (_, i) => pairs[2 * i] - 1);
+    this.category = Uint8Array.from(lists, (_, i) => pairs[2 * i + 1]);
     this.frames = frames;
     return this;
   }
@@ -24,16 +27,17 @@ class Stacks {
     return Array.from(this.lists[stack] || [], (i) => this.frames[i]);
   }
 
-  // One line for a stack: the innermost frame that is somebody's own code, where it
-  // is, and who called it.
+  // One line for a stack: the user's own line, by the rule of all reports (the innermost
+  // frame outside PyTorch, packages and the interpreter), where it is, and who called it.
   title(stack) {
     const list = this.lists[stack];
     if (!list || !list.length)
       return ["unknown: before the recording, or without a stack", "", ""];
     const find = Array.prototype.find;
-    const own = find.call(list, (i) => isTelling(this.frames[i])) ??
+    const own = list[this.own[stack]] ?? find.call(list, (i) => isTelling(this.frames[i])) ??
       find.call(list, (i) => !/unwind|Traceback|Allocator/.test(this.frames[i][0])) ?? list[0];
-    const caller = this.frames[list[list.indexOf(own) + 1]];
+    const rest = list.subarray(list.indexOf(own) + 1);
+    const caller = this.frames[find.call(rest, (i) => isTelling(this.frames[i]))];
     return [this.frames[own][0] || this.frames[own][1] || "?", placeOf(this.frames[own]),
       caller ? caller[0] : ""];
   }

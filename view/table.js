@@ -49,7 +49,8 @@ function facts(pairs) {
 }
 
 function frameList(app, stack) {
-  const list = make("ol"), frames = app.stacks.of(stack), own = frames.findIndex(isTelling);
+  const list = make("ol"), frames = app.stacks.of(stack);
+  const own = app.stacks.own[stack] >= 0 ? app.stacks.own[stack] : frames.findIndex(isTelling);
   frames.forEach((frame, i) => list.append(make("li",
     { className: i === own ? "own" : isTelling(frame) || own < 0 ? "" : "inside" },
     frame[0] || "?", make("span", {}, placeOf(frame)))));
@@ -95,9 +96,11 @@ class Texts {
     list.push(card("allocations", countText(meta.blocks)));
     if (meta.events)
       list.push(card("events", countText(meta.events)));
-    const failed = meta.marks.filter((mark) => mark.kind === "oom").length;
-    if (failed)
-      list.push(card("requests failed", countText(failed), true));
+    const failed = meta.marks.filter((mark) => mark.kind === "oom");
+    if (failed.length)
+      list.push(card(failed.length === 1 ? "request failed" : "requests failed",
+        countText(failed.length), true),
+      card("asked for by the last that failed", failed[failed.length - 1].bytes, true));
     box.replaceChildren(...list);
   }
 
@@ -113,15 +116,17 @@ class Texts {
 
   block(i) {
     const { app } = this, { device } = app, { blocks } = device, clock = device.clock;
-    const when = (moment) => "event " + countText(moment) +
-      (clock && clock[clock.length - 1] > 0 ? ", " + timeText(clock[moment]) : "");
+    const when = (moment) => make("button", { className: "jump", title: "Go to this event",
+      onclick: () => app.go(moment) }, "event " + countText(moment) +
+      (clock && clock[clock.length - 1] > 0 ? ", " + timeText(clock[moment]) : ""));
     const early = blocks.flags[i] & EARLY, live = blocks.end[i] >= device.moments;
     const list = [["size", copyable(sizeText(blocks.size[i]), blocks.size[i])]];
     if (blocks.bytes[i] !== blocks.size[i])
       list.push(["requested", copyable(countText(blocks.bytes[i]) + " bytes", blocks.bytes[i])]);
     list.push(["address", make("span", { className: "copy",
       data: { copy: device.address(blocks.address[i]) } }, device.address(blocks.address[i]))],
-    ["stream", streamName(app, blocks.stream[i])], ["pool", poolName(app, blocks.pool[i])]);
+    ["stream", streamName(app, blocks.stream[i])], ["pool", poolName(app, blocks.pool[i])],
+    ["for", app.categoryName(app.categoryOf(i))]);
     if (device.meta.events)
       list.push(["allocated", early ? "before the recording" : when(blocks.begin[i])],
         ["freed", live ? "still live at the end" : when(blocks.end[i])]);
@@ -161,6 +166,45 @@ class Texts {
       ["stream", streamName(app, ranges.stream[i])], ["pool", poolName(app, ranges.pool[i])],
       ["here", app.device.address(segment.address + Math.floor(offset))]]),
     frameList(app, ranges.stack[i]));
+  }
+
+  // A segment in the picture over time.
+  range(i) {
+    const { app } = this, { device } = app, { ranges } = device, flags = ranges.flags[i];
+    const jump = (moment) => make("button", { className: "jump", onclick: () => app.go(moment) },
+      "event " + countText(moment));
+    this.details.replaceChildren(make("h2", {}, "Segment"), facts([
+      ["size", copyable(sizeText(ranges.size[i]), ranges.size[i])],
+      ["address", device.address(ranges.address[i])],
+      ["kind", (flags & EXPANDABLE ? "expandable, " : "") + (flags & SMALL ? "small" : "large")],
+      ["stream", streamName(app, ranges.stream[i])], ["pool", poolName(app, ranges.pool[i])],
+      ["from the device", flags & EARLY ? "before the recording" : jump(ranges.begin[i])],
+      ["given back", ranges.end[i] >= device.moments ? "still held at the end"
+        : jump(ranges.end[i])]]), frameList(app, ranges.stack[i]));
+  }
+
+  // The request that failed: how much, what the device had free, and who asked.
+  failure(mark) {
+    const { app } = this;
+    this.details.replaceChildren(make("h2", {}, "Out of memory"), facts([
+      ["asked for", copyable(sizeText(mark.bytes), mark.bytes)],
+      ["free on the device", copyable(sizeText(mark.free), mark.free)],
+      ["at", "event " + countText(mark.at)]]), frameList(app, mark.stack));
+  }
+
+  // What live memory is for at a moment.
+  categories(moment) {
+    const { app } = this, { blocks } = app.device, sums = new Map();
+    for (const i of blocks.at(moment))
+      if (!app.mask || app.mask[i])
+        sums.set(app.categoryOf(i), (sums.get(app.categoryOf(i)) || 0) + blocks.size[i]);
+    const list = [...sums].sort((a, b) => b[1] - a[1]);
+    document.getElementById("categories").replaceChildren(...list.map(([category, bytes]) => {
+      const swatch = make("i", { className: "swatch" });
+      swatch.style.background = cssOf(app.colours.ofCategory(category));
+      return make("span", {}, swatch, " " + app.categoryName(category) + " ",
+        make("b", {}, copyable(sizeText(bytes), bytes)));
+    }));
   }
 
   // ---- Live by stack ----

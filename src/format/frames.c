@@ -11,7 +11,8 @@ enum {
     SEEN_OPTIMIZER = 1u << 0,
     SEEN_BACKWARD = 1u << 1,
     SEEN_FORWARD = 1u << 2,
-    SEEN_SETUP = 1u << 3
+    SEEN_SETUP = 1u << 3,
+    SEEN_NOTE = 1u << 8 /* times the category that a note of the program names */
 };
 
 static bool is_separator(char c)
@@ -119,7 +120,7 @@ static uint32_t frame_sight(const char *name, const char *file)
     uint32_t seen = 0;
 
     if ((torch && strncmp(torch, "optim", 5) == 0) || strcmp(name, "_init_group") == 0 ||
-        strcmp(name, "init_state") == 0)
+        strcmp(name, "init_state") == 0 || (strcmp(name, "step") == 0 && strstr(file, "optim")))
         seen |= SEEN_OPTIMIZER;
     if (strstr(name, "autograd::Engine") || strstr(name, "AccumulateGrad") ||
         strcmp(name, "_engine_run_backward") == 0 || strcmp(name, "backward") == 0)
@@ -135,6 +136,11 @@ void frames_add(struct frames *frames, const char *name, const char *file)
 {
     enum frames_kind kind = frames_kind(name, file);
 
+    if (strcmp(file, FRAMES_NOTE) == 0) {
+        frames->seen |= (uint32_t)frames_category_of_text(name) * SEEN_NOTE;
+        frames->count++;
+        return;
+    }
     if (kind == FRAME_OWN && frames->own < 0 && !frames_is_dull(name))
         frames->own = frames->count;
     if (kind == FRAME_LIBRARY && frames->library < 0 && !frames_is_dull(name))
@@ -147,6 +153,8 @@ enum frames_category frames_category(const struct frames *frames)
 {
     if (frames->count == 0)
         return CATEGORY_UNKNOWN;
+    if (frames->seen / SEEN_NOTE)
+        return (enum frames_category)(frames->seen / SEEN_NOTE);
     if (frames->seen & SEEN_OPTIMIZER)
         return CATEGORY_OPTIMIZER;
     if (frames->seen & SEEN_BACKWARD)

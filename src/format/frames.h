@@ -34,6 +34,9 @@ enum frames_category {
     CATEGORY_COUNT
 };
 
+/* The file of a frame that is no frame but a note of the program, its name. */
+#define FRAMES_NOTE "user_metadata"
+
 /* What kind of frame it is. */
 enum frames_kind {
     FRAME_OWN,         /* Python code of the user                       */

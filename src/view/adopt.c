@@ -4,6 +4,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "format/frames.h"
 #include "format/snapshot/snapshot.h"
 
 #include <string.h>
@@ -19,6 +20,24 @@ struct adoption {
 };
 
 /* ---- Stacks and places ----------------------------------------------------------------- */
+
+/* A stack with the note that the program had set, as its outermost frame. */
+static acre_status find_noted(struct adoption *adoption, uint32_t stack, uint32_t note,
+                              uint32_t *out)
+{
+    const struct snapshot *snapshot = adoption->snapshot;
+    acre_view_frame frames[FRAMES_MAX + 1];
+    struct snap_run run = stack == SNAP_NONE ? (struct snap_run){0, 0} : snapshot->stacks[stack];
+    uint32_t count = run.count < FRAMES_MAX ? run.count : FRAMES_MAX;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct snap_frame *frame = &snapshot->frames[snapshot->frame_ids[run.first + i]];
+        frames[i] = (acre_view_frame){snapshot_string(snapshot, frame->name, NULL),
+                                      snapshot_string(snapshot, frame->file, NULL), frame->line};
+    }
+    frames[count] = (acre_view_frame){snapshot_string(snapshot, note, NULL), FRAMES_NOTE, 0};
+    return acre_view_stack_add(adoption->view, frames, count + 1, out);
+}
 
 static acre_status find_stack(struct adoption *adoption, uint32_t stack, uint32_t *out)
 {
@@ -87,7 +106,12 @@ static acre_status adopt_entry(struct adoption *adoption, int32_t device,
                              .stream = entry->stream,
                              .time_us = entry->time_us > 0 ? (uint64_t)entry->time_us : 0,
                              .flags = is_mapped ? ACRE_VIEW_EXPANDABLE : 0};
-    acre_status status = find_stack(adoption, entry->stack, &event.stack);
+    size_t noted;
+    snapshot_string(adoption->snapshot, entry->user_metadata, &noted);
+    acre_status status =
+        noted && entry->action == SNAP_ALLOC
+            ? find_noted(adoption, entry->stack, entry->user_metadata, &event.stack)
+            : find_stack(adoption, entry->stack, &event.stack);
 
     find_pool(adoption, entry->pool, event.pool);
     if (event.action == ACRE_VIEW_MARK)

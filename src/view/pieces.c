@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 #include "format/deflate.h"
+#include "format/frames.h"
 #include "view/level.h"
 
 #include <string.h>
@@ -244,6 +245,24 @@ static void tell_name(struct pack *meta, const struct history *history)
     pack_fini(&name);
 }
 
+/* When the last request failed, in microseconds, or 0; and what is held at the end: the page
+ * opens with the device that they choose. */
+static void tell_end(struct pack *meta, const struct history *history, uint32_t moments)
+{
+    uint64_t failed_us = 0, held = 0;
+
+    for (size_t i = 0; i < history->mark_count; i++)
+        if (history->marks[i].action == ACRE_VIEW_OOM)
+            failed_us = history->marks[i].moment < history->event_count
+                            ? history->times[history->marks[i].moment] + 1
+                            : 1;
+    for (size_t i = 0; i < history->ranges.count; i++)
+        if (history->ranges.items[i].end >= moments)
+            held += history->ranges.items[i].block_bytes;
+    pack_text(meta, ",\"failed\":%llu,\"held\":%llu", (unsigned long long)failed_us,
+              (unsigned long long)held);
+}
+
 static void tell_device(struct pack *meta, size_t number, const struct history *history,
                         const struct totals *totals, uint64_t base)
 {
@@ -262,6 +281,7 @@ static void tell_device(struct pack *meta, size_t number, const struct history *
     for (unsigned i = 0; i < totals->group_count; i++)
         pack_text(meta, "%s%u", i ? "," : "", totals->groups[i]);
     pack_text(meta, "]");
+    tell_end(meta, history, totals->moments);
     tell_marks(meta, history);
 }
 
@@ -347,6 +367,36 @@ static acre_status put_stacks(struct maker *maker)
     return put_piece(maker, "stacks");
 }
 
+/* For each stack two numbers: the position of the user's own line from 1 on, or 0 without one,
+ * and what its memory is for (format/frames.h). */
+static acre_status put_titles(struct maker *maker)
+{
+    const struct intern *stacks = &maker->view->stacks;
+    uint32_t frame;
+    size_t length, unused;
+
+    for (uint32_t i = 0; i < stacks->count; i++) {
+        const unsigned char *bytes = intern_get(stacks, i, &length);
+        struct frames frames = FRAMES_NONE;
+        for (size_t at = 0; at < length; at += sizeof frame) {
+            memcpy(&frame, bytes + at, sizeof frame);
+            const char *name = intern_get(&maker->view->frames, frame, &unused);
+            frames_add(&frames, name, name + strlen(name) + 1);
+        }
+        pack_number(&maker->pack, (uint64_t)(frames.own + 1));
+        pack_number(&maker->pack, frames_category(&frames));
+    }
+    return put_piece(maker, "titles");
+}
+
+static void tell_categories(struct pack *meta)
+{
+    pack_text(meta, ",\"categories\":[");
+    for (int i = 0; i < CATEGORY_COUNT; i++)
+        pack_text(meta, "%s\"%s\"", i ? "," : "", frames_category_name((enum frames_category)i));
+    pack_text(meta, "]");
+}
+
 static void tell_places(struct pack *meta, const acre_view *view)
 {
     uint64_t ids[2];
@@ -396,11 +446,14 @@ static acre_status put_all(struct maker *maker)
     }
     pack_text(&maker->meta, "]");
     tell_places(&maker->meta, view);
+    tell_categories(&maker->meta);
     pack_text(&maker->meta, "}");
     if (status == ACRE_OK)
         status = put_frames(maker);
     if (status == ACRE_OK)
         status = put_stacks(maker);
+    if (status == ACRE_OK)
+        status = put_titles(maker);
     return status == ACRE_OK ? pack_status(&maker->meta) : status;
 }
 

@@ -102,6 +102,7 @@ def hostile_names_stay_text(b):
 @test
 def draws_what_is_live(b):
     b.open(make("known"))
+    b.keys("p")
     forward, backward = swatch(b, "forward"), swatch(b, "backward")
     assert forward != backward
     assert pixel(b, 20, 8 * MIB) == forward
@@ -225,6 +226,7 @@ def keys_zoom_pan_and_step(b):
 @test
 def search_and_filters(b):
     b.open(make("known"))
+    b.keys("p")
     forward, backward = swatch(b, "forward"), swatch(b, "backward")
     b.keys("/")
     b.keys(*"BACKW")
@@ -336,6 +338,88 @@ def a_state_without_history(b):
         """)
     assert coloured >= 3, coloured
     b.screenshot(OUT / "still.png")
+    quiet(b)
+
+
+def sample(name):
+    """A page of `acre view` for one of the sample snapshots."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    make_samples = pathlib.Path(__file__).parents[1] / "samples" / "make.py"
+    subprocess.run([sys.executable, make_samples, OUT], check=True)
+    page = OUT / f"{name}.html"
+    subprocess.run([BUILD / "acre", "view", OUT / f"{name}.pickle", "-o", page], check=True,
+                   stdout=subprocess.DEVNULL)
+    return page
+
+
+@test
+def opens_at_the_failure_of_its_device(b):
+    b.open(sample("devices"))
+    assert b.run("return acre.app.device.meta.device") == 1
+    assert b.run("return acre.app.moment") == 49
+    tabs = b.run("return [...document.querySelectorAll('#devices button')].map(e => e.className)")
+    assert tabs == ["", "failed", ""], tabs
+    assert "Out of memory" in b.text("#details") and "20.0 MiB" in b.text("#details")
+    assert b.text("#details li.own").startswith("forward"), b.text("#details li.own")
+    b.screenshot(OUT / "devices.png")
+    b.open(make("known"))
+    assert b.run("return acre.app.moment") == 90
+    quiet(b)
+
+
+@test
+def events_are_listed_and_lead_both_ways(b):
+    b.open(sample("oom"))
+    b.wait("await new Promise(r => setTimeout(r, 100));")
+    assert b.text("#events-count") == "38 of 50", b.text("#events-count")
+    now = ".event.now"
+    assert b.text(now).startswith("49") and "out of memory" in b.text(now), b.text(now)
+    b.run("acre.app.go(5)")
+    b.frame()
+    assert b.text(now).startswith("5") and "alloc" in b.text(now), b.text(now)
+    b.run("document.querySelector('.event[data-moment=\"6\"]').click()")
+    b.frame()
+    assert b.run("return acre.app.moment") == 6
+    assert "append_loss" in b.text("#details"), b.text("#details")
+    b.run("[...document.querySelectorAll('#details .jump')][0].click()")
+    b.frame()
+    assert b.run("return acre.app.moment") == 6
+    for kind, count in (("alloc", 24), ("free", 12), ("segment", 1), ("mark", 1), ("", 38)):
+        b.run("""
+            const kind = document.getElementById("events-kind");
+            kind.value = arguments[0];
+            kind.dispatchEvent(new Event("input", {bubbles: true}));
+            """, kind)
+        assert b.text("#events-count") == f"{count} of 50", (kind, b.text("#events-count"))
+    b.keys("/")
+    b.keys(*"append_loss")
+    assert b.text("#events-count") == "12 of 50", b.text("#events-count")
+    quiet(b)
+
+
+@test
+def categories_and_segments_over_time(b):
+    b.open(sample("oom"))
+    assert b.text("#categories").split() == \
+        "other 22.0 MiB parameters 16.0 MiB".split(), b.text("#categories")
+    b.run("""
+        const by = document.getElementById("colour");
+        by.value = "category";
+        by.dispatchEvent(new Event("input", {bubbles: true}));
+        """)
+    b.frame()
+    assert pixel(b, 45, 8 * MIB) != pixel(b, 45, 20 * MIB)
+    found = b.run("""
+        const {timeline, chart} = acre.app, height = timeline.canvas.clientHeight;
+        timeline.hover({offsetX: chart.xOf(20), offsetY: height - 2});
+        return document.getElementById("details").innerText;
+        """)
+    assert "Segment" in found and "64.0 MiB" in found and "still held at the end" in found, found
+    drawn = b.run("""
+        const {canvas} = acre.app.timeline, {chart} = acre.app;
+        return canvas.getContext("2d").getImageData(chart.xOf(20), canvas.height - 3, 1, 1).data[3];
+        """)
+    assert drawn > 0
     quiet(b)
 
 
