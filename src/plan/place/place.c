@@ -44,6 +44,8 @@
 #define CAPACITY_NS        1000000000.0 /* work of one search for a capacity       */
 #define CAPACITY_STEPS     20u          /* searches for a given capacity           */
 
+#define SEARCH_SECONDS_MAX 30.0 /* of all searches, if no time is given     */
+
 /* One of two workers. */
 struct worker {
     struct place *place;
@@ -269,6 +271,13 @@ static acre_status run_rounds(struct place *place)
 
 /* ---- Search ------------------------------------------------------------------------- */
 
+/* When searches end at the latest, also when an amount of work was asked for: what a piece of
+ * work costs is an estimate. */
+static double search_end(const struct place *place)
+{
+    return place->deadline > 0 ? place->deadline : place->started + SEARCH_SECONDS_MAX;
+}
+
 static void *work_search(void *arg)
 {
     struct worker *worker = arg;
@@ -278,7 +287,7 @@ static void *work_search(void *arg)
                               : worker == place->workers ? SEARCH_BY_SECTION
                                                          : SEARCH_BY_FLOOR;
 
-    search_set_deadline(worker->search, place->best_height == INT64_MAX ? 0 : place->deadline);
+    search_set_deadline(worker->search, search_end(place));
     worker->result =
         search_run(worker->search, style, place->goal, place->config->seed * PAIR + worker->turn,
                    &place->work_limit, worker->offsets, &worker->work);
@@ -343,7 +352,8 @@ static acre_status search_capacity(struct place *place, uint64_t cost)
 {
     for (uint32_t step = 0; place->best_height > place->target; step++) {
         enum search_result result;
-        if (place->deadline > 0 ? step && is_late(place) : step >= CAPACITY_STEPS)
+        if ((step && clock_is_past(search_end(place))) ||
+            (place->deadline == 0 && step >= CAPACITY_STEPS))
             break;
         acre_status status =
             search_once(place, place->target, step, step_work(place, CAPACITY_NS, cost), &result);
@@ -376,7 +386,7 @@ static acre_status search_lowest(struct place *place, uint64_t cost)
     goal_init(&goal, place->sections);
     for (uint32_t step = 0; goal_next(&goal, place->best_height); step++) {
         enum search_result result;
-        if (place->deadline > 0 ? step && is_late(place) : work >= most)
+        if ((step && clock_is_past(search_end(place))) || (place->deadline == 0 && work >= most))
             break;
         place->is_race = goal.is_race;
         acre_status status =

@@ -34,7 +34,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOCK_STEPS   1024u /* decisions between looks at the clock */
+#define CLOCK_STEPS   32u   /* decisions and skips between looks at the clock    */
+#define SKIPS_FREE    64u   /* skips that belong to a decision; more of them are work */
+#define SKIPS_WORK    8u    /* of which so many count as a decision             */
 #define FIRST_LOOK    1.7   /* decisions of the first descent, per buffer   */
 #define FIXED_LOOK    4.0   /* and of the next, if ranks are not drawn      */
 #define ROUND_TURNS   15u   /* descents after which weights and limits begin anew */
@@ -72,9 +74,12 @@ struct search {
     int64_t *lowest;         /* by section: the lowest floor in it              */
     struct open_node *stack; /* by depth                                        */
     const struct style *style;
-    bool is_learned;     /* ranks of this descent are, and it is learned from */
-    uint64_t work;       /* done                                            */
-    uint64_t node_limit; /* of one descent                                  */
+    bool is_learned;               /* ranks of this descent are, and it is learned from */
+    uint64_t work;                 /* done                                            */
+    uint64_t node_limit;           /* of one descent                                  */
+    uint32_t skips;                /* of the decision under way                       */
+    uint32_t ticks;                /* decisions and skips, to look at the clock       */
+    const _Atomic uint64_t *limit; /* of work; another search may lower it   */
     double deadline;
 };
 
@@ -129,6 +134,26 @@ uint64_t search_work_cost(const struct search *search)
 
     return 240 + board->count / 2 + board->section_count +
            (5 * overlaps + 10 * members) / (board->count + 1);
+}
+
+/* ---- Limits ----------------------------------------------------------------------- */
+
+/* Whether the search has to end. Every decision asks, and every skip of a decision that takes
+ * many: inference alone can take longer than all decisions together. */
+static bool search_is_over(struct search *search)
+{
+    return search->work > atomic_load_explicit(search->limit, memory_order_relaxed) ||
+           (search->ticks++ % CLOCK_STEPS == 0 && clock_is_past(search->deadline));
+}
+
+/* Counts a skip. False when the search has to end. */
+static bool skip_count(struct search *search)
+{
+    if (++search->skips <= SKIPS_FREE)
+        return true;
+    if (search->skips % SKIPS_WORK == 0)
+        search->work += search->style->work;
+    return !search_is_over(search);
 }
 
 /* ---- Picking --------------------------------------------------------------------- */
@@ -224,8 +249,11 @@ static uint32_t pick_lowest(const struct search *search)
     return *buffer;
 }
 
-/* Picks the buffer to decide on. False when the node has failed. */
-static bool search_pick(struct search *search, uint32_t *out_buffer)
+/* What picking comes to. */
+enum pick { PICK_FOUND, PICK_FAILED, PICK_OVER };
+
+/* Picks the buffer to decide on, unless the node has failed or the search has to end. */
+static enum pick search_pick(struct search *search, uint32_t *out_buffer)
 {
     struct board *board = search->board;
 
@@ -237,11 +265,15 @@ static bool search_pick(struct search *search, uint32_t *out_buffer)
             buffer = board_lowest(board, buffer, lowest); /* down to what nothing goes below */
         if (!board->skipped[buffer]) {
             *out_buffer = buffer;
-            return true;
+            return PICK_FOUND;
         }
+        if (!skip_count(search))
+            return PICK_OVER;
         conflict_clear(&board->conflict);
         if (!board_skip(board, buffer, lowest))
-            return false;
+            return PICK_FAILED;
+        if (board->is_lost)
+            return PICK_OVER;
     }
 }
 
@@ -269,7 +301,7 @@ static bool is_promising(const struct search *search, uint64_t nodes, uint32_t l
 }
 
 /* One descent with backtracking, until found, excluded or out of nodes. */
-static enum search_result search_descend(struct search *search, const _Atomic uint64_t *limit)
+static enum search_result search_descend(struct search *search)
 {
     struct board *board = search->board;
     uint32_t least = board->left;
@@ -279,11 +311,14 @@ static enum search_result search_descend(struct search *search, const _Atomic ui
         uint32_t buffer = 0, depth;
         search->work += search->style->work;
         least = board->left < least ? board->left : least;
+        search->skips = 0;
         if (++nodes > search->node_limit || board->is_lost || !is_promising(search, nodes, least) ||
-            search->work > atomic_load_explicit(limit, memory_order_relaxed) ||
-            (search->work % CLOCK_STEPS == 0 && clock_is_past(search->deadline)))
+            search_is_over(search))
             return SEARCH_LIMIT;
-        bool is_good = search_pick(search, &buffer);
+        enum pick pick = search_pick(search, &buffer);
+        bool is_good = pick == PICK_FOUND;
+        if (pick == PICK_OVER)
+            return SEARCH_LIMIT;
         if (is_good) {
             search->stack[board->depth] = (struct open_node){board_now(board), buffer};
             is_good = board_place(board, buffer);
@@ -293,6 +328,8 @@ static enum search_result search_descend(struct search *search, const _Atomic ui
         while (!is_good) { /* the last placement to blame does not work: skip it instead */
             if (!conflict_take_last(&board->conflict, &depth))
                 return SEARCH_NONE;
+            if (!skip_count(search))
+                return SEARCH_LIMIT;
             board_undo(board, search->stack[depth].before);
             buffer = search->stack[depth].buffer;
             is_good = board_skip(board, buffer, board_lowest_top(board, buffer));
@@ -376,6 +413,7 @@ enum search_result search_run(struct search *search, enum search_style style, in
 
     ranks_seed(&search->ranks, seed);
     search->work = 0;
+    search->limit = limit;
     search->style = &styles[style];
     board->is_tracking = search->style->is_by_section;
     for (unsigned turn = 0; result == SEARCH_LIMIT && !board->is_lost; turn++) {
@@ -383,7 +421,7 @@ enum search_result search_run(struct search *search, enum search_style style, in
             (turn && clock_is_past(search->deadline)))
             break;
         begin_turn(search, turn);
-        result = board_reset(board, capacity) ? search_descend(search, limit) : SEARCH_NONE;
+        result = board_reset(board, capacity) ? search_descend(search) : SEARCH_NONE;
     }
     if (result == SEARCH_FOUND)
         memcpy(offsets, board->offset, board->count * sizeof *offsets);

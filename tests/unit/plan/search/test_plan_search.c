@@ -133,4 +133,34 @@ TEST(what_does_not_fit_is_excluded_by_both_styles)
     sections_destroy(sections);
 }
 
+/* A staircase: 369 buffers of 13 sizes, each overlapping twenty others. */
+TEST(a_search_ends_at_its_limit_and_at_its_deadline)
+{
+    acre_plan_buffer buffers[369] = {{0}};
+    int64_t offsets[369];
+    struct sections *sections;
+    struct search *search;
+    uint64_t work;
+
+    for (uint32_t i = 0; i < 369; i++)
+        buffers[i] = (acre_plan_buffer){.start = i, .end = i + 20 + i % 7,
+                                        .size = 512 * (1 + i % 13)};
+    REQUIRE_OK(sections_create(buffers, 369, &sections));
+    REQUIRE_OK(search_create(sections, &search));
+    for (int style = 0; style < SEARCH_STYLES; style++) {
+        _Atomic uint64_t limit = 20000;
+        search_set_deadline(search, 0);
+        EXPECT_EQ(search_run(search, style, sections->lower_bound, 1, &limit, offsets, &work),
+                  SEARCH_LIMIT);
+        EXPECT_GT(work, 20000);
+        EXPECT_LE(work, 20000 + 8);
+        search_set_deadline(search, 1e-9); /* long past: a look at the clock ends it */
+        EXPECT_EQ(search_run(search, style, sections->lower_bound, 1, &limit, offsets, &work),
+                  SEARCH_LIMIT);
+        EXPECT_LE(work, 4 * 64);
+    }
+    search_destroy(search);
+    sections_destroy(sections);
+}
+
 T_MAIN()
