@@ -7,7 +7,7 @@ DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: all demo test test-long test-build install docs fuzz bench bench-instructions clean \
-        torch test-torch bench-torch uninstall package test-packages help
+        torch test-torch bench-torch bench-cpu uninstall package test-packages help
 .NOTPARALLEL:
 
 all: release
@@ -36,6 +36,11 @@ test-torch: release
 bench-torch: release
 	@tools/needs.sh torch
 	@JOBS=$(JOBS) tools/torch.sh bench
+
+bench-cpu: release
+	@tools/needs.sh bench-cpu
+	@JOBS=$(JOBS) tools/torch.sh build
+	@build/torch/python bench/cpu/run.py $(ROWS)
 
 test-long:
 	@tools/needs.sh long
@@ -89,6 +94,7 @@ help:
 	@echo 'make torch               PyTorch 2.13 with the device "acre": build/torch/python'
 	@echo 'make test-torch          its tests; installs PyTorch into build/torch when missing'
 	@echo 'make bench-torch         figures of PyTorch on Acre'
+	@echo 'make bench-cpu           CPU tensors and NumPy arrays with each host allocator in turn'
 	@echo 'make test-build          the test programs, into build/tests/, not run'
 	@echo 'make install             PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make uninstall           removes what make install put there'

@@ -83,6 +83,12 @@ needs_torch() {
 
 case "${1:-build}" in
 torch) needs_torch ;;
+bench-cpu)
+    needs_torch
+    has_library libjemalloc.so.2 || want libjemalloc2
+    has_library libtcmalloc_minimal.so.4 || want libtcmalloc-minimal4
+    has_library libmimalloc.so.2 || want libmimalloc2.0
+    ;;
 build) needs_build ;;
 test) needs_test ;;
 long)

@@ -38,7 +38,7 @@ typedef struct acre_hostmem acre_hostmem;
 /** Every block is aligned to this many bytes. */
 #define ACRE_HOSTMEM_ALIGNMENT 64
 /** Most heaps that a process may have at a time. */
-#define ACRE_HOSTMEM_HEAPS_MAX 8
+#define ACRE_HOSTMEM_HEAPS_MAX 4
 
 /** Bits of acre_hostmem_config.flags. */
 typedef enum acre_hostmem_flag {

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "base/struct_size.h"
 #include "host/fresh_pages.h"
+#include "hostmem/chunk.h"
 #include "hostmem/inside.h"
 
 #include <acre/device.h>
@@ -73,13 +74,15 @@ acre_status acre_hostmem_create(const acre_hostmem_config *config, acre_hostmem 
         status = acre_device_get(ACRE_DEVICE_CPU, 0, &device);
     if (status != ACRE_OK)
         return status;
-    heap = heap_zalloc(sizeof *heap);
+    status = chunks_start();
+    heap = status == ACRE_OK ? heap_zalloc(sizeof *heap) : NULL;
     if (!heap)
         return ACRE_ERR_HOST_MEMORY;
     cache_config.limit_bytes = chosen.limit_bytes;
     status = acre_cache_create(device, &cache_config, &heap->cache);
     if (status != ACRE_OK)
         goto free_heap;
+    inside_fit_best(heap->cache);
     heap->flags = chosen.flags;
     lock_init(&heap->lock, RANK_HEAP, "heap of host memory");
     slabs_init(&heap->slabs);
@@ -126,18 +129,23 @@ acre_cache *acre_hostmem_cache(acre_hostmem *heap)
 
 /* ---- Allocating ------------------------------------------------------------------------ */
 
-/* A block from the cache: whole pages from HEAP_LARGE_MIN on. */
-static acre_status large_alloc(acre_hostmem *heap, size_t bytes, void **out)
+/* A block of whole pages from the cache. */
+static acre_status large_alloc(acre_hostmem *heap, size_t bytes, bool may_move, void **out)
 {
-    if (bytes >= HEAP_LARGE_MIN) {
-        idle_wish(heap, &heap->idle);
-        if (LIKELY(bytes <= SIZE_MAX - HEAP_PAGE))
-            bytes = round_up(bytes, HEAP_PAGE);
+    acre_status status;
+
+    idle_wish(heap, &heap->idle);
+    if (LIKELY(bytes <= SIZE_MAX - HEAP_PAGE))
+        bytes = round_up(bytes, HEAP_PAGE);
+    status = acre_cache_alloc(heap->cache, bytes, NULL, out);
+    if (LIKELY(status == ACRE_OK)) {
+        atomic_fetch_add_explicit(&heap->large_bytes, (int64_t)bytes, memory_order_relaxed);
+        chunks_admit(heap, *out, bytes, may_move);
     }
-    return acre_cache_alloc(heap->cache, bytes, NULL, out);
+    return status;
 }
 
-acre_status acre_hostmem_alloc(acre_hostmem *heap, size_t bytes, void **out)
+acre_status heap_take(acre_hostmem *heap, size_t bytes, bool may_move, void **out)
 {
     if (LIKELY(bytes - 1 < ACRE_HOSTMEM_SMALL_MAX &&
                !atomic_load_explicit(&heap->is_recording, memory_order_relaxed))) {
@@ -149,7 +157,25 @@ acre_status acre_hostmem_alloc(acre_hostmem *heap, size_t bytes, void **out)
         *out = pointer;
         return ACRE_OK;
     }
-    return large_alloc(heap, bytes, out);
+    if (bytes >= HEAP_LARGE_MIN)
+        return large_alloc(heap, bytes, may_move, out);
+    return acre_cache_alloc(heap->cache, bytes, NULL, out);
+}
+
+acre_status acre_hostmem_alloc(acre_hostmem *heap, size_t bytes, void **out)
+{
+    return heap_take(heap, bytes, true, out);
+}
+
+/* Frees a block of the cache. */
+static acre_status large_free(acre_hostmem *heap, void *pointer)
+{
+    size_t bytes = inside_block_bytes(heap->cache, pointer);
+    acre_status status = acre_cache_free(heap->cache, pointer);
+
+    if (LIKELY(status == ACRE_OK) && bytes >= HEAP_LARGE_MIN)
+        atomic_fetch_sub_explicit(&heap->large_bytes, (int64_t)bytes, memory_order_relaxed);
+    return status;
 }
 
 static acre_status free_refuse(const void *pointer)
@@ -169,7 +195,7 @@ acre_status acre_hostmem_free(acre_hostmem *heap, void *pointer)
         return ACRE_OK;
     slab = granule_find(pointer);
     if (!slab)
-        return acre_cache_free(heap->cache, pointer);
+        return large_free(heap, pointer);
     slot = slab_slot(slab, pointer);
     if (UNLIKELY(slab->heap != heap || slot == slab->slot_count ||
                  !atomic_load_explicit(&slab->is_live[slot], memory_order_relaxed)))

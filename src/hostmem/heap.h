@@ -41,12 +41,16 @@ struct acre_hostmem {
     struct small_counts retired; /* of threads that ended                            */
     struct idle idle;
     _Atomic int64_t remap_count;
-    void *numpy; /* handler for NumPy, or NULL; guarded by the lock   */
+    _Atomic int64_t large_bytes; /* of live blocks of whole pages                    */
+    void *numpy;                 /* handler for NumPy, or NULL; guarded by the lock   */
 };
 
 /* heap.c: all heaps of the process, by index. Taken before the lock of a heap. */
 extern struct lock heaps_lock;
 extern acre_hostmem *heaps[ACRE_HOSTMEM_HEAPS_MAX];
+
+/* heap.c: as acre_hostmem_alloc; without may_move fresh chunks get no pages of free ones. */
+acre_status heap_take(acre_hostmem *heap, size_t bytes, bool may_move, void **out);
 
 /* fork.c: from now on the child of a fork can use every heap. */
 void fork_watch_start(void);

@@ -3,6 +3,7 @@
 #include "hostmem/idle.h"
 
 #include "base/status.h"
+#include "hostmem/chunk.h"
 #include "hostmem/heap.h"
 #include "hostmem/inside.h"
 #include "hostmem/pressure.h"
@@ -20,7 +21,6 @@ enum {
 };
 
 #define HOLD_BYTES  ((uint64_t)32 << 20) /* discarded while the cache's lock is held */
-#define CHUNK_BYTES ((size_t)2 << 20)    /* pieces that a block is discarded in      */
 #define SLACK_BYTES ((uint64_t)8 << 20)  /* idle memory that is not worth a look     */
 
 struct lock idle_trim_lock = LOCK_INITIALIZER(RANK_HEAPS, "trimming of host memory");
@@ -78,6 +78,7 @@ static bool block_discard(void *arg, char *base, size_t bytes, bool is_whole_seg
         if (resident && madvise(base + bytes - some, some, MADV_DONTNEED) == 0) {
             walk->gone += resident;
             walk->held += resident;
+            chunks_forget(base + bytes - some, some);
         }
         bytes -= some;
     }

@@ -20,6 +20,17 @@ size_t inside_block_bytes(const acre_cache *cache, const void *pointer)
     return block->units * BLOCK_UNIT;
 }
 
+uint64_t inside_held_bytes(const acre_cache *cache)
+{
+    return __atomic_load_n(&cache->held_bytes, __ATOMIC_RELAXED);
+}
+
+void inside_fit_best(acre_cache *cache)
+{
+    /* Every request is below, so that blocks are cut at their beginning as always. */
+    cache->large.care_bytes = SIZE_MAX - 1;
+}
+
 void inside_walk_free(acre_cache *cache, inside_free_fn fn, void *arg)
 {
     const struct pool *pool = &cache->large;

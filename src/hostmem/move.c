@@ -30,7 +30,7 @@ acre_status acre_hostmem_calloc(acre_hostmem *heap, size_t count, size_t bytes, 
                            "%zu times %zu bytes are more than a size "
                            "can tell; ask for less",
                            count, bytes);
-    status = acre_hostmem_alloc(heap, all, &pointer);
+    status = heap_take(heap, all, all < HEAP_LAZY_MIN, &pointer);
     if (status != ACRE_OK)
         return status;
     /* Pages dropped are read as zeroes, and come back one by one when they are touched. */
@@ -83,7 +83,7 @@ acre_status acre_hostmem_realloc(acre_hostmem *heap, void *pointer, size_t bytes
         *out = pointer;
         return ACRE_OK;
     }
-    status = acre_hostmem_alloc(heap, bytes, &moved);
+    status = heap_take(heap, bytes, false, &moved);
     if (status != ACRE_OK)
         return status;
     kept = old_bytes < bytes ? old_bytes : bytes;
