@@ -9,6 +9,7 @@
 #include "cli/text/table.h"
 
 #include <acre/explain.h>
+#include <acre/output.h>
 
 #include <string.h>
 
@@ -264,6 +265,10 @@ int cmd_advise(int argc, char **argv)
     if (request.help) {
         fputs(help, stdout);
         return CLI_DONE;
+    }
+    if (request.out && acre_output_check(request.out, &request.file, 1) != ACRE_OK) {
+        fprintf(stderr, "acre advise: %s\n", acre_last_error());
+        return CLI_BAD;
     }
     return advise_run(&request);
 }

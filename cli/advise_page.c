@@ -3,7 +3,8 @@
 
 #include "cli/text/print.h"
 
-#include <errno.h>
+#include <acre/output.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -191,17 +192,14 @@ static void put_page(FILE *file, const char *name, const acre_advice *advice)
 bool advise_page(const char *path, const char *name, const acre_advice *advice)
 {
     const char *slash = strrchr(name, '/');
-    bool is_standard = strcmp(path, "-") == 0;
-    FILE *file = is_standard ? stdout : fopen(path, "w");
-    int error = file ? 0 : errno;
+    acre_output *output = NULL;
+    acre_status status = acre_output_open(path, &output);
 
-    if (file) {
-        put_page(file, slash && slash[1] ? slash + 1 : name, advice);
-        error = ferror(file) ? EIO : 0;
-        if (!is_standard && fclose(file) != 0 && !error)
-            error = errno;
+    if (status == ACRE_OK) {
+        put_page(acre_output_stream(output), slash && slash[1] ? slash + 1 : name, advice);
+        status = acre_output_finish(output);
     }
-    if (error)
-        fprintf(stderr, "acre advise: %s: cannot be written: %s\n", path, strerror(error));
-    return !error;
+    if (status != ACRE_OK)
+        fprintf(stderr, "acre advise: %s\n", acre_last_error());
+    return status == ACRE_OK;
 }

@@ -14,7 +14,7 @@ static const char help[] =
     "Writes what IN holds, a trace or a memory snapshot in any format that is read, as OUT.\n"
     "The name of OUT tells as what: .trace or .txt a trace, .pickle or .pkl a snapshot as\n"
     "PyTorch writes it, .json a snapshot as JSON; with .gz behind it, compressed.\n\n"
-    "  --to FORMAT   trace, pickle or json, whatever the name\n"
+    "  --to FORMAT   trace, pickle or json, whatever the name; OUT may then be -, standard output\n"
     "  --device N    whose history becomes the trace; by default the device where a request\n"
     "                failed, else the one that holds most\n\n"
     "A trace becomes a snapshot by replaying it as PyTorch would. A snapshot becomes a trace\n"

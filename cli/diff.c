@@ -10,6 +10,7 @@
 #include <acre/view.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char help[] =
     "usage: acre diff A B [OPTION...]\n\n"
@@ -199,7 +200,9 @@ static int diff_compare(const struct request *request, acre_snapshot *snapshots[
         print_failure("diff", request->files[1], request->json);
         return CLI_BAD;
     }
-    if (request->json) {
+    if (request->out && strcmp(request->out, "-") == 0) {
+        ; /* the page goes to standard output, alone */
+    } else if (request->json) {
         print_json(request, diff);
     } else {
         acre_snapshot_info info = {.struct_size = sizeof info};

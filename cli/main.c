@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* acre: looks up the command and runs it. See commands.h. */
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/text/filter.h"
 #include "cli/text/memory.h"
 
@@ -31,7 +32,9 @@ static void print_help(FILE *file)
           file);
     for (const struct command *command = commands; command->name; command++)
         fprintf(file, "  %-9s %s\n", command->name, command->summary);
-    fputs("\n  --help    this text; \"acre COMMAND --help\" tells more, with an example\n"
+    fputs("\n  help      \"acre help COMMAND\"; \"acre help conf\" tells every option of caches,\n"
+          "            \"acre help environment\" the variables that are read\n"
+          "  --help    this text; \"acre COMMAND --help\" tells more, with an example\n"
           "  --memory SIZE  behind a COMMAND that reads files: the host memory it may take. By\n"
           "            default 256 MiB and 500 times the size of the files, and at most half\n"
           "            of the machine\n"
@@ -40,8 +43,43 @@ static void print_help(FILE *file)
           file);
 }
 
+/* "acre help", "acre help COMMAND", "acre help TOPIC". */
+static int run_help(int argc, char **argv)
+{
+    char help[] = "--help";
+    char *asked[] = {argc > 1 ? argv[1] : NULL, help, NULL};
+
+    if (argc < 2) {
+        print_help(stdout);
+        return CLI_DONE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        puts(
+            "usage: acre help [COMMAND|TOPIC]\n\n"
+            "The help of a command, or a topic: conf (every option of caches) or environment (the\n"
+            "variables that are read).\n\n"
+            "Example:\n"
+            "  acre help conf");
+        return CLI_DONE;
+    }
+    if (help_topic(argv[1]))
+        return CLI_DONE;
+    for (const struct command *command = commands; command->name; command++)
+        if (strcmp(argv[1], command->name) == 0)
+            return command->run(2, asked);
+    fprintf(stderr,
+            "acre help: there is no command or topic \"%s\"; topics are conf and environment, "
+            "\"acre --help\" lists the commands\n",
+            argv[1]);
+    return CLI_BAD;
+}
+
 static int run_command(int argc, char **argv)
 {
+    if (strcmp(argv[0], "help") == 0)
+        return run_help(argc, argv);
+    if (!help_environment_check())
+        return CLI_BAD;
     for (const struct command *command = commands; command->name; command++)
         if (strcmp(argv[0], command->name) == 0)
             return memory_limit(&argc, argv) ? command->run(argc, argv) : CLI_BAD;

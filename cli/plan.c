@@ -20,7 +20,7 @@ static const char help[] =
     "also alignment and gaps; or a trace or memory snapshot with a history, whose lifetimes\n"
     "are numbers of events and whose sizes are rounded up to 512. The placement is checked\n"
     "before it is written.\n\n"
-    "  -o FILE          the rows of FILE with a column \"offset\"\n"
+    "  -o FILE          the rows of FILE with a column \"offset\"; - is standard output\n"
     "  --capacity SIZE  place within so many bytes (1048576, 1MiB) instead of the lowest\n"
     "  --time SECONDS   go on for so long while there is hope for better; without it a fixed\n"
     "                   amount of work is done, and results are repeatable\n"
@@ -158,6 +158,13 @@ static int write_all(const struct request *request, const acre_plan_table *table
     return CLI_DONE;
 }
 
+/* Whether the rows or the picture go to standard output, where nothing else may stand then. */
+static bool writes_to_output(const struct request *request)
+{
+    return (request->out && strcmp(request->out, "-") == 0) ||
+           (request->svg && strcmp(request->svg, "-") == 0);
+}
+
 static int plan_run(const struct request *request, const acre_plan_table *table)
 {
     struct progress progress;
@@ -187,9 +194,9 @@ static int plan_run(const struct request *request, const acre_plan_table *table)
         exit_status = CLI_NO;
     } else
         exit_status = plan_fail(request);
-    if (exit_status != CLI_BAD && request->json)
+    if (exit_status != CLI_BAD && request->json && !writes_to_output(request))
         print_json(request, count, &result, status == ACRE_OK);
-    else if (exit_status == CLI_DONE)
+    else if (exit_status == CLI_DONE && !writes_to_output(request))
         print_text(request, count, &result);
     free(offsets);
     return exit_status;

@@ -137,6 +137,12 @@ static bool read_request(int argc, char **argv, struct request *request)
         fputs("acre replay: which file? see acre replay --help\n", stderr);
         options.is_bad = true;
     }
+    if (!options.is_bad && request->host && request->verify) {
+        fputs("acre replay: --verify compares device memory with a recording, of which --host has "
+              "none; give one of both\n",
+              stderr);
+        options.is_bad = true;
+    }
     if (request->policy_count == 0)
         request->policies[request->policy_count++] = 1; /* acre */
     if (request->confs.count == 0)

@@ -18,7 +18,7 @@ static const char help[] =
     "against allocated, the segments at any moment, search and filters. FILE is a memory\n"
     "snapshot of PyTorch (pickle) or Acre (JSON), or a trace, which is replayed on a\n"
     "simulated device.\n\n"
-    "  -o FILE               where the page goes\n"
+    "  -o FILE               where the page goes; - is standard output\n"
     "  --title TEXT          its heading; the name of FILE by default\n"
     "  --policy NAME         traces: acre (default) or torch decides where blocks go\n"
     "  --conf TEXT           traces: options in PyTorch's grammar\n"

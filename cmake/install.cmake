@@ -27,11 +27,15 @@ if(TARGET acre_archive)
 endif()
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 # As Debian has it: on the path of its python3 when the prefix is /usr.
-install(DIRECTORY python/acre DESTINATION lib/python3/dist-packages FILES_MATCHING PATTERN "*.py")
+install(DIRECTORY python/acre DESTINATION lib/python3/dist-packages FILES_MATCHING PATTERN "*.py"
+  PATTERN "py.typed")
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
   PATTERN "*.svg" PATTERN "*.png" PATTERN "*.schema.json")
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES tools/completion/acre.bash RENAME acre
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES tools/completion/_acre DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(FILES man/acre.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
 # The static archive needs its libraries named; the shared one carries them.

@@ -25,7 +25,7 @@ static int print_help(void)
           "  -o FOLDER  where report.html goes; the current folder by default\n\n"
           "Example:\n"
           "  acre demo -o /var/tmp\n"
-          "  ACRE_SIM=fail:alloc@3 acre demo   what a failing driver looks like\n",
+          "  ACRE_SIM=devices:3,memory:2GiB acre demo\n",
           stdout);
     return CLI_DONE;
 }

@@ -286,6 +286,20 @@ static void run_help(void)
           stdout);
 }
 
+/* Whether it is file:PATH or tcp:HOST:PORT. */
+static bool store_is_written_well(const char *store)
+{
+    const char *port = strrchr(store, ':');
+    char *end = NULL;
+
+    if (strncmp(store, "file:", 5) == 0)
+        return store[5] != '\0';
+    if (strncmp(store, "tcp:", 4) != 0 || port <= store + 4)
+        return false;
+    long number = strtol(port + 1, &end, 10);
+    return port[1] && !*end && number > 0 && number < 65536;
+}
+
 int cmd_run(int argc, char **argv)
 {
     struct options options = {argc, argv, "run", 0, false, false};
@@ -311,6 +325,10 @@ int cmd_run(int argc, char **argv)
     }
     if (options.is_bad)
         return CLI_BAD;
+    if (store && !store_is_written_well(store)) {
+        fprintf(stderr, "acre run: --store %s: write file:PATH or tcp:HOST:PORT\n", store);
+        return CLI_BAD;
+    }
     if (count == 0 || !job.command) {
         fprintf(stderr, "acre run: say how many (-n N) and what; see acre run --help\n");
         return CLI_BAD;

@@ -118,7 +118,9 @@ bool options_size(struct options *options, const char *name, uint64_t *out)
 
 bool options_operand(const struct options *options, const char **out)
 {
-    if (!options->is_operands && options_current(options)[0] == '-')
+    const char *text = options_current(options);
+
+    if (!options->is_operands && text[0] == '-' && text[1]) /* "-" alone is a file */
         return false;
     *out = options_current(options);
     return true;

@@ -456,6 +456,22 @@ ACRE_API acre_status acre_cache_dump(acre_cache *cache, FILE *file);
  *  tests and fault finding. Errors: ACRE_ERR_INTERNAL says which does not. */
 ACRE_API acre_status acre_cache_check(acre_cache *cache);
 
+/* ---- Options as text ----------------------------------------------------------- */
+
+/** One option of configuration strings. Texts live as long as the library. */
+typedef struct acre_cache_option {
+    uint32_t struct_size; /**< sizeof(acre_cache_option), set by the caller.             */
+    uint32_t policies;    /**< Bit 1 << policy is set for each policy that uses it.      */
+    const char *name;     /**< As it is written before the colon.                        */
+    const char *alias;    /**< Another name, or NULL.                                    */
+    const char *values;   /**< What may follow the colon, for people.                    */
+    const char *help;     /**< What it does, and its default.                            */
+} acre_cache_option;
+
+/** Describes option number @p index, from 0 on.
+ *  Errors: ACRE_ERR_NOT_FOUND (there are not so many), ACRE_ERR_INVALID. */
+ACRE_API acre_status acre_cache_option_at(size_t index, acre_cache_option *out);
+
 ACRE_END_DECLS
 
 #endif

@@ -33,7 +33,7 @@ ACRE_BEGIN_DECLS
 /** A file being written. */
 typedef struct acre_output acre_output;
 
-/** Begins a file.
+/** Begins a file; "-" is standard output.
  *
  *  Errors: ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY, ACRE_ERR_IO, ACRE_ERR_REJECTED (a link, pipe
  *  or device that may be another user's).

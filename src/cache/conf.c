@@ -5,6 +5,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/struct_size.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -442,4 +443,44 @@ void cache_conf_print(const struct cache_conf *conf, struct text *out)
         text_add(out, ",garbage_collection_threshold:%g", conf->gc_threshold);
     text_add(out, ",per_process_memory_fraction:%g", conf->memory_fraction);
     text_add(out, ",expandable_segments:%s", conf->is_expandable ? "True" : "False");
+}
+
+/* What may be written as the value of an option. */
+static const char *option_values(const struct conf_option *option)
+{
+    switch (option->kind) {
+    case CONF_BOOL:
+        return "True, False";
+    case CONF_MIB:
+        return "MiB";
+    case CONF_FRACTION:
+        return "0 to 1";
+    case CONF_UNSIGNED:
+        return "number";
+    case CONF_WORD:
+        return option->words == policy_words    ? "torch, acre"
+               : option->words == backend_words ? "native, cudaMallocAsync"
+                                                : "a word";
+    default:
+        return "see there";
+    }
+}
+
+acre_status acre_cache_option_at(size_t index, acre_cache_option *out)
+{
+    acre_status status = STRUCT_CHECK("acre_cache_option_at", acre_cache_option, out);
+
+    if (status != ACRE_OK)
+        return status;
+    if (index >= OPTION_COUNT)
+        return status_fail(ACRE_ERR_NOT_FOUND, "there is no option %zu; there are %zu", index,
+                           OPTION_COUNT);
+    acre_cache_option found = {.struct_size = sizeof found,
+                               .policies = used_by[index],
+                               .name = options[index].name,
+                               .alias = options[index].alias,
+                               .values = option_values(&options[index]),
+                               .help = options[index].help};
+    STRUCT_GIVE(acre_cache_option, out, &found);
+    return ACRE_OK;
 }

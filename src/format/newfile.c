@@ -224,6 +224,11 @@ acre_status newfile_open(struct newfile *file, const char *path)
     struct stat facts = {.st_nlink = 0};
 
     *file = (struct newfile){.fd = -1, .folder = -1, .slot = -1};
+    if (strcmp(path, "-") == 0) {
+        fflush(stdout);
+        file->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        return file->fd >= 0 ? ACRE_OK : newfile_fail("standard output", "cannot be written");
+    }
     acre_status status = newfile_find(file, path, &facts);
     if (status == ACRE_OK && file->fd >= 0)
         return ACRE_OK;

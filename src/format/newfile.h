@@ -7,6 +7,7 @@
  *
  *   mode       of an existing file it is kept, of a new one it is 0666 without the umask
  *   links      are followed only in folders that nobody else may write, and replaced nowhere
+ *   "-"        is standard output
  *   others     pipes, terminals and devices are written to directly and stay what they are
  */
 #ifndef SRC_FORMAT_NEWFILE_H
