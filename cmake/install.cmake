@@ -25,7 +25,8 @@ endif()
 if(TARGET acre_archive)
   install(FILES ${PROJECT_BINARY_DIR}/libacre.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
-install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+  PATTERN "*.hpp")
 # As Debian has it: on the path of its python3 when the prefix is /usr.
 install(DIRECTORY python/acre DESTINATION lib/python3/dist-packages FILES_MATCHING PATTERN "*.py"
   PATTERN "py.typed")

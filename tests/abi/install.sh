@@ -17,7 +17,7 @@ mv "$folder/first" "$at"
 (cd "$at" && find . ! -type d | sed 's|^\./||' | sort) >"$folder/found"
 {
     cd "$ACRE_SOURCE"
-    find include -name '*.h'
+    find include -name '*.h' -o -name '*.hpp'
     sed "/^#/d; s,^lib/,$lib/," "$here/installed.txt"
     # Wires to other hosts, one for each MPI that was there.
     (cd "$ACRE_BUILD" && find . -maxdepth 1 -name 'libacre_mpi_*.so') | sed "s,^\.,$lib,"
@@ -26,7 +26,7 @@ mv "$folder/first" "$at"
     (cd docs && find . -name '*.md' -o -name '*.svg' -o -name '*.schema.json' -o -name '*.png') |
         sed 's,^\.,share/doc/acre,'
     find examples -type f | sed 's,^,share/doc/acre/,'
-    find python/acre -name '*.py' | sed 's,^python/,lib/python3/dist-packages/,'
+    find python/acre -name '*.py' -o -name py.typed | sed 's,^python/,lib/python3/dist-packages/,'
 } | sort >"$folder/expected"
 diff "$folder/expected" "$folder/found" || {
     echo "< expected and not installed, > installed and not expected"
