@@ -343,7 +343,7 @@ static void entry_finish(struct deferred *deferred, struct entry *entry, deferre
 }
 
 /* Asks every hold whether it is over. */
-static void held_collect(struct deferred *deferred, deferred_done_fn done, void *arg)
+void deferred_collect_holds(struct deferred *deferred, deferred_done_fn done, void *arg)
 {
     LIST_FOR_EACH_SAFE(link, after, &deferred->held) {
         struct entry *entry = CONTAINER_OF(link, struct entry, link);
@@ -386,7 +386,7 @@ static acre_status bad_wait(struct deferred *deferred, struct entry *entry)
 {
     struct acre_device *device = deferred->device;
     const acre_backend_ops *ops = device->ops;
-    acre_capture_info info = {.status = ACRE_CAPTURE_NONE};
+    acre_capture_info info = {.struct_size = sizeof info};
     acre_status status = ops->event_synchronize(device->self, device->index, entry->event);
 
     if (status == ACRE_OK)
@@ -404,7 +404,7 @@ void deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, voi
 {
     struct acre_device *device = deferred->device;
 
-    held_collect(deferred, done, arg);
+    deferred_collect_holds(deferred, done, arg);
     if (deferred->bad_count)
         bad_collect(deferred, done, arg);
     LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
@@ -430,7 +430,7 @@ acre_status deferred_synchronize(struct deferred *deferred, const struct private
     struct acre_device *device = deferred->device;
     acre_status first = ACRE_OK;
 
-    held_collect(deferred, done, arg);
+    deferred_collect_holds(deferred, done, arg);
     LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
         struct queue *queue = CONTAINER_OF(link, struct queue, link);
         LIST_FOR_EACH_SAFE(at, behind, &queue->entries) {

@@ -99,6 +99,9 @@ static inline void deferred_collect(struct deferred *deferred, deferred_done_fn 
         deferred_collect_slow(deferred, done, arg);
 }
 
+/* Asks every hold of a freed block whether it is over, and calls done as above. */
+void deferred_collect_holds(struct deferred *deferred, deferred_done_fn done, void *arg);
+
 /* Waits for every event, or those of blocks of one private pool, never for holds;
  * done as above. An event that was set aside is recorded anew and waited for, unless its
  * stream captures. Goes on after an error and gives the first one. */

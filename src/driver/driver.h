@@ -70,6 +70,10 @@ struct vendor {
     acre_memory_kind (*memory_kind)(const struct driver *driver, unsigned type);
 };
 
+/* ACRE_ERR_FORKED in a child of the process that opened the library: for entries that enter no
+ * device. */
+acre_status driver_check_fork(const struct driver *driver);
+
 /* Makes a device the thread's own for a call, and undoes it. memory also lets the
  * driver be asked for memory while a stream is captured. leave returns status. */
 acre_status driver_enter(struct driver *driver, int device, struct driver_scope *scope);

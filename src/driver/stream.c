@@ -105,9 +105,10 @@ acre_status drv_event_create(void *self, int device, uint32_t flags, void **out_
 acre_status drv_event_destroy(void *self, int device, void *event)
 {
     struct driver *driver = self;
+    acre_status status = driver_check_fork(driver);
 
-    (void)device; /* nothing that can fail comes before what gives back */
-    return CALL(event_destroy, event);
+    (void)device; /* nothing else that can fail comes before what gives back */
+    return status == ACRE_OK ? CALL(event_destroy, event) : status;
 }
 
 acre_status drv_event_record(void *self, int device, void *event, void *stream)

@@ -62,8 +62,10 @@ acre_status drv_virtual_unreserve(void *self, int device, void *base, size_t byt
 {
     struct driver *driver = self;
     struct range range;
-    acre_status status = books_take(&driver->books, RANGE_RESERVED, device, base, &range);
+    acre_status status = driver_check_fork(driver);
 
+    if (status == ACRE_OK)
+        status = books_take(&driver->books, RANGE_RESERVED, device, base, &range);
     if (status != ACRE_OK)
         return status;
     if (range.bytes != bytes)
@@ -200,9 +202,10 @@ acre_status drv_virtual_map(void *self, int device, void *base, size_t bytes, si
 acre_status drv_virtual_unmap(void *self, int device, void *base, size_t bytes)
 {
     struct driver *driver = self;
+    acre_status status = driver_check_fork(driver);
 
-    (void)device; /* nothing that can fail comes before what gives back */
-    return CALL(unmap, base, bytes);
+    (void)device; /* nothing else that can fail comes before what gives back */
+    return status == ACRE_OK ? CALL(unmap, base, bytes) : status;
 }
 
 acre_status drv_virtual_set_access(void *self, int device, void *base, size_t bytes, int accessor,

@@ -2,6 +2,7 @@
 #include "exchange/buffer.h"
 
 #include "backend/device.h"
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -18,6 +19,7 @@ struct buffer {
 };
 
 static struct lock buffers_lock = LOCK_INITIALIZER(RANK_LEAF, "registered buffers");
+FORK_GUARD(buffers_lock);
 static struct list buffers = LIST_INITIALIZER(buffers); /* buffers_lock */
 
 /* ---- The table ------------------------------------------------------------------ */

@@ -14,6 +14,8 @@
 
 #define TAG_NOTHING UINT64_MAX /* of a request that was taken back */
 
+static _Atomic bool is_refusing; /* for tests */
+
 struct ring {
     struct io_uring uring;
 };
@@ -53,12 +55,26 @@ bool ring_fix(struct ring *ring, void *base, size_t bytes)
     return io_uring_register_buffers(&ring->uring, &vector, 1) == 0;
 }
 
+/* What is in the queue goes to the kernel: how many, or -errno. */
+static int ring_submit(struct ring *ring)
+{
+    int submitted;
+
+    if (is_refusing)
+        return -EBUSY;
+    do
+        submitted = io_uring_submit(&ring->uring);
+    while (submitted == -EINTR);
+    return submitted;
+}
+
 int ring_start(struct ring *ring, int fd, const struct io_request *request)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
     unsigned bytes = (unsigned)request->bytes;
 
-    CHECK(sqe);
+    if (!sqe) /* full of requests that could not be submitted */
+        return -EAGAIN;
     if (request->is_fixed && request->is_write)
         io_uring_prep_write_fixed(sqe, fd, request->memory, bytes, request->offset, 0);
     else if (request->is_fixed)
@@ -68,10 +84,7 @@ int ring_start(struct ring *ring, int fd, const struct io_request *request)
     else
         io_uring_prep_read(sqe, fd, request->memory, bytes, request->offset);
     io_uring_sqe_set_data64(sqe, request->tag);
-    int submitted;
-    do
-        submitted = io_uring_submit(&ring->uring);
-    while (submitted == -EINTR);
+    int submitted = ring_submit(ring);
     if (submitted > 0)
         return 0;
     /* It stays in the queue and goes with the next: as one that does nothing. */
@@ -96,7 +109,17 @@ struct io_result ring_finish(struct ring *ring)
     }
 }
 
+void ring_refuse(bool refuse)
+{
+    is_refusing = refuse;
+}
+
 #else
+
+void ring_refuse(bool refuse)
+{
+    (void)refuse;
+}
 
 acre_status ring_create(unsigned depth, struct ring **out)
 {

@@ -17,4 +17,7 @@ bool ring_fix(struct ring *ring, void *base, size_t bytes);
 int ring_start(struct ring *ring, int fd, const struct io_request *request);
 struct io_result ring_finish(struct ring *ring);
 
+/* For tests: from now on the kernel takes no request, or does again. */
+void ring_refuse(bool refuse);
+
 #endif

@@ -3,9 +3,9 @@
  * runs which stream, and when. */
 #include "sim/work/sim_worker.h"
 
+#include "base/process/thread.h"
 #include "sim/work/sim_queue.h"
 
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,25 +27,6 @@ static long long now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
-
-/* Starts a thread that no signal of the application is delivered to, except those
- * that a fault of its own code raises. */
-static int thread_start(pthread_t *out, void *(*run)(void *), void *arg)
-{
-    sigset_t blocked, before;
-    int code;
-
-    sigfillset(&blocked);
-    sigdelset(&blocked, SIGSEGV);
-    sigdelset(&blocked, SIGBUS);
-    sigdelset(&blocked, SIGFPE);
-    sigdelset(&blocked, SIGILL);
-    sigdelset(&blocked, SIGTRAP);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    code = pthread_create(out, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code;
 }
 
 /* ---- Workers --------------------------------------------------------------- */
@@ -179,8 +160,8 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-/* Starts a worker that was counted already. Without one the streams stay ready,
- * and the watcher tries again with its next tick. */
+/* Starts a worker that was counted already. Where that fails, the workers there are take the
+ * ready streams; without any, the watcher does. */
 static void worker_start(struct sim_workers *workers)
 {
     pthread_t thread;
@@ -324,6 +305,22 @@ static void watch_pause_locked(struct sim_workers *workers, struct watch *watch)
     }
 }
 
+/* No worker could be started: the watcher runs what is ready by itself. */
+static void watch_serve_locked(struct sim_workers *workers)
+{
+    struct worker me = {.is_called = false};
+    struct sim_stream *stream = ready_take_locked(workers);
+
+    if (!stream)
+        return;
+    lock_condition_init(&me.call);
+    list_init(&me.idle_link);
+    lock_drop(&workers->lock);
+    stream_run(sim_worker_owner(workers), stream, &me);
+    lock_take(&workers->lock);
+    pthread_cond_destroy(&me.call);
+}
+
 static void *watcher_main(void *arg)
 {
     struct sim_workers *workers = arg;
@@ -341,7 +338,10 @@ static void *watcher_main(void *arg)
                 worker_start(workers);
             lock_take(&workers->lock);
         }
-        watch_pause_locked(workers, &watch);
+        if (!workers->count && ready_total(workers))
+            watch_serve_locked(workers);
+        else
+            watch_pause_locked(workers, &watch);
     }
     lock_drop(&workers->lock);
     return NULL;

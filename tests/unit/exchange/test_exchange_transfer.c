@@ -68,6 +68,29 @@ TEST(short_transfers_go_on_and_failures_are_told)
     stop();
 }
 
+/* A ring whose every submission fails: requests are made plainly, however many there are. */
+TEST(a_ring_that_takes_nothing_is_done_without)
+{
+    start();
+    if (!engine_is_there(ACRE_FILE_URING))
+        T_SKIP("there is no io_uring here");
+    acre_file *file = file_with_blocks("refused", ACRE_FILE_URING, PAGE);
+    ring_refuse(true);
+    for (int i = 0; i < 4; i++) {
+        REQUIRE_OK(acre_file_save(file, device, memory, RANGE, 0));
+        clear_memory();
+        REQUIRE_OK(acre_file_load(file, device, memory, RANGE, 0));
+        expect_memory(memory, pattern, RANGE);
+    }
+    ring_refuse(false);
+    REQUIRE_OK(acre_file_save(file, device, memory, RANGE, 0));
+    clear_memory();
+    REQUIRE_OK(acre_file_load(file, device, memory, RANGE, 0));
+    expect_memory(memory, pattern, RANGE);
+    acre_file_close(file);
+    stop();
+}
+
 TEST(failing_copies_of_the_device_end_a_transfer)
 {
     const acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_COPY, .nth = 3};

@@ -65,6 +65,34 @@ TEST(an_offset_in_a_block_can_be_exported)
     }
 }
 
+/* A free that fails changes nothing: what was exported can still be opened. */
+TEST(a_failed_free_keeps_the_export)
+{
+    acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_EVENT_RECORD, .nth = 1};
+
+    FOR_EACH_KIND(i) {
+        struct share_bed bed = OPEN_KIND(i);
+        char *a = share_bed_alloc(&bed, 3 * MIB, 'a');
+        struct parcel parcel = share_bed_export(&bed, a);
+        void *base, *stream;
+
+        REQUIRE_OK(acre_stream_native_create(bed.device, 0, 0, &stream));
+        REQUIRE_OK(acre_cache_record_stream(bed.cache, a, stream));
+        REQUIRE_OK(acre_sim_fault_arm(bed.sim.backend, &fault));
+        EXPECT_EQ(acre_cache_free(bed.cache, a), ACRE_ERR_DEVICE);
+        EXPECT_EQ(acre_sim_fault_disarm(bed.sim.backend), 1);
+        char *there = share_bed_import(&bed, &parcel, &base);
+        EXPECT(share_bed_has(&bed, there, 'a', 3 * MIB));
+        REQUIRE_OK(acre_share_close(bed.device, base));
+        share_bed_users(&bed, a, 0);
+        REQUIRE_OK(acre_cache_free(bed.cache, a));
+        EXPECT(acre_share_open(bed.device, parcel.handle, parcel.bytes, &base, NULL) != ACRE_OK);
+        share_bed_settle(&bed, 0);
+        REQUIRE_OK(acre_stream_native_destroy(bed.device, stream));
+        share_bed_close(&bed);
+    }
+}
+
 /* Pages: 2 MiB in the small pool, 20 MiB in the large one. */
 TEST(pages_around_a_block_are_shared)
 {

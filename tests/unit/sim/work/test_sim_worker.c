@@ -2,6 +2,7 @@
 /* Threads of the reference device: how many, for which streams, in which order. */
 #include "sim/work/sim_worker.h"
 
+#include "base/process/thread.h"
 #include "sim/work/sim_queue.h"
 #include "tests/support/sim_rig.h"
 
@@ -28,6 +29,35 @@ TEST(a_stream_with_work_gets_a_thread_when_all_others_block)
 static void count_up(void *arg)
 {
     atomic_fetch_add((_Atomic uint64_t *)arg, 1);
+}
+
+/* The process has as many threads as it may: the first stream is refused, later work is done
+ * by the threads there are. */
+TEST(without_new_threads_there_is_a_status_and_no_waiting_for_ever)
+{
+    _Atomic uint64_t ran = 0;
+    void *stream = NULL;
+
+    rig_open(NULL);
+    thread_refuse(true);
+    EXPECT_EQ(OP(stream_create, 0, 0, 0, &stream), ACRE_ERR_HOST_MEMORY);
+    EXPECT_HAS(acre_last_error(), "thread");
+    thread_refuse(false);
+    stream = rig_stream(0); /* has the thread that looks after streams */
+    thread_refuse(true);
+    void *other = rig_stream(1);
+    for (int i = 0; i < 100; i++) {
+        REQUIRE_OK(OP(launch_host, 0, stream, count_up, &ran));
+        REQUIRE_OK(OP(launch_host, 1, other, count_up, &ran));
+    }
+    REQUIRE_OK(OP(stream_synchronize, 0, stream));
+    REQUIRE_OK(OP(device_synchronize, 1));
+    EXPECT_EQ(ran, 200);
+    thread_refuse(false);
+    REQUIRE_OK(OP(launch_host, 0, stream, count_up, &ran));
+    REQUIRE_OK(OP(stream_synchronize, 0, stream));
+    EXPECT_EQ(ran, 201);
+    rig_close();
 }
 
 TEST(thousands_of_streams_are_served_by_few_threads)
