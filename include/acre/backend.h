@@ -447,7 +447,8 @@ typedef enum acre_stream_codec {
 
 /** Bit of acre_backend_desc.flags: the backend works in a child of fork.
  *
- * Without it a child that inherited the backend gets ACRE_ERR_FORKED. */
+ * Without it a child that inherited the backend gets ACRE_ERR_FORKED from every call, and no
+ * entry of the table is called there. */
 #define ACRE_BACKEND_FORK_SAFE 0x1u
 /** Bit of acre_backend_desc.flags: a NULL native stream is the default stream of
  *  its device. Stream id 0 of the CUDA codec means it; without the bit, and in

@@ -6,6 +6,20 @@
  * the last parameters and are written only on @ref ACRE_OK. The first function
  * that notices a failure records a sentence about it for the calling thread;
  * acre_last_error() returns that sentence.
+ *
+ * Fork. A child may be made while other threads are inside calls of the library: fork waits
+ * until caches, allocators and generators are between two calls, and the child finds them so.
+ * Host memory (the backend "host", its caches, pinned memory) goes on working there. Devices
+ * of other backends that the parent had started do not, unless the backend says so
+ * (ACRE_BACKEND_FORK_SAFE): every call on them, frees included, answers ACRE_ERR_FORKED at once,
+ * and destroying what belongs to them releases host memory only. Groups, stores and their
+ * servers are the parent's.
+ *
+ * Unloading. The shared library stays in the process after dlclose(), since threads that used
+ * it call it when they end; dlopen() finds it as it was.
+ *
+ * Signals. Threads that the library starts have all signals blocked but those that a fault of
+ * their own code raises.
  */
 #ifndef ACRE_BASE_H
 #define ACRE_BASE_H

@@ -17,6 +17,11 @@
  * Observers and callbacks run without any lock of the library held and may call
  * back into it. Functions queued on streams must not: before memory goes back to
  * the device, the cache waits for queued work with its lock held.
+ *
+ * Fork: see acre/base.h. In a child, a cache of host memory goes on with all that was live and
+ * free, what other threads of the parent kept at hand included. A cache of a device that cannot
+ * live there answers ACRE_ERR_FORKED from every call that allocates, frees or changes it; its
+ * statistics, history and snapshots can still be read.
  */
 #ifndef ACRE_CACHE_H
 #define ACRE_CACHE_H

@@ -2,6 +2,7 @@
 #include "alloc/deleter.h"
 
 #include "base/check.h"
+#include "base/process/fork.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -9,6 +10,7 @@
 #include <stdatomic.h>
 
 static struct lock owners_lock = LOCK_INITIALIZER(RANK_ALLOCATOR, "deleters");
+FORK_GUARD(owners_lock);
 /* Who each function belongs to, or NULL; written under owners_lock. */
 static _Atomic(struct deleter_owner *) owners[DELETER_COUNT];
 static unsigned next_turn; /* where the next search begins; by owners_lock */

@@ -21,6 +21,7 @@
 #include "alloc/allocator.h"
 
 #include "base/check.h"
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -50,6 +51,7 @@ struct record {
 };
 
 static struct lock table_lock = LOCK_INITIALIZER(RANK_ALLOCATOR, "plain allocators");
+FORK_GUARD(table_lock);
 static struct ptrmap records = PTRMAP_INITIALIZER;    /* address to record; by table_lock */
 static struct list plains = LIST_INITIALIZER(plains); /* not destroyed; by table_lock  */
 

@@ -68,6 +68,7 @@ static void plug_destroy_now(struct plug *plug)
         plug->watch->end(plug->watch);
     deleter_unbind(plug->owner.deleter);
     plug_table_fini(&plug->table);
+    fork_guard_end(&plug->fork_guard);
     lock_fini(&plug->lock);
     dl_close(plug->library);
     heap_free(plug);
@@ -492,6 +493,7 @@ static acre_status pluggable_create(acre_device_type type, const struct plug_cal
     plug->alignment = config->alignment ? config->alignment : ALIGNMENT;
     plug->hold_count = 1;
     lock_init(&plug->lock, RANK_ALLOCATOR, "plug-in");
+    fork_guard_lock(&plug->fork_guard, &plug->lock);
     acre_allocator_desc desc = {.struct_size = sizeof desc,
                                 .name = "pluggable",
                                 .ops = &plug_ops,

@@ -5,6 +5,7 @@
 
 #include "alloc/deleter.h"
 #include "alloc/plug_table.h"
+#include "base/process/fork.h"
 #include "base/lock.h"
 
 #include <acre/pluggable.h>
@@ -42,6 +43,7 @@ struct plug {
     struct plug_calls calls;
     void *library;              /* open, or NULL                                  */
     struct lock lock;           /* of what follows; never held around the plug-in */
+    struct fork_guard fork_guard; /* of the lock */
     acre_pluggable_hooks hooks;
     bool has_init;              /* an init was called                             */
     size_t alignment;

@@ -4,6 +4,7 @@
  * the pointer atomically, because programs ask for it before every request. */
 #include "alloc/allocator.h"
 
+#include "base/process/fork.h"
 #include "base/lock.h"
 #include "base/status.h"
 
@@ -15,6 +16,7 @@ struct slot {
 };
 
 static struct lock registry_lock = LOCK_INITIALIZER(RANK_REGISTRY, "allocator registry");
+FORK_GUARD(registry_lock);
 static struct slot device_slots[ACRE_DEVICE_TYPE_COUNT];
 static struct slot host_slots[ACRE_DEVICE_TYPE_COUNT];
 

@@ -18,6 +18,7 @@
 #include "backend/thread.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -52,40 +53,30 @@ static struct lock registry_lock = LOCK_INITIALIZER(RANK_REGISTRY, "registry");
 static struct list backends = LIST_INITIALIZER(backends); /* oldest first; registry_lock */
 static uint64_t number_last;                              /* registry_lock               */
 static _Atomic(acre_backend *) slots[ACRE_DEVICE_TYPE_COUNT];
-static _Atomic unsigned fork_generation; /* grows in a child of fork    */
 
 /* ---- Fork ------------------------------------------------------------------ */
 
-/* The child of a fork must not find a lock that a vanished thread held. The
- * mutexes are taken without their ranks: other handlers of the process may
- * already hold locks of higher rank. */
-static void fork_prepare(void)
+/* Backends that cannot live in a child of fork are not called there, not even to give things
+ * back: their devices answer ACRE_ERR_FORKED whatever is asked. */
+static void in_child(void)
 {
-    pthread_mutex_lock(&start_lock.mutex);
-    pthread_mutex_lock(&registry_lock.mutex);
+    LIST_FOR_EACH(it, &backends) {
+        acre_backend *backend = CONTAINER_OF(it, acre_backend, link);
+
+        if (backend->flags & ACRE_BACKEND_FORK_SAFE)
+            continue;
+        for (int i = 0; i < backend->device_count; i++)
+            backend->devices[i].ops = &table_forked;
+    }
 }
 
-static void fork_parent(void)
-{
-    pthread_mutex_unlock(&registry_lock.mutex);
-    pthread_mutex_unlock(&start_lock.mutex);
-}
-
-static void fork_child(void)
-{
-    atomic_fetch_add(&fork_generation, 1);
-    fork_parent();
-}
-
-static void fork_watch(void)
-{
-    pthread_atfork(fork_prepare, fork_parent, fork_child);
-}
+FORK_GUARD(start_lock);
+FORK_GUARD(registry_lock);
+FORK_HANDLER(backend_fork, NULL, NULL, in_child);
 
 acre_status backend_check_fork(const acre_backend *backend)
 {
-    if (LIKELY(backend->fork_generation ==
-               atomic_load_explicit(&fork_generation, memory_order_relaxed)) ||
+    if (LIKELY(backend->fork_generation == fork_generation()) ||
         (backend->flags & ACRE_BACKEND_FORK_SAFE))
         return ACRE_OK;
     return status_fail(ACRE_ERR_FORKED,
@@ -446,7 +437,7 @@ static acre_status backend_create(const acre_backend_desc *desc, acre_backend **
     backend->flags = desc->flags;
     backend->self = desc->self;
     backend->destroy = desc->destroy;
-    backend->fork_generation = atomic_load(&fork_generation);
+    backend->fork_generation = fork_generation();
     backend->name = heap_strdup(desc->name);
     if (!backend->name)
         goto undo;
@@ -469,7 +460,6 @@ undo:
 
 acre_status acre_backend_register(const acre_backend_desc *given, acre_backend **out)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     acre_backend_desc desc;
     acre_backend *backend = NULL;
     acre_status status = desc_take(given, &desc);
@@ -482,7 +472,6 @@ acre_status acre_backend_register(const acre_backend_desc *given, acre_backend *
         status = backend_create(&desc, &backend);
     if (status != ACRE_OK)
         return status;
-    pthread_once(&once, fork_watch);
     lock_take(&registry_lock);
     if (find_locked(backend->name)) {
         lock_drop(&registry_lock);

@@ -12,6 +12,7 @@
 #include "backend/thread.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/process/fork.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -26,6 +27,7 @@
 
 /* The name of ACRE_DEVICE_PRIVATE. Written once, before private_is_named. */
 static struct lock private_lock = LOCK_INITIALIZER(RANK_LEAF, "type name");
+FORK_GUARD(private_lock);
 static char private_name[PRIVATE_NAME_BYTES];
 static _Atomic int private_is_named;
 

@@ -19,6 +19,7 @@
 #include "backend/table.h"
 #include "backend/thread.h"
 #include "base/check.h"
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -38,7 +39,8 @@ struct pool {
 };
 
 struct stream_pools {
-    struct lock lock;    /* held while a native stream is made */
+    struct lock lock; /* held while a native stream is made */
+    struct fork_guard fork_guard;
     struct pool pools[]; /* one per device                     */
 };
 
@@ -62,6 +64,7 @@ acre_status stream_pools_create(acre_backend *backend)
     if (!pools)
         return ACRE_ERR_HOST_MEMORY;
     lock_init(&pools->lock, RANK_RUNTIME, "stream pools");
+    fork_guard_lock(&pools->fork_guard, &pools->lock);
     backend->pools = pools;
     return ACRE_OK;
 }
@@ -86,6 +89,7 @@ void stream_pools_destroy(acre_backend *backend)
     if (backend_check_fork(backend) == ACRE_OK)
         for (int i = 0; i < backend->device_count; i++)
             pool_fini(backend, i);
+    fork_guard_end(&backend->pools->fork_guard);
     lock_fini(&backend->pools->lock);
     heap_free(backend->pools);
     backend->pools = NULL;

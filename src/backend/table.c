@@ -38,6 +38,27 @@ static const acre_backend_ops unsupported = {
 #undef UNSUPPORTED
 };
 
+/* And one that answers "forked". */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define FORKED(group, entry, parameters, arguments)                                                \
+    static acre_status forked_##entry parameters                                                   \
+    {                                                                                              \
+        return status_fail(ACRE_ERR_FORKED,                                                        \
+                           "\"%s\" of a device that was started before fork does not work in the " \
+                           "child; start the backend in the child only",                           \
+                           #entry);                                                                \
+    }
+OPS_MAP(FORKED)
+#undef FORKED
+#pragma GCC diagnostic pop
+
+const acre_backend_ops table_forked = {
+#define FORKED(group, entry, parameters, arguments) .entry = forked_##entry,
+    OPS_MAP(FORKED)
+#undef FORKED
+};
+
 /* Where an entry lies in the table and which group it belongs to. */
 struct entry {
     const char *name;

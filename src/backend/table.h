@@ -14,4 +14,7 @@ acre_status table_complete(const char *name, const acre_backend_ops *table,
 /* The words for a capability bit, such as "virtual memory". */
 const char *table_group_name(uint32_t capability);
 
+/* A table whose every entry answers ACRE_ERR_FORKED: for devices in a child of fork. */
+extern const acre_backend_ops table_forked;
+
 #endif

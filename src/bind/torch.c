@@ -21,6 +21,26 @@ static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* of caches and the 
 static acre_backend *chosen;                               /* by making; NULL: not yet  */
 static _Atomic(acre_cache *) caches[DEVICES_MAX];          /* written under making      */
 
+/* Around fork: a child finds the locks free, and no scope half changed. */
+static void fork_prepare(void)
+{
+    pthread_mutex_lock(&making);
+    torch_scope_fork(true);
+    late_fork(true);
+}
+
+static void fork_done(void)
+{
+    late_fork(false);
+    torch_scope_fork(false);
+    pthread_mutex_unlock(&making);
+}
+
+__attribute__((constructor)) static void torch_begin(void)
+{
+    pthread_atfork(fork_prepare, fork_done, fork_done);
+}
+
 /* The backend whose devices are used: the one ACRE_BACKEND names, else the first
  * whose memory PyTorch's kernels can use and that has devices here, else the
  * reference device. */

@@ -59,3 +59,11 @@ void late_retry(void)
     count = kept;
     pthread_mutex_unlock(&lock);
 }
+
+void late_fork(bool is_before)
+{
+    if (is_before)
+        pthread_mutex_lock(&lock);
+    else
+        pthread_mutex_unlock(&lock);
+}

@@ -12,4 +12,7 @@ bool late_free(acre_cache *cache, void *pointer);
 /* Tries what is left; cheap when nothing is. */
 void late_retry(void);
 
+/* Holds the list around a fork, and lets it go. */
+void late_fork(bool is_before);
+
 #endif

@@ -95,3 +95,11 @@ acre_status torch_scope_end(acre_cache *cache, int device, acre_pool_id id)
         slot_drop(slot);
     return status;
 }
+
+void torch_scope_fork(bool is_before)
+{
+    if (is_before)
+        pthread_mutex_lock(&slots_lock);
+    else
+        pthread_mutex_unlock(&slots_lock);
+}

@@ -15,4 +15,7 @@ acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id,
 /* Ends it. Errors: those of acre_pool_end. */
 acre_status torch_scope_end(acre_cache *cache, int device, acre_pool_id id);
 
+/* Holds all scopes around a fork, and lets them go. */
+void torch_scope_fork(bool is_before);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Public calls of the caching allocator: check, lock, engine, unlock. */
 #include "cache/cache.h"
+#include "cache/fork.h"
 
 #include "backend/backend.h"
 #include "base/check.h"
@@ -78,6 +79,9 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
 
     if (!device || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_create: device and out are needed");
+    status = backend_check_fork(device->backend);
+    if (status != ACRE_OK)
+        return status;
     if (config)
         status = STRUCT_TAKE("acre_cache_create", acre_cache_config, config, &copy);
     if (status != ACRE_OK)
@@ -102,6 +106,7 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
     if (status != ACRE_OK)
         goto free_cache;
     quick_lock_init(&cache->lock, RANK_CACHE, "cache");
+    cache_fork_join(cache);
     cache->is_forbidden = cache_conf_environment_disables();
     atomic_init(&cache->is_enabled, true);
     acre_cache_enable(cache, !(copy.flags & ACRE_CACHE_DISABLED));
@@ -167,6 +172,7 @@ void acre_cache_destroy(acre_cache *cache)
     if (!cache)
         return;
     status_save(&before);
+    cache_fork_leave(cache);
     record_stop_locked(cache);
     if (cache->policy->settle)
         cache->policy->settle(cache);
@@ -278,6 +284,7 @@ acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **ou
         *out = NULL;
         return ACRE_OK;
     }
+    REFUSE_FORKED(cache);
     if (UNLIKELY(!acre_cache_is_enabled(cache)))
         return alloc_direct(cache, bytes, out);
     request.bytes = bytes;
@@ -301,15 +308,19 @@ static acre_status free_locked(acre_cache *cache, struct block *block)
 {
     if (UNLIKELY(pool_is_asleep(block->pool)))
         return sleep_refuse(block->pool->owner, "acre_cache_free");
-    if (UNLIKELY(block->uses))
+    if (UNLIKELY(block->uses && capture_may_run_locked(cache)))
         deferred_settle_holds(&cache->deferred, block);
     bool is_small = block->pool->is_small, is_waiting = block->uses != NULL;
     size_t bytes = block->bytes, requested = block->requested;
     acre_status status = engine_free_locked(cache, block);
 
-    if (LIKELY(status == ACRE_OK))
-        cache->policy->dismiss(cache, is_small, bytes, requested, is_waiting);
-    return status;
+    if (UNLIKELY(status != ACRE_OK))
+        return status;
+    cache->policy->dismiss(cache, is_small, bytes, requested, is_waiting);
+    /* Asking a hold takes back what was exported, so that comes when nothing can fail. */
+    if (UNLIKELY(is_waiting && cache->deferred.held_count))
+        deferred_collect_holds(&cache->deferred, engine_done_locked, cache);
+    return ACRE_OK;
 }
 
 acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, void *address)
@@ -327,6 +338,7 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
         return status_fail(ACRE_ERR_INVALID,
                            "address %p is not a multiple of kMinBlockSize, %zu bytes", address,
                            BLOCK_UNIT);
+    REFUSE_FORKED(cache);
     quick_lock_take(&cache->lock);
     if (cache->policy->relieve)
         cache->policy->relieve(cache);
@@ -376,6 +388,7 @@ acre_status cache_free(acre_cache *cache, void *pointer)
     if (UNLIKELY(!pointer))
         return ACRE_OK;
     record_gather(cache, ACRE_CONTEXT_ALL);
+    REFUSE_FORKED(cache);
     quick_lock_take(&cache->lock);
     struct block *block = engine_find_locked(cache, pointer);
     if (UNLIKELY(!block))
@@ -417,6 +430,7 @@ acre_status acre_cache_record_stream(acre_cache *cache, void *pointer, void *str
         return status_fail(ACRE_ERR_INVALID, "acre_cache_record_stream: a cache is needed");
     if (!pointer)
         return ACRE_OK;
+    REFUSE_FORKED(cache);
     quick_lock_take(&cache->lock);
     struct block *block = engine_find_locked(cache, pointer);
     if (!block)
@@ -432,6 +446,7 @@ acre_status acre_cache_empty(acre_cache *cache)
 {
     if (!cache)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_empty: a cache is needed");
+    REFUSE_FORKED(cache);
     record_gather(cache, ACRE_CONTEXT_ALL);
     quick_lock_take(&cache->lock);
     if (cache->policy->relieve)

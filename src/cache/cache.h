@@ -15,6 +15,7 @@
 #ifndef SRC_CACHE_CACHE_H
 #define SRC_CACHE_CACHE_H
 
+#include "base/process/fork.h"
 #include "base/quick_lock.h"
 #include "cache/block.h"
 #include "cache/conf.h"
@@ -84,6 +85,9 @@ struct acre_cache {
     bool is_expanding_said;       /* in the log: what became of expandable_segments   */
     acre_handle_type handle_type; /* to try first for new pages                      */
     struct expand_peers peers;    /* devices that reach mapped memory, own one aside  */
+    unsigned fork_generation;     /* of the process that made it; constant            */
+    struct fork_guard fork_guard; /* of the lock                                      */
+    struct list fork_link;        /* in the list of all caches (fork.c)               */
 };
 
 /* A request on its way through the engine, and what became of it. */

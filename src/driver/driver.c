@@ -4,6 +4,7 @@
 #include "backend/backend.h"
 #include "backend/builtin.h"
 #include "backend/ops_map.h"
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/status.h"
 #include "driver/copy.h"
@@ -23,23 +24,19 @@
 
 /* ---- Fork --------------------------------------------------------------------------------- */
 
-static _Atomic unsigned fork_generation; /* grows in a child of fork */
-
-static void fork_child(void)
-{
-    atomic_fetch_add(&fork_generation, 1);
-}
-
-static void fork_watch(void)
-{
-    pthread_atfork(NULL, NULL, fork_child);
-}
-
 /* Whether this is a child of the process that opened the library: a driver does not
  * work there, not even for giving things back. */
 static bool is_forked(const struct driver *driver)
 {
-    return driver->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed);
+    return driver->fork_generation != fork_generation();
+}
+
+acre_status driver_check_fork(const struct driver *driver)
+{
+    if (!is_forked(driver))
+        return ACRE_OK;
+    return status_fail(ACRE_ERR_FORKED, "the %s driver does not work in a child of fork",
+                       library_title(driver->vendor->vendor));
 }
 
 /* ---- Entering a device ----------------------------------------------------------------- */
@@ -50,13 +47,9 @@ static acre_status enter_context(struct driver *driver, int device, struct drive
 {
     driver_result result;
 
-    if (is_forked(driver)) {
-        scope->status = status_fail(ACRE_ERR_FORKED,
-                                    "the %s driver does not work in a child of "
-                                    "fork",
-                                    library_title(driver->vendor->vendor));
+    scope->status = driver_check_fork(driver);
+    if (scope->status != ACRE_OK)
         return scope->status;
-    }
     result = driver->vendor->enter(driver, device, scope);
     if (result != DRIVER_SUCCESS)
         result = driver->vendor->enter(driver, device, scope);
@@ -371,15 +364,13 @@ static acre_status units_find(struct driver *driver)
 
 acre_status driver_create(const struct vendor *vendor, struct driver **out)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct driver *driver = heap_zalloc(sizeof *driver);
     acre_status status;
 
     if (!driver)
         return ACRE_ERR_HOST_MEMORY;
     driver->vendor = vendor;
-    pthread_once(&once, fork_watch);
-    driver->fork_generation = atomic_load(&fork_generation);
+    driver->fork_generation = fork_generation();
     books_init(&driver->books);
     ptrmap_init(&driver->green_streams);
     status = library_open(vendor->vendor, &driver->library);

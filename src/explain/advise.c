@@ -9,6 +9,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/process/thread.h"
 #include "base/struct_size.h"
 #include "explain/curve.h"
 #include "explain/device_state.h"
@@ -219,7 +220,7 @@ static acre_status run_threads(struct work *work)
     uint32_t count = 0;
 
     wanted = wanted > THREADS_MAX ? THREADS_MAX : wanted;
-    while (count < wanted && pthread_create(&threads[count], NULL, try_all, work) == 0)
+    while (count < wanted && thread_start(&threads[count], try_all, work) == 0)
         count++;
     if (count == 0)
         try_all(work);

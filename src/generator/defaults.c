@@ -2,6 +2,7 @@
 /* The generator that everybody shares for a device: made and seeded at first
  * use, found by type and index, kept until acre_generator_default_clear.
  */
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/status.h"
 #include "generator/generator.h"
@@ -12,6 +13,7 @@ struct entry {
 };
 
 static struct lock entries_lock = LOCK_INITIALIZER(RANK_LEAF, "default generators");
+FORK_GUARD(entries_lock);
 static struct entry *entries; /* guarded by entries_lock */
 
 static acre_generator *find_locked(acre_device_id device)

@@ -22,6 +22,7 @@ static struct generator_state *state_create(acre_generator_kind kind)
     if (!state)
         return NULL;
     lock_init(&state->lock, RANK_GENERATOR, "generator");
+    fork_guard_lock(&state->fork_guard, &state->lock);
     atomic_init(&state->users, 1);
     state->kind = kind;
     state->seed = ACRE_GENERATOR_SEED_DEFAULT;
@@ -40,6 +41,7 @@ void generator_state_drop(struct generator_state *state)
     if (atomic_fetch_sub_explicit(&state->users, 1, memory_order_acq_rel) != 1)
         return;
     CHECK(!state->capture);
+    fork_guard_end(&state->fork_guard);
     lock_fini(&state->lock);
     heap_free(state);
 }

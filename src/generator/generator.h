@@ -5,6 +5,7 @@
 #ifndef SRC_GENERATOR_GENERATOR_H
 #define SRC_GENERATOR_GENERATOR_H
 
+#include "base/process/fork.h"
 #include "base/lock.h"
 #include "generator/mt19937.h"
 
@@ -12,6 +13,7 @@
 
 struct generator_state {
     struct lock lock;               /* RANK_GENERATOR; guards what follows         */
+    struct fork_guard fork_guard; /* of the lock */
     atomic_uint users;              /* generators and captures that hold it        */
     acre_generator_kind kind;       /* constant                                    */
     uint64_t seed;                  /* Philox only                                 */

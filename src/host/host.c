@@ -15,6 +15,7 @@
 #include "backend/builtin.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -78,20 +79,7 @@ static struct range *range_find_locked(const void *pointer)
 
 /* ---- Fork: the child finds the lock free ---------------------------------------- */
 
-static void fork_prepare(void)
-{
-    pthread_mutex_lock(&host_lock.mutex);
-}
-
-static void fork_done(void)
-{
-    pthread_mutex_unlock(&host_lock.mutex);
-}
-
-static void fork_watch(void)
-{
-    pthread_atfork(fork_prepare, fork_done, fork_done);
-}
+FORK_GUARD(host_lock);
 
 /* ---- Required entries ------------------------------------------------------------ */
 
@@ -492,7 +480,6 @@ static void host_destroy(void *self)
 
 acre_status host_start(acre_backend **out)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     static const acre_backend_ops ops = {
         .struct_size = sizeof ops,
         .version = ACRE_BACKEND_VERSION,
@@ -520,6 +507,5 @@ acre_status host_start(acre_backend **out)
         .flags = ACRE_BACKEND_FORK_SAFE,
     };
 
-    pthread_once(&once, fork_watch);
     return acre_backend_register(&desc, out);
 }

@@ -88,6 +88,7 @@ acre_status acre_pinned_create(acre_device *device, const acre_pinned_config *co
         return status;
     }
     quick_lock_init(&pinned->lock, RANK_CACHE, "pinned cache");
+    fork_guard_quick(&pinned->fork_guard, &pinned->lock);
     pinned->device = device;
     host_arena_init(&pinned->shared, &pinned->map, pinned_is_torch(pinned));
     pinned->shared.use_count = 1;
@@ -126,6 +127,7 @@ void acre_pinned_destroy(acre_pinned *pinned)
 {
     if (!pinned)
         return;
+    fork_guard_end(&pinned->fork_guard);
     poller_fini(&pinned->poller);
     history_clear(&pinned->history);
     int64_t live = pinned_active_bytes(pinned) - (int64_t)pinned->captured_bytes -

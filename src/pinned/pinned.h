@@ -6,6 +6,7 @@
 #ifndef SRC_PINNED_PINNED_H
 #define SRC_PINNED_PINNED_H
 
+#include "base/process/fork.h"
 #include "base/quick_lock.h"
 #include "cache/conf.h"
 #include "cache/observe/history.h"
@@ -35,6 +36,7 @@ struct reserve {
 
 struct acre_pinned {
     struct quick_lock lock;
+    struct fork_guard fork_guard; /* of the lock */
     bool is_plain;             /* at hand is enough: policy acre, and nothing records,
                                   routes or limits                                   */
     struct map map;            /* from addresses to pieces                           */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "pinned/poller.h"
 
-#include <signal.h>
+#include "base/process/fork.h"
+#include "base/process/thread.h"
 
 #define POLLER_PERIOD_NS 100000
 
@@ -37,19 +38,15 @@ void poller_init(struct poller *poller, poller_fn fn, void *arg)
 
 void poller_start(struct poller *poller)
 {
-    sigset_t all, before;
-
     if (poller->is_running)
         return;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
-    poller->is_running = pthread_create(&poller->thread, NULL, poller_main, poller) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    poller->is_running = thread_start(&poller->thread, poller_main, poller) == 0;
+    poller->generation = fork_generation();
 }
 
 void poller_notify(struct poller *poller)
 {
-    if (!poller->is_running)
+    if (!poller->is_running || poller->generation != fork_generation())
         return;
     lock_take(&poller->lock);
     poller->has_work = true;
@@ -59,7 +56,7 @@ void poller_notify(struct poller *poller)
 
 void poller_fini(struct poller *poller)
 {
-    if (poller->is_running) {
+    if (poller->is_running && poller->generation == fork_generation()) {
         lock_take(&poller->lock);
         poller->is_over = true;
         pthread_cond_signal(&poller->changed);

@@ -18,6 +18,8 @@ struct poller {
     pthread_t thread;
     poller_fn fn;      /* constant */
     void *arg;
+    unsigned generation; /* fork_generation() when it was started: a child has no such
+                          thread                                                       */
     bool is_running;   /* there is a thread; written by its starter, under the owner's
                           lock                                                         */
     bool has_work;     /* by lock: something was queued since it last looked           */

@@ -2,6 +2,7 @@
 #include "pinned/touch.h"
 
 #include "base/bits.h"
+#include "base/process/thread.h"
 
 #include <pthread.h>
 
@@ -39,7 +40,7 @@ void touch_pages(void *base, size_t bytes, unsigned threads)
         slices[i] = (struct slice){.begin = at, .end = edge < end ? edge : end};
         at = slices[i].end;
         slices[i].has_thread =
-            i + 1 < count && pthread_create(&slices[i].thread, NULL, touch_touch, &slices[i]) == 0;
+            i + 1 < count && thread_start(&slices[i].thread, touch_touch, &slices[i]) == 0;
     }
     for (unsigned i = 0; i < count; i++)
         if (slices[i].has_thread)

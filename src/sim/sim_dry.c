@@ -14,6 +14,7 @@
 #include "sim/sim_memory.h"
 
 #include "base/bits.h"
+#include "base/process/fork.h"
 
 #define LOT_BYTES ((uintptr_t)1 << 41)
 #define LOT_BASE  (2 * LOT_BYTES)
@@ -21,6 +22,7 @@
 #define DRY_ALIGN ((uintptr_t)2 * MIB) /* or the page of virtual memory, if larger */
 
 static struct lock lots_lock = LOCK_INITIALIZER(RANK_LEAF, "dry lots");
+FORK_GUARD(lots_lock);
 static uint64_t lots_taken; /* bit i: lot i belongs to a backend; guarded by lots_lock */
 
 static unsigned lots_wanted(const acre_sim_config *config)

@@ -4,6 +4,7 @@
  * fault in turn; the first that applies decides. */
 #include "sim/sim_fault.h"
 
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/struct_size.h"
 
@@ -24,17 +25,13 @@ struct sim_faults {
 };
 
 _Atomic unsigned sim_fork_generation;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void fork_child(void)
 {
     atomic_fetch_add_explicit(&sim_fork_generation, 1, memory_order_relaxed);
 }
 
-static void fork_watch(void)
-{
-    pthread_atfork(NULL, NULL, fork_child);
-}
+FORK_HANDLER(sim_fork, NULL, NULL, fork_child);
 
 /* ---- Life ------------------------------------------------------------------- */
 
@@ -51,7 +48,6 @@ acre_status sim_faults_create(struct sim *sim)
 
     if (!faults)
         return ACRE_ERR_HOST_MEMORY;
-    pthread_once(&fork_once, fork_watch);
     sim->fork_generation = atomic_load(&sim_fork_generation);
     lock_init(&faults->lock, RANK_LEAF, "sim faults");
     sim->faults = faults;

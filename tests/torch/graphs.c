@@ -28,7 +28,7 @@ struct graph {
 static bool graph_passes(const void *target, void **stream)
 {
     const struct graph *graph = *(struct graph *const *)target;
-    acre_capture_info info = {0};
+    acre_capture_info info = {.struct_size = sizeof info};
 
     return graph->capture_id &&
            acre_capture_info_get(graph->device, *stream, &info) == ACRE_OK &&
@@ -45,7 +45,7 @@ static bool graph_manage(void *to, const void *from, int wish)
 
 static void graph_begin(struct graph *graph, int index, acre_pool_id pool, void *stream)
 {
-    acre_capture_info info = {0};
+    acre_capture_info info = {.struct_size = sizeof info};
 
     *graph = (struct graph){.index = index, .device = acre_cache_device(torch.cache(index)),
                             .pool = pool, .stream = stream};
@@ -76,7 +76,7 @@ static void graph_reset(struct graph *graph)
 
 static bool has_captures(void)
 {
-    acre_device_info info;
+    acre_device_info info = {.struct_size = sizeof info};
 
     REQUIRE_OK(acre_device_info_get(device, &info));
     return has_streams && (info.capabilities & ACRE_CAP_CAPTURE);

@@ -2,9 +2,9 @@
 /* See fork_fd.h. */
 #include "base/process/fork_fd.h"
 
+#include "base/process/fork.h"
 #include "base/status.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,9 +14,6 @@
 /* Descriptor + 1 in each place taken, 0 elsewhere. */
 static _Atomic int places[FORK_FD_MAX];
 static _Atomic unsigned places_end; /* places at and above were never taken */
-static _Atomic unsigned generation;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Atomic int is_watching;
 
 static void in_child(void)
 {
@@ -28,24 +25,12 @@ static void in_child(void)
         if (noted)
             close(noted - 1);
     }
-    atomic_fetch_add(&generation, 1);
 }
 
-static void fork_fd_watch(void)
-{
-    atomic_store(&is_watching, pthread_atfork(NULL, NULL, in_child) == 0);
-}
-
-unsigned fork_fd_generation(void)
-{
-    return atomic_load(&generation);
-}
+FORK_HANDLER(fork_fd_handler, NULL, NULL, in_child);
 
 acre_status fork_fd_note(int fd)
 {
-    pthread_once(&once, fork_fd_watch);
-    if (!atomic_load(&is_watching))
-        return status_fail(ACRE_ERR_HOST_MEMORY, "no memory for a handler of fork");
     for (unsigned i = 0; i < FORK_FD_MAX; i++) {
         int free_place = 0;
 

@@ -15,7 +15,7 @@
 
 #include <acre/base.h>
 
-/* Notes a descriptor. Errors: ACRE_ERR_HOST_MEMORY, ACRE_ERR_LIMIT; the caller
+/* Notes a descriptor. Errors: ACRE_ERR_LIMIT; the caller
  * still has to close it. */
 acre_status fork_fd_note(int fd);
 
@@ -23,8 +23,5 @@ acre_status fork_fd_note(int fd);
  * noted ends for the other side at once: also when a child made in this moment still holds
  * it, since that child no longer finds it noted. */
 void fork_fd_close(int fd);
-
-/* Grows by one in every child of fork, from when a descriptor was first noted. */
-unsigned fork_fd_generation(void);
 
 #endif

@@ -3,7 +3,9 @@
 #include "base/process/service.h"
 
 #include "base/check.h"
+#include "base/process/fork.h"
 #include "base/process/fork_fd.h"
+#include "base/process/thread.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -65,7 +67,6 @@ struct service {
 /* The service of this process, and the lock under which it starts and ends. */
 static struct lock starting = LOCK_INITIALIZER(RANK_SERVICE, "service");
 static struct service *current;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* A child has neither the thread nor the connections, and finds the lock as some
  * other thread of its parent left it. */
@@ -75,10 +76,7 @@ static void in_child(void)
     current = NULL;
 }
 
-static void fork_watch(void)
-{
-    pthread_atfork(NULL, NULL, in_child);
-}
+FORK_HANDLER(service_fork, NULL, NULL, in_child);
 
 static int64_t now_ms(void)
 {
@@ -284,15 +282,10 @@ static void *service_main(void *arg)
     return NULL;
 }
 
-/* Starts the thread with all signals blocked: they are the application's. */
-static acre_status thread_start(struct service *service)
+static acre_status service_thread(struct service *service)
 {
-    sigset_t all, before;
+    int code = thread_start(&service->thread, service_main, service);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&service->thread, NULL, service_main, service);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code)
         return status_fail_native(ACRE_ERR_LIMIT, code, "no thread for sharing memory: %s",
                                   strerror(code));
@@ -311,7 +304,7 @@ static acre_status service_start(struct service **out)
     lock_init(&service->lock, RANK_SERVICE_OFFERS, "offers");
     list_init(&service->offers);
     service->listener = service->wake = -1;
-    service->generation = fork_fd_generation();
+    service->generation = fork_generation();
     status = wire_random(service->name, sizeof service->name);
     if (status == ACRE_OK)
         status = socket_listen(service->name, &service->listener);
@@ -325,7 +318,7 @@ static acre_status service_start(struct service **out)
                                     "no descriptor for sharing memory: raise ulimit -n");
         goto close_all;
     }
-    status = thread_start(service);
+    status = service_thread(service);
     if (status != ACRE_OK)
         goto close_all;
     *out = service;
@@ -361,7 +354,6 @@ acre_status service_hold(struct service **out)
 {
     acre_status status = ACRE_OK;
 
-    pthread_once(&fork_once, fork_watch);
     lock_take(&starting);
     if (!current)
         status = service_start(&current);
@@ -376,7 +368,7 @@ acre_status service_hold(struct service **out)
 /* Whether it was started by whom we are a child of. */
 static bool is_inherited(const struct service *service)
 {
-    return service->generation != fork_fd_generation();
+    return service->generation != fork_generation();
 }
 
 void service_release(struct service *service)

@@ -3,6 +3,7 @@
  * process's for good, since entries anywhere may point into it. */
 #include "cache/observe/label.h"
 
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/status.h"
@@ -19,6 +20,7 @@ struct label_text {
 };
 
 static struct lock table_lock = LOCK_INITIALIZER(RANK_LEAF, "labels");
+FORK_GUARD(table_lock);
 static struct label_text *slots[LABEL_SLOTS]; /* guarded by table_lock */
 static struct label_text **texts;             /* by number - 1; same   */
 static uint32_t text_count, text_capacity;    /* same                  */

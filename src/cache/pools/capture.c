@@ -19,6 +19,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/fork.h"
 
 /* ---- What streams do ------------------------------------------------------------- */
 
@@ -220,6 +221,7 @@ acre_status acre_capture_mark_begin(acre_cache *cache, void *stream)
 
     if (!cache)
         return status_fail(ACRE_ERR_INVALID, "acre_capture_mark_begin: a cache is needed");
+    REFUSE_FORKED(cache);
     quick_lock_take(&cache->lock);
     acre_status status = mark_begin_locked(cache, stream, &id);
     quick_lock_drop(&cache->lock);
@@ -230,6 +232,7 @@ acre_status acre_capture_mark_end(acre_cache *cache, void *stream)
 {
     if (!cache)
         return status_fail(ACRE_ERR_INVALID, "acre_capture_mark_end: a cache is needed");
+    REFUSE_FORKED(cache);
     quick_lock_take(&cache->lock);
     acre_status status = mark_end_locked(cache, stream);
     quick_lock_drop(&cache->lock);

@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "cache/acre/arena.h"
 #include "cache/cache.h"
+#include "cache/fork.h"
 #include "cache/threads/front.h"
 #include "cache/observe/record.h"
 
@@ -170,6 +171,7 @@ acre_status acre_pool_save(acre_cache *cache, acre_pool_id id, acre_pool_state *
 {
     if (!cache || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_pool_save: an argument is NULL");
+    REFUSE_FORKED(cache);
     acre_pool_state *state = heap_zalloc(sizeof *state);
     if (!state)
         return ACRE_ERR_HOST_MEMORY;
@@ -454,6 +456,7 @@ acre_status acre_pool_restore(acre_cache *cache, const acre_pool_state *state,
     if (!cache || !state || state->cache != cache)
         return status_fail(ACRE_ERR_INVALID, "acre_pool_restore: a state that acre_pool_save "
                                              "made of this cache is needed");
+    REFUSE_FORKED(cache);
     quick_lock_take(&cache->lock);
     acre_status status = restore_locked(cache, state, &delta);
     cache_check_locked(cache);

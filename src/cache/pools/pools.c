@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "base/struct_size.h"
 #include "cache/cache.h"
+#include "cache/fork.h"
 #include "cache/acre/stitch.h"
 #include "cache/threads/front.h"
 #include "cache/size.h"
@@ -177,7 +178,7 @@ static acre_status pools_check(acre_cache *cache, acre_pool_id id, const char *c
                            "%s: " ID_FORMAT " is not the id of a private pool; "
                            "acre_pool_id_next() gives one",
                            call, ID_ARGS(id));
-    return ACRE_OK;
+    return cache_check_fork(cache);
 }
 
 acre_status acre_pool_create(acre_cache *cache, acre_pool_id id, const acre_pool_config *config)

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/fork.h"
 
 enum recording_state { CAPTURING, READY, BROKEN };
 
@@ -100,6 +101,7 @@ acre_status acre_recording_begin(acre_cache *cache, void *stream, const acre_poo
                            "acre_recording_begin: device %d (%s) has no "
                            "captures",
                            cache->device->index, cache->device->info.name);
+    REFUSE_FORKED(cache);
     acre_recording *recording = heap_zalloc(sizeof *recording);
     if (!recording)
         return ACRE_ERR_HOST_MEMORY;
@@ -145,6 +147,7 @@ acre_status acre_recording_end(acre_recording *recording)
         return status_fail(ACRE_ERR_STATE, "acre_recording_end: the recording does not capture");
     acre_cache *cache = recording->cache;
     struct acre_device *device = cache->device;
+    REFUSE_FORKED(cache);
     quick_lock_take(&cache->lock);
     acre_status status =
         device->ops->capture_end(device->self, device->index, recording->stream, &recording->graph);

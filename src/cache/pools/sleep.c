@@ -18,6 +18,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/fork.h"
 #include "cache/acre/stitch.h"
 
 #include <acre/sleep.h>
@@ -482,7 +483,7 @@ static acre_status check_call(const acre_cache *cache, const acre_pool_id *pool,
                            call);
     if (tag && !*tag)
         return status_fail(ACRE_ERR_INVALID, "%s: the tag is empty", call);
-    return ACRE_OK;
+    return cache_check_fork(cache);
 }
 
 acre_status acre_cache_sleep(acre_cache *cache, const acre_pool_id *pool, const char *tag,

@@ -4,6 +4,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/fork.h"
 #include "cache/torch/expand.h"
 #include "cache/acre/stitch.h"
 
@@ -132,6 +133,7 @@ acre_status acre_share_export(acre_cache *cache, const void *pointer, void *hand
                            "acre_share_export: room for %zu bytes; a handle "
                            "needs %d",
                            capacity, ACRE_SHARE_HANDLE_MAX);
+    REFUSE_FORKED(cache);
     quick_lock_take(&cache->lock);
     acre_status status = export_locked(cache, pointer, &share);
     if (status == ACRE_OK && share) {

@@ -10,6 +10,7 @@
  * meanwhile waits, so nobody ever gets one whose last user has just left.
  */
 #include "backend/device.h"
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -36,7 +37,6 @@ struct opened {
 static struct lock lock = LOCK_INITIALIZER(RANK_OPENED, "opened");
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct list all = LIST_INITIALIZER(all);
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* The parent's memory is not this process's, and its lock may be held for ever. */
 static void in_child(void)
@@ -46,10 +46,7 @@ static void in_child(void)
     list_init(&all);
 }
 
-static void fork_watch(void)
-{
-    pthread_atfork(NULL, NULL, in_child);
-}
+FORK_HANDLER(opened_fork, NULL, NULL, in_child);
 
 static struct opened *find_locked(const acre_device *device, const void *handle, size_t bytes)
 {
@@ -119,7 +116,6 @@ acre_status acre_share_open(acre_device *device, const void *handle, size_t byte
     acre_status status = import_check(handle, bytes, &kind);
     if (status != ACRE_OK)
         return status;
-    pthread_once(&fork_once, fork_watch);
     struct opened *opened = opened_enter(device, handle, bytes, &is_new);
     if (!opened)
         return ACRE_ERR_HOST_MEMORY;

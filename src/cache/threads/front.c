@@ -37,6 +37,9 @@
  * Everything else takes the cache's lock. */
 #include "cache/threads/front.h"
 
+#include "cache/cache.h"
+#include "cache/fork.h"
+
 #include "base/status.h"
 #include "cache/acre/policy_acre.h"
 #include "cache/observe/record.h"
@@ -433,7 +436,7 @@ static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size
                                                          void *stream, void **out)
 {
     if (UNLIKELY(!cache || !out || !cache->front || bytes - 1 >= SIZE_REQUEST_END - 1 ||
-                 !acre_cache_is_enabled(cache)))
+                 !acre_cache_is_enabled(cache) || cache_check_fork(cache) != ACRE_OK))
         return cache_alloc(cache, bytes, stream, out);
     record_gather(cache, ACRE_CONTEXT_STATE);
     if (UNLIKELY(atomic_load_explicit(&cache->scope_count, memory_order_relaxed)))

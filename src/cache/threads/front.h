@@ -63,4 +63,9 @@ void front_collect_locked(struct front *front);
 /* Removes a lane of the calling thread from its cache. */
 void front_detach_locked(acre_cache *cache, struct lane *lane);
 
+/* In a child of fork, with every lock held: gives back the lanes of all threads but this one; and
+ * all lanes of a cache, which gets no other. */
+void threads_forget_others(void);
+void front_abandon_locked(acre_cache *cache);
+
 #endif

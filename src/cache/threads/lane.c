@@ -13,6 +13,7 @@
  * threads_lock orders the two; it is taken before a cache's lock. */
 #include "cache/threads/lane.h"
 
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/threads/front.h"
@@ -25,6 +26,7 @@
 
 /* A thread that has lanes. */
 struct thread {
+    struct list link;  /* in threads               */
     struct list lanes; /* most recently used first */
 };
 
@@ -38,6 +40,8 @@ _Thread_local struct lane *lane_current = &lane_none;
 
 static _Thread_local struct thread *self;
 static struct lock threads_lock = LOCK_INITIALIZER(RANK_THREADS, "threads");
+FORK_GUARD(threads_lock);
+static struct list threads = LIST_INITIALIZER(threads); /* guarded by threads_lock       */
 static pthread_key_t thread_key;
 static bool has_key;     /* guarded by threads_lock                              */
 static bool has_barrier; /* set with has_key: the kernel has membarrier          */
@@ -275,12 +279,46 @@ static void lane_destroy(struct lane *lane)
     heap_free(lane);
 }
 
+/* A thread of the parent is not there in a child of fork: its blocks and credit go back. */
+static void thread_forget_forked(struct thread *thread)
+{
+    LIST_FOR_EACH_SAFE(link, after, &thread->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
+        acre_cache *cache = atomic_load(&lane->home);
+        if (cache)
+            front_detach_locked(cache, lane);
+        lane_destroy(lane);
+    }
+    list_remove(&thread->link);
+    heap_free(thread);
+}
+
+void threads_forget_others(void)
+{
+    LIST_FOR_EACH_SAFE(link, after, &threads) {
+        struct thread *thread = CONTAINER_OF(link, struct thread, link);
+        if (thread != self)
+            thread_forget_forked(thread);
+    }
+}
+
+void front_abandon_locked(acre_cache *cache)
+{
+    LIST_FOR_EACH_SAFE(link, after, &cache->front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        front_detach_locked(cache, lane);
+        lane_destroy(lane);
+    }
+    cache->front->is_off = true;
+}
+
 /* The thread ends: its blocks and credit go back. */
 static void thread_end(void *arg)
 {
     struct thread *thread = arg;
 
     lock_take(&threads_lock);
+    list_remove(&thread->link);
     LIST_FOR_EACH_SAFE(link, after, &thread->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
         acre_cache *cache = atomic_load(&lane->home);
@@ -317,6 +355,7 @@ static bool thread_begin_locked(void)
         heap_free(thread);
         return false;
     }
+    list_push_back(&threads, &thread->link);
     self = thread;
     return true;
 }
@@ -327,6 +366,7 @@ static void thread_forget(void)
     if (!self || !list_empty(&self->lanes))
         return;
     pthread_setspecific(thread_key, NULL);
+    list_remove(&self->link);
     heap_free(self);
     self = NULL;
 }

@@ -328,6 +328,7 @@ acre_status acre_planner_create(acre_cache *cache, const acre_planner_config *co
     if (!planner)
         return ACRE_ERR_HOST_MEMORY;
     quick_lock_init(&planner->lock, RANK_PLAN, "planner");
+    fork_guard_quick(&planner->fork_guard, &planner->lock);
     planner->next = &never;
     planner->cache = cache;
     planner->device = acre_cache_device(cache);
@@ -341,6 +342,7 @@ void acre_planner_destroy(acre_planner *planner)
 {
     if (!planner)
         return;
+    fork_guard_end(&planner->fork_guard);
     follower_destroy(planner->follower);
     while (planner->retired) {
         struct follower *follower = planner->retired;

@@ -13,6 +13,7 @@
 #ifndef SRC_PLAN_PLAN_H
 #define SRC_PLAN_PLAN_H
 
+#include "base/process/fork.h"
 #include "base/quick_lock.h"
 #include "plan/follow/recorder.h"
 #include "plan/follow/follower.h"
@@ -20,6 +21,7 @@
 struct acre_planner {
     const struct expected *next;    /* what the plan expects next         */
     struct quick_lock lock;         /* guards everything for _shared calls */
+    struct fork_guard fork_guard; /* of the lock */
     acre_cache *cache;
     acre_device *device;
     acre_planner_config config;

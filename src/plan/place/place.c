@@ -17,6 +17,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/process/thread.h"
 #include "base/struct_size.h"
 #include "plan/place/clock.h"
 #include "plan/search/goal.h"
@@ -104,7 +105,7 @@ static acre_status run_pair(struct place *place, void *(*work)(void *))
 {
     pthread_t thread;
     bool has_thread =
-        place->config->threads != 1 && pthread_create(&thread, NULL, work, &place->workers[1]) == 0;
+        place->config->threads != 1 && thread_start(&thread, work, &place->workers[1]) == 0;
 
     work(&place->workers[0]);
     if (has_thread)

@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "base/process/thread.h"
 #include "symm/deadline.h"
 #include "symm/far/plug.h"
 
@@ -297,7 +298,7 @@ static void far_exit_failed(void)
 #define far_at_exit() atexit(far_exit_failed)
 #endif
 
-static acre_status thread_start(void)
+static acre_status far_thread(void)
 {
     pthread_t thread;
 
@@ -307,7 +308,7 @@ static acre_status thread_start(void)
         far.is_ready = true;
         far_at_exit();
     }
-    if (pthread_create(&thread, NULL, far_main, NULL) != 0)
+    if (thread_start(&thread, far_main, NULL) != 0)
         return status_fail(ACRE_ERR_HOST_MEMORY, "symmetric memory: no thread for the wire");
     pthread_detach(thread);
     far.pid = getpid();
@@ -330,7 +331,7 @@ acre_status far_open(int64_t deadline, const char **out_name, int *out_rank)
     if (status == ACRE_OK && (is_known || found) && !is_open) {
         lock_take(&far.lock);
         if (far.pid != getpid())
-            status = far.pid ? ACRE_OK : thread_start();
+            status = far.pid ? ACRE_OK : far_thread();
         lock_drop(&far.lock);
         if (status == ACRE_OK)
             status = far_check();

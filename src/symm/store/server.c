@@ -9,9 +9,11 @@
  * A client has one request under way; while it waits its bytes are not read. Every change
  * of the table tries all who wait again.
  */
+#include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/status.h"
+#include "base/process/thread.h"
 #include "symm/deadline.h"
 #include "symm/store/frame.h"
 #include "symm/store/net.h"
@@ -50,6 +52,7 @@ struct acre_store_server {
     int listener, stop; /* stop: an eventfd that ends the thread      */
     uint16_t port;
     uint8_t key[16];
+    unsigned generation; /* fork_generation() of the process that has the thread */
     pthread_t thread;
     struct table table; /* the thread's, as all that follows          */
     struct list clients;
@@ -383,6 +386,7 @@ ACRE_API acre_status acre_store_server_create(const char *host, uint16_t port, c
     list_init(&server->clients);
     table_init(&server->table);
     server->listener = -1;
+    server->generation = fork_generation();
     server->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     secret_key(secret, server->key);
     server->poll_room = 64;
@@ -397,7 +401,7 @@ ACRE_API acre_status acre_store_server_create(const char *host, uint16_t port, c
                              "acre_store_server_create: %s is reachable from "
                              "elsewhere; give a secret",
                              host);
-    if (status == ACRE_OK && pthread_create(&server->thread, NULL, server_run, server) != 0)
+    if (status == ACRE_OK && thread_start(&server->thread, server_run, server) != 0)
         status = status_fail(ACRE_ERR_HOST_MEMORY, "acre_store_server_create: no thread");
     if (status != ACRE_OK)
         server_close(server);
@@ -417,6 +421,11 @@ ACRE_API void acre_store_server_destroy(acre_store_server *server)
 
     if (!server)
         return;
+    if (server->generation != fork_generation()) {
+        close(server->stop); /* the thread, and all it works on, are the parent's */
+        close(server->listener);
+        return;
+    }
     while (write(server->stop, &one, sizeof one) < 0 && errno == EINTR)
         ;
     pthread_join(server->thread, NULL);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* The registry of fork: guarded locks are free in a child, whoever held them. */
+#include "base/process/fork.h"
+
+#include "tests/support/t.h"
+
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct lock low, high;
+static struct quick_lock quick;
+static struct fork_guard low_guard, high_guard, quick_guard;
+static _Atomic int is_over;
+static int pair[2]; /* equal whenever low is free */
+
+/* Holds locks most of the time, and changes the registry while it holds one. */
+static void *hold(void *arg)
+{
+    struct lock own;
+    struct fork_guard own_guard;
+
+    (void)arg;
+    while (!is_over) {
+        lock_take(&low);
+        pair[0]++;
+        quick_lock_take(&quick);
+        lock_init(&own, RANK_LEAF, "own");
+        fork_guard_lock(&own_guard, &own);
+        quick_lock_drop(&quick);
+        lock_take(&high);
+        lock_drop(&high);
+        fork_guard_end(&own_guard);
+        lock_fini(&own);
+        pair[1]++;
+        lock_drop(&low);
+    }
+    return NULL;
+}
+
+static void child(void *arg)
+{
+    unsigned before = *(unsigned *)arg;
+
+    alarm(20);
+    EXPECT_EQ(fork_generation(), before + 1);
+    lock_take(&low);
+    EXPECT_EQ(pair[0], pair[1]);
+    quick_lock_take(&quick);
+    quick_lock_drop(&quick);
+    lock_take(&high);
+    lock_drop(&high);
+    lock_drop(&low);
+}
+
+TEST(a_child_finds_guarded_locks_free)
+{
+    pthread_t threads[2];
+    unsigned before = fork_generation();
+
+    lock_init(&low, RANK_REGISTRY, "low");
+    lock_init(&high, RANK_GENERATOR, "high");
+    quick_lock_init(&quick, RANK_CACHE, "quick");
+    fork_guard_lock(&high_guard, &high);
+    fork_guard_quick(&quick_guard, &quick);
+    fork_guard_lock(&low_guard, &low);
+    is_over = 0;
+    for (int i = 0; i < 2; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, hold, NULL) == 0);
+    for (uint64_t i = 0; i < t_count(100, 2000); i++) {
+        int status = t_child(child, &before);
+        EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    is_over = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    fork_guard_end(&low_guard);
+    fork_guard_end(&high_guard);
+    fork_guard_end(&quick_guard);
+    fork_guard_end(&quick_guard); /* twice is harmless */
+    EXPECT_EQ(fork_generation(), before);
+}
+
+T_MAIN()
