@@ -1,41 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Heaps in the child of a fork: every lock is taken before the fork and dropped after, in
- * parent and child, so that the child finds no heap or cache in the middle of a change. What
- * lost threads kept in magazines goes back to the slabs. */
+/* Heaps in the child of a fork. Their locks are held around the fork, and their caches see to
+ * themselves (cache/fork.h), so the child finds no heap in the middle of a change. There, what lost
+ * threads kept in magazines goes back to the slabs. */
+#include "base/process/fork.h"
 #include "hostmem/heap.h"
-#include "hostmem/inside.h"
 
-#include <pthread.h>
+FORK_GUARD(idle_trim_lock);
+FORK_GUARD(heaps_lock);
 
-static void fork_prepare(void)
+static void fork_after(void)
 {
-    pthread_mutex_lock(&idle_trim_lock.mutex);
-    pthread_mutex_lock(&heaps_lock.mutex);
-    for (unsigned i = 0; i < ACRE_HOSTMEM_HEAPS_MAX; i++)
-        if (heaps[i])
-            pthread_mutex_lock(&heaps[i]->lock.mutex);
-    inside_fork_begin();
-    for (unsigned i = 0; i < ACRE_HOSTMEM_HEAPS_MAX; i++)
-        if (heaps[i])
-            inside_fork_stop(heaps[i]->cache);
-}
-
-static void fork_parent(void)
-{
-    for (unsigned i = 0; i < ACRE_HOSTMEM_HEAPS_MAX; i++)
-        if (heaps[i])
-            inside_fork_go(heaps[i]->cache);
-    inside_fork_end();
-    for (unsigned i = 0; i < ACRE_HOSTMEM_HEAPS_MAX; i++)
-        if (heaps[i])
-            pthread_mutex_unlock(&heaps[i]->lock.mutex);
-    pthread_mutex_unlock(&heaps_lock.mutex);
-    pthread_mutex_unlock(&idle_trim_lock.mutex);
-}
-
-static void fork_child(void)
-{
-    fork_parent();
     for (unsigned i = 0; i < ACRE_HOSTMEM_HEAPS_MAX; i++) {
         if (!heaps[i])
             continue;
@@ -44,14 +18,4 @@ static void fork_child(void)
     }
 }
 
-static void watch_once(void)
-{
-    pthread_atfork(fork_prepare, fork_parent, fork_child);
-}
-
-void fork_watch_start(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, watch_once);
-}
+FORK_HANDLER_OF(heaps_fork, .after = fork_after);

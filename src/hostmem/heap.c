@@ -85,12 +85,12 @@ acre_status acre_hostmem_create(const acre_hostmem_config *config, acre_hostmem 
     inside_fit_best(heap->cache);
     heap->flags = chosen.flags;
     lock_init(&heap->lock, RANK_HEAP, "heap of host memory");
+    fork_guard_lock(&heap->fork_guard, &heap->lock);
     slabs_init(&heap->slabs);
     list_init(&heap->threads);
     idle_init(&heap->idle, &chosen);
     fresh_pages_advise((chosen.flags & ACRE_HOSTMEM_HUGE_PAGES) != 0,
                        (chosen.flags & ACRE_HOSTMEM_INTERLEAVE) != 0);
-    fork_watch_start();
     status = heap_enter(heap);
     if (status != ACRE_OK)
         goto end_parts;
@@ -99,6 +99,7 @@ acre_status acre_hostmem_create(const acre_hostmem_config *config, acre_hostmem 
 
 end_parts:
     idle_fini(&heap->idle);
+    fork_guard_end(&heap->fork_guard);
     lock_fini(&heap->lock);
     acre_cache_destroy(heap->cache);
 free_heap:
@@ -117,6 +118,7 @@ void acre_hostmem_destroy(acre_hostmem *heap)
     lock_drop(&heaps_lock);
     slabs_fini(&heap->slabs);
     acre_cache_destroy(heap->cache);
+    fork_guard_end(&heap->fork_guard);
     lock_fini(&heap->lock);
     heap_free(heap->numpy);
     heap_free(heap);

@@ -15,6 +15,7 @@
 #define SRC_HOSTMEM_HEAP_H
 
 #include "base/bits.h"
+#include "base/process/fork.h"
 #include "base/check.h"
 #include "base/lock.h"
 #include "hostmem/idle.h"
@@ -36,6 +37,7 @@ struct acre_hostmem {
     uint32_t flags;            /* constant: acre_hostmem_flag                       */
     _Atomic bool is_recording; /* small blocks come from the cache                  */
     struct lock lock;          /* guards slabs, threads and retired                 */
+    struct fork_guard fork_guard; /* of the lock                                    */
     struct slabs slabs;
     struct list threads;         /* magazines of all threads                          */
     struct small_counts retired; /* of threads that ended                            */
@@ -51,8 +53,5 @@ extern acre_hostmem *heaps[ACRE_HOSTMEM_HEAPS_MAX];
 
 /* heap.c: as acre_hostmem_alloc; without may_move fresh chunks get no pages of free ones. */
 acre_status heap_take(acre_hostmem *heap, size_t bytes, bool may_move, void **out);
-
-/* fork.c: from now on the child of a fork can use every heap. */
-void fork_watch_start(void);
 
 #endif

@@ -3,12 +3,12 @@
 #include "hostmem/idle.h"
 
 #include "base/status.h"
+#include "base/process/thread.h"
 #include "hostmem/chunk.h"
 #include "hostmem/heap.h"
 #include "hostmem/inside.h"
 #include "hostmem/pressure.h"
 
-#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -258,17 +258,9 @@ void idle_init(struct idle *idle, const acre_hostmem_config *config)
     lock_condition_init(&idle->wake);
 }
 
-/* Signals are for the threads of the program. */
 static bool thread_create(struct idle *idle, acre_hostmem *heap)
 {
-    sigset_t all, before;
-    bool is_running;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    is_running = pthread_create(&idle->thread, NULL, thread_run, heap) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return is_running;
+    return thread_start(&idle->thread, thread_run, heap) == 0;
 }
 
 void idle_start(acre_hostmem *heap)

@@ -42,26 +42,3 @@ void inside_walk_free(acre_cache *cache, inside_free_fn fn, void *arg)
         goes_on = fn(arg, block->base, block->bytes, !block_is_split(block));
     quick_lock_drop(&cache->lock);
 }
-
-void inside_fork_begin(void)
-{
-    lanes_fork_lock();
-}
-
-void inside_fork_stop(acre_cache *cache)
-{
-    quick_lock_take_slow(&cache->lock);
-    front_stop_locked(cache->front);
-}
-
-void inside_fork_go(acre_cache *cache)
-{
-    front_go_locked(cache->front);
-    if (atomic_exchange_explicit(&cache->lock.state, 0, memory_order_release) == 2)
-        quick_lock_wake(&cache->lock);
-}
-
-void inside_fork_end(void)
-{
-    lanes_fork_unlock();
-}

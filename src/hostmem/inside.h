@@ -21,12 +21,4 @@ typedef bool (*inside_free_fn)(void *arg, char *base, size_t bytes, bool is_whol
  * have given back the large blocks they keep. */
 void inside_walk_free(acre_cache *cache, inside_free_fn fn, void *arg);
 
-/* Stops every thread at a point where the child of a fork finds the cache sound, and lets
- * them go on; the latter in parent and child. inside_fork_begin comes once before all
- * caches, inside_fork_end once after. */
-void inside_fork_begin(void);
-void inside_fork_stop(acre_cache *cache);
-void inside_fork_go(acre_cache *cache);
-void inside_fork_end(void);
-
 #endif

@@ -14,6 +14,7 @@
 #include "opencl/opencl.h"
 
 #include "base/heap.h"
+#include "base/process/thread.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -93,8 +94,7 @@ void function_thread_end(struct stream *stream)
 
 static acre_status thread_start_locked(struct stream *stream)
 {
-    int error =
-        stream->has_thread ? 0 : pthread_create(&stream->thread, NULL, function_thread, stream);
+    int error = stream->has_thread ? 0 : thread_start(&stream->thread, function_thread, stream);
 
     if (error)
         return status_fail_native(ACRE_ERR_HOST_MEMORY, error,

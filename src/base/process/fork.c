@@ -99,6 +99,11 @@ static void fork_child(void)
     }
     guards_drop(&guards);
     pthread_mutex_unlock(&registry);
+    LIST_FOR_EACH(link, &handlers) {
+        const struct fork_handler *handler = CONTAINER_OF(link, struct fork_handler, link);
+        if (handler->after)
+            handler->after();
+    }
 }
 
 /* Tells the C library once; without memory for that, which a process that just starts has, a

@@ -6,7 +6,8 @@
  *
  *   before     every guarded lock is taken, in the order of ranks; then the handlers' prepare
  *   parent     the handlers' parent, last one first; the locks are dropped
- *   child      the generation grows; the handlers' child; the locks are dropped
+ *   child      the generation grows; the handlers' child; the locks are dropped; the handlers'
+ *              after, which may take locks
  *
  * Guarded locks are those that are held for short. Locks that may be held while another process
  * is waited for (groups, teams, stores) are not: a fork must not wait for them, and what they guard
@@ -32,12 +33,13 @@ struct fork_guard {
     struct quick_lock *quick;
 };
 
-/* What else happens, with all guarded locks held; any may be NULL. No heap, no locks. */
+/* What else happens, with all guarded locks held but for the last; any may be NULL. */
 struct fork_handler {
     struct list link;
     void (*prepare)(void);
     void (*parent)(void);
     void (*child)(void);
+    void (*after)(void); /* in the child, with the locks dropped */
 };
 
 /* Guards a lock until fork_guard_end, which comes before the lock ends. */
@@ -65,8 +67,10 @@ static inline unsigned fork_generation(void)
 
 /* Registers functions prepare, parent and child, or NULL. */
 #define FORK_HANDLER(name, prepare_fn, parent_fn, child_fn)                    \
-    static struct fork_handler name = {                                        \
-        .prepare = prepare_fn, .parent = parent_fn, .child = child_fn};        \
+    FORK_HANDLER_OF(name, .prepare = prepare_fn, .parent = parent_fn, .child = child_fn)
+/* Registers some of the functions, by their members. */
+#define FORK_HANDLER_OF(name, ...)                                             \
+    static struct fork_handler name = {__VA_ARGS__};                           \
     __attribute__((constructor)) static void name##_begin(void)                \
     {                                                                          \
         fork_handler_add(&name);                                               \

@@ -53,10 +53,6 @@ bool front_relieve_locked(acre_cache *cache);
 /* Accounts for a block handed out: from the class budgets of lane, when not NULL. */
 void front_account_locked(struct front *front, struct lane *lane, const struct block *block);
 
-/* Around a fork: keeps threads from getting lanes or ending, without marks of ranks. */
-void lanes_fork_lock(void);
-void lanes_fork_unlock(void);
-
 /* Collects all class budgets; between stop and go. */
 void front_collect_locked(struct front *front);
 

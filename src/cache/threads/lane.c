@@ -443,16 +443,6 @@ struct lane *lane_peek(const acre_cache *cache, const struct arena *key)
     return NULL;
 }
 
-void lanes_fork_lock(void)
-{
-    pthread_mutex_lock(&threads_lock.mutex);
-}
-
-void lanes_fork_unlock(void)
-{
-    pthread_mutex_unlock(&threads_lock.mutex);
-}
-
 /* ---- Life of a front -------------------------------------------------------- */
 
 acre_status front_init(acre_cache *cache)
