@@ -2,6 +2,7 @@
 /* torch_acre._C.ProcessGroupAcre. */
 #include "python/binding.h"
 #include "group/group.h"
+#include "group/hosts.h"
 
 #include <torch/csrc/utils/pybind.h>
 
@@ -10,6 +11,7 @@
 namespace {
 
 using acre_torch::group::ProcessGroupAcre;
+using acre_torch::group::ProcessGroupHosts;
 
 void group_bind(py::module_ &m)
 {
@@ -23,6 +25,19 @@ void group_bind(py::module_ &m)
              py::arg("store"), py::arg("rank"), py::arg("size"),
              py::arg("timeout") = kBackendDefaultTimeout,
              py::call_guard<py::gil_scoped_release>());
+    py::class_<ProcessGroupHosts, c10d::Backend, c10::intrusive_ptr<ProcessGroupHosts>>(
+        m, "ProcessGroupHosts")
+        .def(py::init([](std::vector<int> hosts, int rank, std::chrono::milliseconds timeout,
+                         c10::intrusive_ptr<ProcessGroupAcre> near,
+                         c10::intrusive_ptr<c10d::Backend> leaders,
+                         c10::intrusive_ptr<c10d::Backend> far) {
+                 return c10::make_intrusive<ProcessGroupHosts>(std::move(hosts), rank, timeout,
+                                                               std::move(near),
+                                                               std::move(leaders),
+                                                               std::move(far));
+             }),
+             py::arg("hosts"), py::arg("rank"), py::arg("timeout"), py::arg("near"),
+             py::arg("leaders"), py::arg("far"));
 }
 
 acre_torch::Binding binding(group_bind);

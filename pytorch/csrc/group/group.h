@@ -34,6 +34,8 @@ class TORCH_ACRE_API ProcessGroupAcre : public c10d::Backend {
     void setSequenceNumberForGroup() override {}
     uint64_t getSequenceNumberForGroup() override { return sequence_; }
     void abort() override;
+    /* Fails the group on all of its ranks, for a reason from outside. */
+    void report(const std::string &text) { room_->report(text); }
     void shutdown() override;
 
     WorkPtr broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) override;

@@ -168,9 +168,13 @@ void Room::meet(const Call &call)
     step_++;
 }
 
+thread_local bool Room::is_patient_ = false;
+
 /* Looks at a word for a while; whether it has come. */
 bool Room::spin(const std::atomic<uint64_t> &word, uint64_t value) const
 {
+    if (is_patient_)
+        return false;
     for (int i = 0; i < (is_crowded_ ? YIELD_COUNT : SPIN_COUNT); i++) {
         if (is_crowded_)
             sched_yield();
@@ -254,8 +258,14 @@ void Room::fail_late(const Call &call, uint64_t value)
          -1);
 }
 
-/* Tells the others, so that nobody waits for this rank, and throws. */
 void Room::fail(const std::string &text, int culprit)
+{
+    report(text);
+    backend_throw(text);
+}
+
+/* Tells the others, so that nobody waits for this rank. */
+void Room::report(const std::string &text)
 {
     Notes *own = notes(rank_);
 
@@ -269,7 +279,6 @@ void Room::fail(const std::string &text, int culprit)
         if (r != rank_)
             notes(r)->failure.compare_exchange_strong(none, rank_ + 1);
     }
-    backend_throw(text);
 }
 
 void Room::fail_again(const Call &call)

@@ -72,8 +72,12 @@ class Room {
     /* Throws if the group has failed, was aborted, the rank is dead or time is up. */
     void mail_check(const Call &call, int rank, bool is_late);
 
+    /* Fails the group on all ranks, for a reason from outside. */
+    void report(const std::string &text);
     /* Ends all waiting of this process with an exception. */
     void abort();
+    /* What the calling thread waits for may take long: it gives its processor away at once. */
+    static void be_patient() { is_patient_ = true; }
     bool is_failed() const { return is_failed_.load(std::memory_order_relaxed); }
 
   private:
@@ -92,6 +96,8 @@ class Room {
     [[noreturn]] void fail(const std::string &text, int culprit);
     [[noreturn]] void fail_again(const Call &call);
     void forget();
+
+    static thread_local bool is_patient_;
 
     int rank_, size_;
     bool is_crowded_ = false;

@@ -125,6 +125,7 @@ void Queue::thread_main()
 {
     std::unique_lock<std::mutex> lock(mutex_);
 
+    Room::be_patient();
     for (;;) {
         while (tasks_.empty()) {
             if (is_stopping_)

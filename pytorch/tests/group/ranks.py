@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import importlib
+import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,30 +63,27 @@ def await_file(path: pathlib.Path, seconds: float = 60) -> str:
 
 
 class Job:
-    """Processes of one test; use it with "with"."""
+    """Ranks of one test, forked from one process that has imported PyTorch; use it with "with"."""
 
     def __init__(self, function: str, size: int, env: dict[str, str] | None = None,
                  seconds: float = 300) -> None:
+        self.size = size
         self.seconds = seconds
         self.folder = tempfile.TemporaryDirectory(prefix="acre-group-")
         self.path = pathlib.Path(self.folder.name)
         environment = dict(os.environ, OMP_NUM_THREADS="1", TORCH_DEVICE_BACKEND_AUTOLOAD="0",
-                           **(env or {}))
-        self.processes = []
-        for rank in range(size):
-            with open(self.path / f"out.{rank}", "w") as out:
-                self.processes.append(subprocess.Popen(
-                    [sys.executable, str(HERE / "ranks.py"), function, str(rank), str(size),
-                     str(self.path)], stdout=out, stderr=subprocess.STDOUT, env=environment))
+                           PYTHONWARNINGS="ignore", **(env or {}))
+        self.parent = subprocess.Popen(
+            [sys.executable, str(HERE / "ranks.py"), function, str(size), str(self.path),
+             str(seconds)], env=environment, start_new_session=True)
 
     def __enter__(self) -> "Job":
         return self
 
     def __exit__(self, *_) -> None:
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
+        if self.parent.poll() is None:
+            os.killpg(self.parent.pid, signal.SIGKILL)
+        self.parent.wait()
         self.folder.cleanup()
 
     def text(self, rank: int) -> str:
@@ -93,19 +92,15 @@ class Job:
 
     def wait(self, expected: dict[int, int] | None = None) -> None:
         """Waits for all ranks; each must end with 0, or with the status expected of it."""
-        end = time.monotonic() + self.seconds
-        for rank, process in enumerate(self.processes):
-            try:
-                status = process.wait(max(1.0, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                raise AssertionError(f"rank {rank} did not end within {self.seconds} s:\n"
-                                     f"{self.all_text()}") from None
+        self.parent.wait(self.seconds + 60)
+        statuses = json.loads((self.path / "statuses").read_text())
+        for rank, status in enumerate(statuses):
             wanted = (expected or {}).get(rank, 0)
             assert status == wanted, f"rank {rank} ended with {status}:\n{self.all_text()}"
 
     def all_text(self) -> str:
-        return "\n".join(f"--- rank {rank}:\n{self.text(rank)[-4000:]}"
-                         for rank in range(len(self.processes)))
+        return "\n".join(f"--- rank {rank}:\n{self.text(rank)[-3000:]}"
+                         for rank in range(self.size) if self.text(rank))
 
 
 def run(function: str, size: int, env: dict[str, str] | None = None,
@@ -115,18 +110,50 @@ def run(function: str, size: int, env: dict[str, str] | None = None,
         job.wait()
 
 
-def _main() -> None:
-    function, rank, size, folder = sys.argv[1:5]
-    sys.path.insert(0, str(HERE))
-    import torch
+def _rank_main(function: str, rank: Rank) -> None:
+    """The life of one rank, in a child of the process that has imported PyTorch."""
     import torch.distributed as dist
-    import torch_acre  # noqa: F401
-    torch.set_num_threads(1)
+
+    with open(rank.folder / f"out.{rank.rank}", "w") as out:
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
     module, name = function.split(":")
-    getattr(importlib.import_module(module), name)(Rank(int(rank), int(size),
-                                                        pathlib.Path(folder)))
+    getattr(importlib.import_module(module), name)(rank)
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def _main() -> None:
+    function, size, folder, seconds = sys.argv[1:5]
+    sys.path.insert(0, str(HERE))
+    import torch
+    import torch_acre  # noqa: F401
+    torch.set_num_threads(1)
+    pids = []
+    for rank in range(int(size)):
+        pid = os.fork()
+        if pid == 0:
+            _rank_main(function, Rank(rank, int(size), pathlib.Path(folder)))
+            return
+        pids.append(pid)
+    statuses = _collect(pids, time.monotonic() + float(seconds))
+    (pathlib.Path(folder) / "statuses").write_text(json.dumps(statuses))
+
+
+def _collect(pids: list[int], end: float) -> list[int]:
+    """Exit statuses by rank; -9 and the like for signals. Who is late is killed."""
+    statuses: dict[int, int] = {}
+    while len(statuses) < len(pids):
+        for pid in pids:
+            if pid in statuses:
+                continue
+            if time.monotonic() > end:
+                os.kill(pid, signal.SIGKILL)
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                statuses[pid] = os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    return [statuses[pid] for pid in pids]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""Ranks that die, stop or do something else; runs on each rank."""
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import signal
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+from ranks import Rank
+
+LIMIT = 60  # seconds that a group waits; a death is noticed long before
+
+
+def operations(group, root: int, peer: int) -> dict:
+    """Calls in which the rank that is lost, peer, would take part."""
+    size = dist.get_world_size(group)
+    small, large = torch.ones(64), torch.ones(3 << 20)
+    many = [torch.ones(64) for _ in range(size)]
+    return {
+        "all_reduce": lambda: dist.all_reduce(small, group=group),
+        "all_reduce large": lambda: dist.all_reduce(large, group=group),
+        "all_reduce async": lambda: dist.all_reduce(small, group=group, async_op=True).wait(),
+        "broadcast": lambda: dist.broadcast(small, root, group=group),
+        "reduce": lambda: dist.reduce(small, root, group=group),
+        "all_gather": lambda: dist.all_gather(many, small, group=group),
+        "gather": lambda: dist.gather(small, many if dist.get_rank() == root else None, root,
+                                      group=group),
+        "scatter": lambda: dist.scatter(small, many if dist.get_rank() == root else None, root,
+                                        group=group),
+        "reduce_scatter": lambda: dist.reduce_scatter(small, many, group=group),
+        "all_to_all": lambda: dist.all_to_all([torch.empty(64) for _ in many], many,
+                                              group=group),
+        "barrier": lambda: dist.barrier(group=group),
+        "recv": lambda: dist.recv(small, peer, group=group),
+        "send": lambda: dist.send(large, peer, group=group),
+        "monitored_barrier": lambda: group.monitored_barrier(datetime.timedelta(seconds=5)),
+    }
+
+
+def fails(call, *texts: str) -> float:
+    """Expects an error that names the texts; gives the seconds it took."""
+    begin = time.monotonic()
+    try:
+        call()
+    except RuntimeError as error:
+        for text in texts:
+            assert text in str(error), (text, str(error))
+        assert isinstance(error, dist.DistBackendError), type(error)
+        return time.monotonic() - begin
+    raise AssertionError(f"no error, expected {texts}")
+
+
+def killed(rank: Rank) -> None:
+    """In group i, rank 2 + i is lost; ranks 0 and 1 are told which, where and when."""
+    rank.init("acre", seconds=LIMIT)
+    count = len(operations(dist.group.WORLD, 0, 0))
+    assert rank.size == 2 + count
+    for i in range(count):
+        members = [0, 1, 2 + i]
+        group = dist.new_group(members, timeout=datetime.timedelta(seconds=LIMIT))
+        if rank.rank not in members:
+            continue
+        name, call = list(operations(group, 0, 2 + i).items())[i]
+        dist.all_reduce(torch.ones(1), group=group)
+        if rank.rank == 2 + i:
+            os.kill(os.getpid(), signal.SIGKILL)
+        function = name.split()[0]
+        if function == "monitored_barrier":
+            taken = fails(call, "monitored" if rank.rank == 0 else "")
+        else:
+            taken = fails(call, "rank 2", function, "sequence number 2")
+        assert taken < LIMIT / 2, (name, taken)
+        # The group is of no use any more, and says so at once.
+        if function != "monitored_barrier":
+            fails(lambda: dist.barrier(group=group), "failed before")
+    # Survivors make a new group through another store.
+    left = dist.PrefixStore("left", rank.store("again"))
+    group = torch_acre_group(left, rank.rank, 2)
+    tensor = torch.ones(1000)
+    group.allreduce([tensor]).wait()
+    assert torch.equal(tensor, torch.full((1000,), 2.0))
+    os._exit(0)  # the default group has lost ranks: nothing to take leave of
+
+
+def torch_acre_group(store, rank: int, size: int):
+    import torch_acre
+    return torch_acre.distributed.create_group(store, rank, size,
+                                               datetime.timedelta(seconds=LIMIT))
+
+
+def stopped(rank: Rank) -> None:
+    """Rank 1 stops: the others give up at their time limit, and name it."""
+    rank.init("acre", seconds=2)
+    rank.mark("pid", str(os.getpid()))
+    pid = int(rank.await_mark("pid", 1))
+    dist.barrier()
+    if rank.rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return
+    taken = fails(lambda: dist.all_reduce(torch.ones(5)), "rank 1", "all_reduce",
+                  "sequence number 2")
+    assert taken > 1, taken
+    rank.mark("done")
+    if rank.rank == 0:
+        rank.await_mark("done", 2)
+        os.kill(pid, signal.SIGKILL)
+    os._exit(0)
+
+
+def mismatched(rank: Rank) -> None:
+    """Different calls are named on all ranks, nothing moves, and the group goes on."""
+    rank.init("acre", seconds=LIMIT)
+    is_odd = rank.rank == 1
+    tensor = torch.full((8,), float(rank.rank))
+    pairs = [
+        (lambda: dist.all_reduce(tensor), lambda: dist.broadcast(tensor, 0),
+         ["ALLREDUCE", "BROADCAST"]),
+        (lambda: dist.all_reduce(tensor), lambda: dist.all_reduce(torch.ones(9)),
+         ["8 elements", "9 elements"]),
+        (lambda: dist.all_reduce(tensor), lambda: dist.all_reduce(torch.ones(8).double()),
+         ["Float", "Double"]),
+        (lambda: dist.all_reduce(tensor), lambda: dist.all_reduce(tensor, dist.ReduceOp.MAX),
+         ["reduction sum", "reduction max"]),
+        (lambda: dist.broadcast(tensor, 0), lambda: dist.broadcast(tensor, 1),
+         ["root 0", "root 1"]),
+        (lambda: dist.barrier(), lambda: dist.all_reduce(torch.ones(1 << 20)),
+         ["BARRIER", "ALLREDUCE"]),
+        (lambda: dist.all_to_all_single(torch.ones(rank.size), torch.ones(rank.size)),
+         lambda: dist.all_to_all_single(torch.ones(2 * rank.size), torch.ones(2 * rank.size)),
+         ["bytes", "split sizes"]),
+    ]
+    for usual, odd, texts in pairs:
+        fails(odd if is_odd else usual, *texts)
+        assert torch.equal(tensor, torch.full((8,), float(rank.rank)))
+        dist.barrier()
+    # A message of another size is refused by the receiver, and the next one arrives.
+    if rank.rank == 0:
+        dist.send(torch.ones(3), 1)
+        dist.send(torch.ones(4), 1)
+    elif is_odd:
+        fails(lambda: dist.recv(torch.ones(4), 0), "12 bytes", "16 bytes")
+        dist.recv(torch.zeros(4), 0)
+    dist.barrier()
+
+
+def aborted(rank: Rank) -> None:
+    """abort() ends what waits on this rank; nothing stays mapped or open afterwards."""
+    def maps() -> int:
+        with open("/proc/self/maps") as lines:
+            return sum("memfd" in line for line in lines)
+
+    files, mapped = len(os.listdir("/proc/self/fd")), maps()
+    backend = torch_acre_group(rank.store("direct"), rank.rank, rank.size)
+    backend.allreduce([torch.ones(3)]).wait()
+    rank.mark("ready")
+    rank.await_mark("ready", 1 - rank.rank)
+    if rank.rank == 0:
+        work = backend.allreduce([torch.ones(3)])
+        timer = threading.Timer(0.2, backend.abort)
+        timer.start()
+        fails(work.wait, "aborted")
+        timer.join()
+        del work, timer
+    del backend
+    assert maps() == mapped, (maps(), mapped)
+    assert len(os.listdir("/proc/self/fd")) <= files + 1
+
+
+def foreign(rank: Rank) -> None:
+    """A process of another user is not let in, and the group's own rank is told."""
+    if rank.rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
+        os.chmod(rank.folder, 0o777)
+        rank.mark("port", str(store.port))
+    else:
+        port = int(rank.await_mark("port", 0))
+        os.setuid(65534)
+        store = dist.TCPStore("127.0.0.1", port, 2, False)
+    try:
+        import torch_acre
+        torch_acre.distributed.create_group(store, rank.rank, 2, datetime.timedelta(seconds=5))
+    except RuntimeError as error:
+        rank.mark("refused", str(error))
+        rank.await_mark("refused", 1 - rank.rank)
+        return
+    raise AssertionError("a process of another user joined")
+
+
+def mixed_until_death(rank: Rank) -> None:
+    """Random calls until one rank is killed from outside; the rest names it and goes on."""
+    seed = int(os.environ["ACRE_TEST_SEED"])
+    rank.mark("pid", str(os.getpid()))
+    rank.init("acre", seconds=LIMIT)
+    source = random.Random(seed)
+    calls = operations(dist.group.WORLD, 0, 0)
+    names = [name for name in calls if name not in ("send", "recv", "monitored_barrier")]
+    rank.mark("started")
+    try:
+        for _ in range(10_000_000):
+            calls[source.choice(names)]()
+    except dist.DistBackendError as error:
+        rank.mark("noticed", f"{time.monotonic()} {error}")
+    victim = seed % rank.size
+    left = [r for r in range(rank.size) if r != victim]
+    group = torch_acre_group(rank.store("left"), left.index(rank.rank), len(left))
+    tensor = torch.ones(9)
+    group.allreduce([tensor]).wait()
+    assert torch.equal(tensor, torch.full((9,), float(len(left))))
+    rank.mark("again")
+    os._exit(0)
