@@ -24,7 +24,9 @@ void group_bind(py::module_ &m)
              }),
              py::arg("store"), py::arg("rank"), py::arg("size"),
              py::arg("timeout") = kBackendDefaultTimeout,
-             py::call_guard<py::gil_scoped_release>());
+             py::call_guard<py::gil_scoped_release>())
+        .def_property_readonly("options", &ProcessGroupAcre::getBackendOptions)
+        .def_property_readonly("in_place_count", &ProcessGroupAcre::in_place_count);
     py::class_<ProcessGroupHosts, c10d::Backend, c10::intrusive_ptr<ProcessGroupHosts>>(
         m, "ProcessGroupHosts")
         .def(py::init([](std::vector<int> hosts, int rank, std::chrono::milliseconds timeout,
@@ -37,7 +39,8 @@ void group_bind(py::module_ &m)
                                                                std::move(far));
              }),
              py::arg("hosts"), py::arg("rank"), py::arg("timeout"), py::arg("near"),
-             py::arg("leaders"), py::arg("far"));
+             py::arg("leaders"), py::arg("far"))
+        .def_property_readonly("options", &ProcessGroupHosts::getBackendOptions);
 }
 
 acre_torch::Binding binding(group_bind);

@@ -19,6 +19,8 @@ struct Agreement {
     int32_t reduce = -1; /* ReduceOp; -1: none                               */
     int32_t root = -1;   /* -1: none                                         */
     uint64_t count = 0;  /* of elements; 0 where ranks may differ            */
+    uint64_t symmetric = 0; /* which symmetric memory holds the tensor; 0: none.
+                               Ranks need not agree on it: it is not in the digest */
     uint64_t sequence = 0; /* for messages only                             */
 
     /* 24 bits that differ when agreements do, but for one chance in 16 million. */

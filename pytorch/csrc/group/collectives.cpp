@@ -2,6 +2,8 @@
 /* The collectives of the process group: checks, then exchange.h; see group.h. */
 #include "group/launch.h"
 
+#include "symmetric/place.h"
+
 namespace acre_torch::group {
 
 using c10d::OpType;
@@ -85,10 +87,20 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::allreduce(Tensors &tensors,
     reduce_check(reduce, tensor.scalar_type());
     Flats flats;
     flats.emplace_back(tensor, Flat::Use::BOTH);
-    return launch(kind, agreement_of(tensor, -1, reduce), std::move(flats), tensors,
-                  [reduce](Room &room, const Call &call, Flats &flats) {
-                      exchange_all_reduce(room, call, flats[0].data(), flats[0].count(), reduce,
-                                          flats[0].tensor().scalar_type());
+    Agreement agreed = agreement_of(tensor, -1, reduce);
+    symm::InPlace place(flats[0].tensor(), reduce, getGroupUid());
+    agreed.symmetric = place.identity();
+    return launch(kind, agreed, std::move(flats), tensors,
+                  [reduce, place, counter = in_place_count_](Room &room, const Call &call,
+                                                             Flats &flats) {
+                      if (exchange_all_reduce(room, call, flats[0].data(), flats[0].count(),
+                                              reduce, flats[0].tensor().scalar_type()))
+                          return;
+                      place.all_reduce(call.timeout);
+                      if (reduce == Reduce::AVG)
+                          average_run(flats[0].data(), flats[0].count(), room.size(),
+                                      flats[0].tensor().scalar_type());
+                      ++*counter;
                   });
 }
 

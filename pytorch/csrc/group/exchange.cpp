@@ -127,14 +127,16 @@ struct Reduction {
     }
 };
 
-void exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t count,
+bool exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t count,
                          Reduce reduce, c10::ScalarType type)
 {
     std::size_t element = c10::elementSize(type), most = piece_bytes(room);
 
     room.begin(call);
-    if (count * element <= ONE_SHOT_BYTES)
-        return all_reduce_small(room, call, data, count, reduce, type);
+    if (count * element <= ONE_SHOT_BYTES) {
+        all_reduce_small(room, call, data, count, reduce, type);
+        return true;
+    }
     /* Short messages still pass in two pieces, so that copying and reducing overlap. */
     most = std::min(most, std::max(ONE_SHOT_BYTES, (count * element / 2 + 4095) / 4096 * 4096));
     Reduction work{room, data, count, element, most / element, reduce, type};
@@ -146,9 +148,12 @@ void exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t c
             work.stage(k);
         room.publish(call);
         room.meet(call);
+        if (k == 0 && room.is_symmetric())
+            return false;
         if (k > 0)
             work.collect(k - 1);
     }
+    return true;
 }
 
 void exchange_reduce(Room &room, const Call &call, char *data, std::size_t count, int root,

@@ -15,8 +15,10 @@
 namespace acre_torch::group {
 
 void exchange_barrier(Room &room, const Call &call);
-/* Reduces count elements in place, with equal bits on all ranks. */
-void exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t count,
+/* Reduces count elements in place, with equal bits on all ranks. Answers false, and has changed
+ * nothing, if the elements are many and lie in one symmetric memory on all ranks: then they need
+ * not pass through the slots. */
+bool exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t count,
                          Reduce reduce, c10::ScalarType type);
 /* The reduced elements go to root's data; other ranks' data stays. */
 void exchange_reduce(Room &room, const Call &call, char *data, std::size_t count, int root,

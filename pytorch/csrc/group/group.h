@@ -34,6 +34,8 @@ class TORCH_ACRE_API ProcessGroupAcre : public c10d::Backend {
     void setSequenceNumberForGroup() override {}
     uint64_t getSequenceNumberForGroup() override { return sequence_; }
     void abort() override;
+    /* How many all-reduces were done in place in symmetric memory. */
+    uint64_t in_place_count() const { return *in_place_count_; }
     /* Fails the group on all of its ranks, for a reason from outside. */
     void report(const std::string &text) { room_->report(text); }
     void shutdown() override;
@@ -98,6 +100,8 @@ class TORCH_ACRE_API ProcessGroupAcre : public c10d::Backend {
     std::shared_ptr<Mail> mail_;
     std::unique_ptr<Queue> queue_;
     std::atomic<uint64_t> sequence_{0};
+    std::shared_ptr<std::atomic<uint64_t>> in_place_count_ =
+        std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 } // namespace acre_torch::group

@@ -168,6 +168,16 @@ void Room::meet(const Call &call)
     step_++;
 }
 
+bool Room::is_symmetric() const
+{
+    uint64_t own = notes(rank_)->calls[~step_ & 1].symmetric;
+
+    for (int r = 0; own && r < size_; r++)
+        if (notes(r)->calls[~step_ & 1].symmetric != own)
+            return false;
+    return own != 0;
+}
+
 thread_local bool Room::is_patient_ = false;
 
 /* Looks at a word for a while; whether it has come. */

@@ -62,6 +62,9 @@ class Room {
      * from here on the slots that were just exchanged are the _before ones. */
     void meet(const Call &call);
 
+    /* Whether all ranks named one symmetric memory in the step before. */
+    bool is_symmetric() const;
+
     /* Mail: one ring per sender in the block of the receiver; see mail.h. */
     char *mail(int owner, int sender) const { return mails_[owner] + mail_bytes_ * sender; }
     std::size_t mail_bytes() const { return mail_bytes_; }

@@ -3,7 +3,7 @@
 #include "device/runtime.h"
 #include "device/status.h"
 #include "group/store.h"
-#include "symmetric/handle.h"
+#include "symmetric/place.h"
 
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -29,6 +29,8 @@ class Allocator : public c10d::symmetric_memory::SymmetricMemoryAllocator {
     c10::DeviceType supported_device_type() override { return type_; }
     std::string name() override { return "ACRE"; }
     bool has_allocation(void *ptr) override { return acre_symm_contains(ptr); }
+    c10::intrusive_ptr<AcreSymmetricMemory> find(void *ptr, const std::string &group,
+                                                 uint64_t *out_number);
 
   private:
     struct Block {
@@ -36,6 +38,7 @@ class Allocator : public c10d::symmetric_memory::SymmetricMemoryAllocator {
         size_t bytes;
         std::string group;
         std::map<std::string, c10::intrusive_ptr<SymmetricMemory>> handles;
+        std::map<std::string, uint64_t> numbers; /* among the meetings of a group */
     };
 
     std::map<char *, Block>::iterator find_locked(void *ptr);
@@ -43,6 +46,7 @@ class Allocator : public c10d::symmetric_memory::SymmetricMemoryAllocator {
     c10::DeviceType type_;
     std::mutex mutex_;
     std::map<char *, Block> blocks_;
+    std::map<std::string, uint64_t> meetings_; /* of blocks with a group */
 };
 
 /* ---- Groups --------------------------------------------------------------------------- */
@@ -129,7 +133,7 @@ void *Allocator::alloc(size_t size, int device_idx, const std::optional<std::str
                "signal pads");
     symm_check(acre_symm_alloc(&config, size, &out), "symmetric memory");
     std::lock_guard<std::mutex> guard(mutex_);
-    blocks_[static_cast<char *>(out)] = {index, size, group_name.value_or(""), {}};
+    blocks_[static_cast<char *>(out)] = {index, size, group_name.value_or(""), {}, {}};
     return out;
 }
 
@@ -201,6 +205,7 @@ c10::intrusive_ptr<SymmetricMemory> Allocator::rendezvous(
     if (!symm)
         return nullptr;
     acre_symm_info info = {};
+    info.struct_size = sizeof info;
     (void)acre_symm_info_get(symm, &info);
     std::vector<int> ranks(static_cast<size_t>(info.world_size));
     for (int r = 0; r < info.world_size; r++)
@@ -211,22 +216,56 @@ c10::intrusive_ptr<SymmetricMemory> Allocator::rendezvous(
     auto made = c10::make_intrusive<AcreSymmetricMemory>(symm, device, std::move(ranks));
     std::lock_guard<std::mutex> guard(mutex_);
     auto found = find_locked(ptr);
-    if (found != blocks_.end())
+    if (found != blocks_.end()) {
         found->second.handles[key] = made;
+        if (found->second.numbers.count(name) == 0)
+            found->second.numbers[name] = ++meetings_[name];
+    }
     return made;
+}
+
+c10::intrusive_ptr<AcreSymmetricMemory> Allocator::find(void *ptr, const std::string &group,
+                                                        uint64_t *out_number)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    auto found = find_locked(ptr);
+
+    if (found == blocks_.end())
+        return nullptr;
+    Block &block = found->second;
+    auto handle = block.handles.find(
+        std::to_string(static_cast<char *>(ptr) - found->first) + "@" + group);
+    if (handle == block.handles.end())
+        return nullptr;
+    *out_number = block.numbers[group];
+    return c10::dynamic_intrusive_pointer_cast<AcreSymmetricMemory>(handle->second);
 }
 
 /* ---- Registration --------------------------------------------------------------------- */
 
+static const c10::intrusive_ptr<Allocator> &allocator_of(bool is_cpu)
+{
+    static const auto *cpu =
+        new c10::intrusive_ptr<Allocator>(c10::make_intrusive<Allocator>(c10::DeviceType::CPU));
+    static const auto *device = new c10::intrusive_ptr<Allocator>(
+        c10::make_intrusive<Allocator>(c10::DeviceType::PrivateUse1));
+
+    return is_cpu ? *cpu : *device;
+}
+
+c10::intrusive_ptr<AcreSymmetricMemory> handle_find(void *ptr, bool is_cpu,
+                                                    const std::string &group,
+                                                    uint64_t *out_number)
+{
+    return allocator_of(is_cpu)->find(ptr, group, out_number);
+}
+
 static bool allocators_register()
 {
-    auto device = c10::make_intrusive<Allocator>(c10::DeviceType::PrivateUse1);
-
-    c10d::symmetric_memory::register_allocator(c10::DeviceType::PrivateUse1, device);
-    c10d::symmetric_memory::register_allocator(c10::DeviceType::CPU,
-                                               c10::make_intrusive<Allocator>(
-                                                   c10::DeviceType::CPU));
-    c10d::symmetric_memory::register_availability("ACRE", device);
+    c10d::symmetric_memory::register_allocator(c10::DeviceType::PrivateUse1,
+                                               allocator_of(false));
+    c10d::symmetric_memory::register_allocator(c10::DeviceType::CPU, allocator_of(true));
+    c10d::symmetric_memory::register_availability("ACRE", allocator_of(false));
     return true;
 }
 

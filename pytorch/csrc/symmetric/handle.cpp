@@ -22,6 +22,7 @@ AcreSymmetricMemory::AcreSymmetricMemory(acre_symm *symm, c10::Device device,
                                          std::vector<int> global_ranks)
     : symm_(symm), device_(device), global_ranks_(std::move(global_ranks))
 {
+    info_.struct_size = sizeof info_;
     symm_check(acre_symm_info_get(symm, &info_), "symmetric memory");
 }
 

@@ -427,13 +427,13 @@ static void words_fill(const Tensor &input, int64_t offset, int64_t value, int64
         words[i].store(static_cast<uint32_t>(value), std::memory_order_release);
 }
 
-static Tensor stream_write_value32_(Tensor input, int64_t offset, int64_t value)
+static Tensor stream_write_value32_(Tensor &input, int64_t offset, int64_t value)
 {
     words_fill(input, offset, value, 1, "stream_write_value32_");
     return input;
 }
 
-static Tensor memset32_(Tensor input, int64_t offset, int64_t value, int64_t count)
+static Tensor memset32_(Tensor &input, int64_t offset, int64_t value, int64_t count)
 {
     words_fill(input, offset, value, count, "memset32_");
     return input;

@@ -6,6 +6,7 @@ store, and prints nothing unless something failed.
 """
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import datetime
 import importlib
@@ -110,6 +111,19 @@ def run(function: str, size: int, env: dict[str, str] | None = None,
         job.wait()
 
 
+def _enter_host(rank: Rank) -> None:
+    """The first half of the ranks goes to the first network namespace, if there are two."""
+    names = os.environ.get("ACRE_TEST_NAMESPACES", "").split()
+    if not names:
+        return
+    host = rank.rank * len(names) // rank.size
+    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["ACRE_TEST_CABLES"].split()[host]
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(f"/run/netns/{names[host]}") as namespace:
+        if libc.setns(namespace.fileno(), 0x40000000) != 0:  # CLONE_NEWNET
+            raise OSError(ctypes.get_errno(), "setns")
+
+
 def _rank_main(function: str, rank: Rank) -> None:
     """The life of one rank, in a child of the process that has imported PyTorch."""
     import torch.distributed as dist
@@ -117,6 +131,7 @@ def _rank_main(function: str, rank: Rank) -> None:
     with open(rank.folder / f"out.{rank.rank}", "w") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
+    _enter_host(rank)
     module, name = function.split(":")
     getattr(importlib.import_module(module), name)(rank)
     if dist.is_initialized():

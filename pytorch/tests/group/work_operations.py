@@ -92,6 +92,17 @@ class Check:
                 dist.all_reduce(tensor, op, group=self.group)
                 equal(tensor, expected(op, self.size, count, dtype), (dtype, count, op))
 
+    def two_level(self) -> None:
+        """Sizes and operations that also reach ranks on other hosts."""
+        for dtype, count in itertools.product([torch.float32, torch.int64], (1, 8193, 300_001)):
+            for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX):
+                tensor = self.mine(count, dtype)
+                dist.all_reduce(tensor, op, group=self.group)
+                equal(tensor, expected(op, self.size, count, dtype), (dtype, count, op))
+        tensor = self.mine(100)
+        dist.all_reduce(tensor, dist.ReduceOp.AVG, group=self.group)
+        equal(tensor, expected(dist.ReduceOp.AVG, self.size, 100, torch.float32), "average")
+
     def all_reduce_views(self) -> None:
         """Tensors with gaps, and empty ones."""
         base = self.put(content(self.rank, 600, torch.float32).reshape(20, 30))
@@ -216,6 +227,7 @@ class Check:
             assert seen == set(self.ranks[1:])
         else:
             dist.send(self.mine(6), self.ranks[0], group=self.group)
+        dist.barrier(group=self.group)  # else a message of the batch could be taken by "anybody"
         # A batch in which every rank sends before it receives, larger than the rings.
         out = self.put(torch.empty(200_000))
         batch = [dist.P2POp(dist.isend, self.mine(200_000), self.ranks[after], self.group),

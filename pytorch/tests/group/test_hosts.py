@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""Two hosts, made of two network namespaces with a cable between them."""
+import os
+import signal
+import subprocess
+
+import pytest
+
+import ranks
+
+NAMES = [f"acre-t{os.getpid()}-{i}" for i in range(2)]
+ADDRESSES = ["10.78.41.1", "10.78.41.2"]
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    """Two namespaces with addresses; removed afterwards."""
+    if os.getuid() != 0:
+        pytest.skip("network namespaces need root")
+    try:
+        for i, name in enumerate(NAMES):
+            ip("netns", "add", name)
+        cable = [f"va{os.getpid() % 100000}", f"vb{os.getpid() % 100000}"]
+        ip("link", "add", cable[0], "netns", NAMES[0], "type", "veth", "peer", "name", cable[1],
+           "netns", NAMES[1])
+        for i, name in enumerate(NAMES):
+            ip("-n", name, "addr", "add", ADDRESSES[i] + "/24", "dev", cable[i])
+            ip("-n", name, "link", "set", cable[i], "up")
+            ip("-n", name, "link", "set", "lo", "up")
+    except (OSError, subprocess.CalledProcessError) as error:
+        for name in NAMES:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+        pytest.skip(f"network namespaces cannot be made: {error}")
+    yield cable
+    for name in NAMES:
+        subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+def run(function: str, hosts: list[str], expected: dict[int, int] | None = None) -> None:
+    env = {"ACRE_TEST_NAMESPACES": " ".join(NAMES), "ACRE_TEST_CABLES": " ".join(hosts),
+           "ACRE_TEST_ADDRESS": ADDRESSES[0]}
+    with ranks.Job(function, 4, env) as job:
+        job.wait(expected)
+
+
+def test_operations(hosts):
+    run("work_hosts:operations", hosts)
+
+
+def test_a_host_sends_its_part_once(hosts):
+    run("work_hosts:traffic", hosts)
+
+
+def test_a_lost_rank_ends_the_call_everywhere(hosts):
+    run("work_hosts:killed", hosts, {3: -signal.SIGKILL})
