@@ -82,6 +82,11 @@ bench-instructions: release
 	@tools/needs.sh instructions
 	@bench/instructions.sh build
 
+.PHONY: coverage
+coverage:
+	@tools/needs.sh test
+	@JOBS=$(JOBS) tools/coverage.sh
+
 clean:
 	rm -rf build build-*
 
@@ -101,6 +106,7 @@ help:
 	@echo 'make package             Debian packages and a wheel, into build/package/'
 	@echo 'make test-packages       installs the packages into a fresh Debian 12 and uses them'
 	@echo 'make docs                the reference, build/docs/html/index.html'
+	@echo 'make coverage            lines and branches that the tests reach, by folder'
 	@echo 'make fuzz                the fuzzers with clang, FUZZ_SECONDS=30 each'
 	@echo 'make bench               figures of this machine'
 	@echo 'make bench-instructions  instructions per operation, counted by callgrind'
