@@ -21,6 +21,8 @@ def _candidates():
     if chosen:
         yield chosen
         return
+    here = pathlib.Path(__file__).resolve().parent
+    yield from (str(here / name) for name in _NAMES if (here / name).exists())  # of a wheel
     for folder in list(pathlib.Path(__file__).resolve().parents)[1:5]:
         for pattern in ("", "build/", "*-linux-*/"):
             for name in _NAMES:

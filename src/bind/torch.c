@@ -10,12 +10,50 @@
 #include "bind/torch_late.h"
 #include "bind/torch_scope.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DEVICES_MAX = 64 };
+
+/* Says on standard error why something failed. PyTorch does not look at what an allocator
+ * returns, so that nobody else would; ACRE_TORCH_QUIET=1 switches it off. */
+static void torch_say(const char *what, int device)
+{
+    const char *quiet = getenv("ACRE_TORCH_QUIET");
+
+    if (quiet && *quiet && strcmp(quiet, "0") != 0)
+        return;
+    if (device < 0)
+        fprintf(stderr, "acre: torch: %s: %s\n", what, acre_last_error());
+    else
+        fprintf(stderr, "acre: torch: device %d: %s: %s\n", device, what, acre_last_error());
+}
+
+/* Raises an exception of PyTorch where PyTorch itself is the caller: its library c10 has a
+ * function that throws, which is called with the sentence. Callers that could not catch it,
+ * such as ctypes, get NULL. C frames in between are unwound; they own nothing. */
+static void torch_raise(void *caller)
+{
+    typedef void (*fail_fn)(const char *function, const char *file, uint32_t line,
+                            const char *text);
+    Dl_info place;
+    void *library, *found;
+
+    if (!dladdr(caller, &place) || !place.dli_fname ||
+        (!strstr(place.dli_fname, "libtorch") && !strstr(place.dli_fname, "libc10")))
+        return;
+    library = dlopen("libc10.so", RTLD_NOW | RTLD_NOLOAD);
+    found = library ? dlsym(library, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_") : NULL;
+    if (library)
+        dlclose(library); /* PyTorch holds it */
+    if (found)
+        ((fail_fn)(uintptr_t)found)("acre_torch_malloc", "libacre_torch.so", 0, acre_last_error());
+}
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* of caches and the choice  */
 static acre_backend *chosen;                               /* by making; NULL: not yet  */
@@ -42,11 +80,12 @@ __attribute__((constructor)) static void torch_begin(void)
 }
 
 /* The backend whose devices are used: the one ACRE_BACKEND names, else the first
- * whose memory PyTorch's kernels can use and that has devices here, else the
- * reference device. */
+ * whose memory PyTorch's kernels can use and that has devices here. The reference device
+ * must be asked for: kernels of a GPU could not touch its memory. */
 static acre_status torch_choose(acre_backend **out)
 {
     static const char *const names[] = {"cuda", "hip"};
+    static atomic_bool is_told;
     const char *name = getenv("ACRE_BACKEND");
 
     if (name && *name)
@@ -54,7 +93,11 @@ static acre_status torch_choose(acre_backend **out)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (acre_backend_find(names[i], out) == ACRE_OK && acre_backend_device_count(*out) > 0)
             return ACRE_OK;
-    return acre_backend_find("sim", out);
+    if (!atomic_exchange(&is_told, true))
+        torch_say("no GPU is there that PyTorch could use; ACRE_BACKEND=sim uses the reference "
+                  "device instead, for tests",
+                  -1);
+    return ACRE_ERR_NOT_FOUND;
 }
 
 static acre_cache *torch_make(int index)
@@ -93,15 +136,6 @@ acre_cache *acre_torch_cache(int device)
     return cache || device < 0 || device >= DEVICES_MAX ? cache : torch_make(device);
 }
 
-/* Says why something failed, to those who asked for a log. */
-static void torch_complain(const char *what, int device)
-{
-    const char *level = getenv("ACRE_LOG");
-
-    if (level && *level)
-        fprintf(stderr, "acre: torch: device %d: %s: %s\n", device, what, acre_last_error());
-}
-
 void *acre_torch_malloc(ssize_t bytes, int device, void *stream)
 {
     acre_cache *cache = acre_torch_cache(device);
@@ -109,7 +143,9 @@ void *acre_torch_malloc(ssize_t bytes, int device, void *stream)
 
     late_retry();
     if (!cache || acre_cache_alloc(cache, (size_t)bytes, stream, &pointer) != ACRE_OK) {
-        torch_complain("allocating failed", device);
+        if (cache)
+            torch_say("out of memory", device);
+        torch_raise(__builtin_return_address(0));
         return NULL;
     }
     return pointer;
@@ -121,7 +157,7 @@ void acre_torch_free(void *pointer, ssize_t bytes, int device, void *stream)
 
     (void)bytes, (void)stream; /* the cache knows both */
     if (pointer && (!cache || !late_free(cache, pointer)))
-        torch_complain("freeing failed", device);
+        torch_say("freeing failed", device);
 }
 
 void acre_torch_init(int device_count)
@@ -135,7 +171,7 @@ void acre_torch_reset(void)
     late_retry();
     for (int i = 0; i < DEVICES_MAX; i++)
         if (torch_present(i) && acre_cache_empty(torch_present(i)) != ACRE_OK)
-            torch_complain("emptying failed", i);
+            torch_say("emptying failed", i);
 }
 
 void acre_torch_memory_fraction(double fraction, int device)
@@ -143,7 +179,7 @@ void acre_torch_memory_fraction(double fraction, int device)
     acre_cache *cache = acre_torch_cache(device);
 
     if (!cache || acre_cache_memory_fraction_set(cache, fraction) != ACRE_OK)
-        torch_complain("setting the memory fraction failed", device);
+        torch_say("setting the memory fraction failed", device);
 }
 
 /* The cache in which an address is live, and the size of its block; or NULL. */
@@ -176,7 +212,7 @@ void acre_torch_record_stream(void *pointer, void *stream)
     acre_cache *cache = cache_of_pointer(pointer, &bytes);
 
     if (pointer && (!cache || acre_cache_record_stream(cache, pointer, stream) != ACRE_OK))
-        torch_complain("recording a stream failed", -1);
+        torch_say("recording a stream failed", -1);
 }
 
 void acre_torch_begin_allocate_to_pool(int device, acre_pool_id id, void *filter)
@@ -184,7 +220,7 @@ void acre_torch_begin_allocate_to_pool(int device, acre_pool_id id, void *filter
     acre_cache *cache = acre_torch_cache(device);
 
     if (!cache || torch_scope_begin(cache, device, id, filter) != ACRE_OK)
-        torch_complain("beginning to allocate to a pool failed", device);
+        torch_say("beginning to allocate to a pool failed", device);
 }
 
 void acre_torch_end_allocate_to_pool(int device, acre_pool_id id)
@@ -192,7 +228,7 @@ void acre_torch_end_allocate_to_pool(int device, acre_pool_id id)
     acre_cache *cache = torch_present(device);
 
     if (!cache || torch_scope_end(cache, device, id) != ACRE_OK)
-        torch_complain("ending to allocate to a pool failed", device);
+        torch_say("ending to allocate to a pool failed", device);
 }
 
 void acre_torch_release_pool(int device, acre_pool_id id)
@@ -200,5 +236,5 @@ void acre_torch_release_pool(int device, acre_pool_id id)
     acre_cache *cache = torch_present(device);
 
     if (!cache || acre_pool_release(cache, id) != ACRE_OK)
-        torch_complain("releasing a pool failed", device);
+        torch_say("releasing a pool failed", device);
 }

@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# libacre_torch.so when memory runs out: PyTorch gets an exception, others get NULL, and the
+# reason is on standard error. Without a driver no memory is handed out. PyTorch is stood in
+# for by two libraries with the names and the one symbol that count.
+set -eu
+CXX=$(command -v "${CXX:-c++}") || { echo "no C++ compiler: skipped"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cat >"$folder/c10.cpp" <<'END'
+#include <cstdint>
+#include <stdexcept>
+namespace c10 { namespace detail {
+[[noreturn]] void torchCheckFail(const char *, const char *, uint32_t, const char *text)
+{
+    throw std::runtime_error(text);
+}
+} }
+END
+cat >"$folder/torch.cpp" <<'END'
+#include <cstdio>
+#include <exception>
+extern "C" void call_malloc(void *(*malloc_fn)(long, int, void *), long bytes)
+{
+    try {
+        std::printf("%s\n", malloc_fn(bytes, 0, nullptr) ? "memory" : "NULL");
+    } catch (const std::exception &error) {
+        std::printf("raised: %s\n", error.what());
+    }
+}
+END
+cat >"$folder/main.cpp" <<'END'
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+extern "C" void call_malloc(void *(*malloc_fn)(long, int, void *), long bytes);
+int main(int, char **argv)
+{
+    void *library = dlopen(argv[1], RTLD_NOW);
+    if (!library)
+        return std::puts(dlerror()), 1;
+    auto *malloc_fn =
+        reinterpret_cast<void *(*)(long, int, void *)>(dlsym(library, "acre_torch_malloc"));
+    call_malloc(malloc_fn, std::atol(argv[2]));
+    std::printf("%s\n", malloc_fn(std::atol(argv[2]), 0, nullptr) ? "memory" : "NULL");
+    return 0;
+}
+END
+"$CXX" -shared -fPIC "$folder/c10.cpp" -o "$folder/libc10.so"
+"$CXX" -shared -fPIC "$folder/torch.cpp" -o "$folder/libtorch_cuda.so" -Wl,--no-as-needed \
+    -L"$folder" -lc10 -Wl,-rpath,"$folder"
+"$CXX" "$folder/main.cpp" -o "$folder/main" -L"$folder" -ltorch_cuda -ldl -Wl,-rpath,"$folder"
+
+# run ENVIRONMENT... BYTES: what is said on both streams
+run() {
+    for last; do :; done
+    env ACRE_SIM=memory:64MiB ACRE_CUDA_LIBRARY=none ACRE_HIP_LIBRARY=none ${1+"$@"} 2>&1
+}
+small() { run "$@" "$folder/main" "$ACRE_BUILD/libacre_torch.so" 4096; }
+large() { run "$@" "$folder/main" "$ACRE_BUILD/libacre_torch.so" 1000000000; }
+
+small ACRE_BACKEND=sim | grep -c '^memory$' | grep -qx 2
+large ACRE_BACKEND=sim >"$folder/said"
+grep -q '^raised: ' "$folder/said"
+grep -q '^NULL$' "$folder/said"
+grep -q '^acre: torch: device 0: out of memory: ' "$folder/said"
+large ACRE_BACKEND=sim ACRE_TORCH_QUIET=1 >"$folder/said"
+! grep -q '^acre: torch' "$folder/said"
+small ACRE_BACKENDS=sim,host >"$folder/said"
+grep -q 'no GPU is there that PyTorch could use; ACRE_BACKEND=sim' "$folder/said"
+! grep -q '^memory$' "$folder/said"
