@@ -13,7 +13,8 @@ namespace acre_torch {
  *   ACRE_ERR_UNSUPPORTED                        NotImplementedError
  *   ACRE_ERR_DEVICE, ACRE_ERR_INTERNAL, ...     torch.AcceleratorError
  */
-[[noreturn]] void status_throw(acre_status status, const char *what);
+[[noreturn]] __attribute__((visibility("default"))) void status_throw(acre_status status,
+                                                                     const char *what);
 
 /* Throws when a call failed; what names the attempt, for example "allocating". */
 inline void status_check(acre_status status, const char *what)
