@@ -4,6 +4,7 @@
  * An operator with a kernel for the CPU may also have a decomposition for all devices, which
  * rounds differently or starts several operators. The device takes the CPU kernel, so that
  * results are those of the CPU to the bit. */
+#include "ops/autocast.h"
 #include "ops/fallback.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -42,6 +43,7 @@ void fallback_serve()
     static std::once_flag once;
 
     std::call_once(once, [] {
+        autocast_serve();
         /* Kept for ever: a library that goes takes its kernels along. */
         auto *library = new torch::Library(torch::Library::IMPL, "aten",
                                            c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
