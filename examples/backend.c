@@ -6,6 +6,11 @@
  * docs/BACKENDS.md for the optional groups.
  *
  *     cc backend.c $(pkg-config --cflags --libs acre) && ./a.out
+ *
+ * As a shared library it gives PyTorch a device (docs/PYTORCH.md):
+ *
+ *     cc -shared -fPIC backend.c -o libtoy.so $(pkg-config --cflags --libs acre)
+ *     ACRE_TORCH_BACKEND=./libtoy.so python -c 'import torch; ...'
  */
 #include <acre/acre.h>
 
@@ -112,9 +117,15 @@ static acre_status toy_free(void *self, int device, void *base)
     return status;
 }
 
-static acre_status toy_register(struct toy *toy, acre_backend **out)
+static struct toy toy = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* What a shared library exports, so that acre_backend_load() finds the backend, and PyTorch
+ * with ACRE_TORCH_BACKEND. */
+ACRE_API acre_status acre_backend_describe(acre_backend_desc *out);
+
+acre_status acre_backend_describe(acre_backend_desc *out)
 {
-    const acre_backend_ops ops = {
+    static const acre_backend_ops ops = {
         .struct_size = sizeof ops,
         .version = ACRE_BACKEND_VERSION,
         .device_count = toy_device_count,
@@ -123,15 +134,12 @@ static acre_status toy_register(struct toy *toy, acre_backend **out)
         .alloc = toy_alloc,
         .free = toy_free,
     };
-    const acre_backend_desc desc = {
-        .struct_size = sizeof desc,
-        .name = "toy",
-        .type = ACRE_DEVICE_PRIVATE,
-        .ops = &ops, /* copied, like the name */
-        .self = toy,
-    };
 
-    return acre_backend_register(&desc, out);
+    out->name = "toy";
+    out->type = ACRE_DEVICE_PRIVATE;
+    out->ops = &ops; /* copied, like the name */
+    out->self = &toy;
+    return ACRE_OK;
 }
 
 /* Says what failed and why. */
@@ -143,14 +151,15 @@ static int failed(const char *what)
 
 int main(void)
 {
-    static struct toy toy = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    acre_backend_desc desc = {.struct_size = sizeof desc};
     acre_backend *backend;
     acre_device *device;
     acre_device_info info = {.struct_size = sizeof info};
     uint64_t bytes_free, bytes_total;
     void *memory;
 
-    if (toy_register(&toy, &backend) != ACRE_OK)
+    if (acre_backend_describe(&desc) != ACRE_OK ||
+        acre_backend_register(&desc, &backend) != ACRE_OK)
         return failed("registering");
     if (acre_device_get(ACRE_DEVICE_PRIVATE, 0, &device) != ACRE_OK ||
         acre_device_info_get(device, &info) != ACRE_OK)

@@ -502,6 +502,22 @@ ACRE_API void acre_backend_unregister(acre_backend *backend);
  */
 ACRE_API acre_status acre_backend_find(const char *name, acre_backend **out);
 
+/** What a shared library with a backend exports under the name `acre_backend_describe`.
+ *
+ * Fills in @p out, whose struct_size is set and whose other fields are zero; what it points to
+ * stays as long as the library. Anything but ACRE_OK means that there is no backend. */
+typedef acre_status (*acre_backend_describe_fn)(acre_backend_desc *out);
+
+/** Loads a shared library and registers the backend that it describes.
+ *
+ * @p path is a path or a name, as dlopen() takes it. The library stays loaded; loading it
+ * again gives the backend that it registered before, as long as that is registered.
+ * Errors: ACRE_ERR_UNSUPPORTED (the library cannot be loaded or has no
+ *         acre_backend_describe; the text says which), what that function answers, and those
+ *         of acre_backend_register().
+ */
+ACRE_API acre_status acre_backend_load(const char *path, acre_backend **out);
+
 /** Names the backends this build knows, registered or not, in a fixed order.
  *
  * index counts from 0; NULL ends the list.

@@ -5,7 +5,10 @@
     >>> torch.ones(3, device="acre").sum().item()
     3.0
 """
+import atexit as _atexit
 import os as _os
+import threading as _threading
+import time as _time
 
 import torch as _torch
 
@@ -18,6 +21,7 @@ if _torch.__version__.split("+")[0] != TORCH_VERSION:
 
 from torch_acre import _C  # noqa: E402  (registers allocator, guard, hooks and operators)
 from torch_acre import device as _device  # noqa: E402
+from torch_acre import sharing as _sharing  # noqa: E402
 from torch_acre import distributed as _distributed  # noqa: E402
 
 
@@ -27,10 +31,20 @@ def _register() -> None:
     _torch.utils.rename_privateuse1_backend(name)
     _torch._register_device_module(name, _device)
     _torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    _C._graph_serve(name.upper())
+    _sharing.install()
     _distributed.register(name)
 
 
+def _at_exit() -> None:
+    """Daemon threads that allocate are stopped before the interpreter goes."""
+    if _C._is_started() and not _C._is_in_bad_fork() and _threading.active_count() > 1:
+        _C._threads_park()
+        _time.sleep(0.05)
+
+
 _register()
+_atexit.register(_at_exit)
 
 if _os.environ.get("ACRE_TORCH_CPU", "") not in ("", "0"):
     from torch_acre import cpu as _cpu  # noqa: E402

@@ -5,14 +5,26 @@ from typing import List, Tuple
 
 import torch
 
-from torch_acre import _C, _index as _utils_index, memory, random, streams
+from torch_acre import _C, memory, pools, random, recording, sharing, streams
 from torch_acre._index import Device, backend_name, index_of
+from torch_acre.exchange import from_dlpack, to_dlpack
 from torch_acre.memory import *  # noqa: F401,F403
+from torch_acre.pools import MemPool, sleep, use_mem_pool, wake
 from torch_acre.random import (get_rng_state, get_rng_state_all, initial_seed, manual_seed,
                                manual_seed_all, seed, seed_all, set_rng_state,
                                set_rng_state_all)
+from torch_acre.recording import advise, memory_snapshot, view
+from torch_acre.sharing import open, share
 from torch_acre.streams import (Event, Stream, StreamContext, current_stream, default_stream,
                                 is_current_stream_capturing, set_stream, stream)
+
+# torch.acre.memory has what torch.cuda.memory has, recordings and pools included.
+for _part in (recording, pools):
+    for _name in dir(_part):
+        if _name in ("_record_memory_history", "_snapshot", "_dump_snapshot", "memory_snapshot",
+                     "_set_memory_metadata", "_get_memory_metadata", "MemPool",
+                     "use_mem_pool"):
+            setattr(memory, _name, getattr(_part, _name))
 
 # torch.load asks torch.<name>._utils for the index of a location.
 _utils = SimpleNamespace(

@@ -7,6 +7,11 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
 namespace acre_torch {
 namespace {
 
@@ -103,9 +108,11 @@ struct Allocator final : c10::DeviceAllocator {
 
     void copy_data(void *to, const void *from, size_t bytes) const override
     {
-        if (bytes)
+        if (bytes && runtime().has_copies)
             status_check(acre_allocator_copy_data(runtime().allocator, to, from, bytes),
                          "copying between two allocations");
+        else if (bytes)
+            std::memmove(to, from, bytes);
     }
 
     bool initialized() override
@@ -168,6 +175,11 @@ struct Allocator final : c10::DeviceAllocator {
     }
 };
 
+/* The interpreter ends: threads that allocate from now on stay where they are. Python ends
+ * such threads in the middle of PyTorch's calls otherwise, which aborts the process. */
+std::atomic<bool> is_ending{false};
+thread_local bool is_ending_here = false;
+
 /* Never destroyed: tensors of other threads and of static objects outlive main. */
 Allocator &the_allocator = *new Allocator;
 
@@ -190,11 +202,21 @@ c10::DeleterFnPtr memory_deleter()
     return &memory_delete;
 }
 
+void threads_park()
+{
+    is_ending_here = true;
+    is_ending.store(true);
+}
+
 void *memory_allocate(size_t bytes, int index)
 {
     Runtime &here = runtime();
     void *pointer = nullptr;
     acre_status status;
+
+    if (__builtin_expect(is_ending.load(std::memory_order_relaxed) && !is_ending_here, 0))
+        for (;;)
+            pause();
 
     if (bytes == 0)
         return nullptr;
@@ -226,6 +248,16 @@ void memory_free(void *pointer)
     static const acre_deleter deleter = acre_allocator_raw_deleter(runtime().allocator);
 
     deleter(pointer);
+}
+
+void memory_copy_within(int index, void *to, const void *from, size_t bytes)
+{
+    if (runtime().has_copies)
+        status_check(acre_copy_async(runtime().devices[index], to, from, bytes,
+                                     ACRE_COPY_DEVICE_TO_DEVICE, current_native(index)),
+                     "copying");
+    else
+        std::memmove(to, from, bytes);
 }
 
 void memory_record_stream(const c10::DataPtr &pointer, const c10::Stream &stream)

@@ -153,7 +153,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
     bool isStreamCapturing(const c10::Stream &stream) const override
     {
-        acre_capture_info info = {};
+        auto info = sized<acre_capture_info>();
         info.struct_size = sizeof info;
 
         return runtime().has_streams &&

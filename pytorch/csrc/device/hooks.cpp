@@ -118,11 +118,7 @@ void storage_resize(c10::StorageImpl *storage, size_t bytes)
     TORCH_CHECK(storage->resizable(), "Trying to resize storage that is not resizable");
     c10::DataPtr fresh = allocator_get()->allocate(bytes);
     if (kept) {
-        acre_device *inner = runtime().devices[device.index()];
-        void *stream = current_native(device.index());
-
-        status_check(acre_copy_async(inner, fresh.get(), storage->data(), kept,
-                                     ACRE_COPY_DEVICE_TO_DEVICE, stream), "resizing a storage");
+        memory_copy_within(device.index(), fresh.get(), storage->data(), kept);
     }
     storage->set_data_ptr_noswap(std::move(fresh));
     storage->set_nbytes(bytes);

@@ -78,7 +78,14 @@ acre_backend *sim_start(const Runtime &runtime)
 acre_backend *backend_start(const Runtime &runtime)
 {
     std::string name = variable_text("ACRE_TORCH_DEVICE", "sim");
+    std::string library = variable_text("ACRE_TORCH_BACKEND", "");
     acre_backend *backend = nullptr;
+
+    if (!library.empty()) {
+        status_check(acre_backend_load(library.c_str(), &backend),
+                     ("loading ACRE_TORCH_BACKEND=" + library).c_str());
+        return backend;
+    }
 
     TORCH_CHECK(name == "sim" || name == "host" || name == "opencl",
                 "ACRE_TORCH_DEVICE is \"", name, "\"; it can be sim, host or opencl");
@@ -91,8 +98,7 @@ acre_backend *backend_start(const Runtime &runtime)
 
 void devices_open(Runtime &runtime)
 {
-    acre_device_info info = {};
-    info.struct_size = sizeof info;
+    auto info = sized<acre_device_info>();
 
     runtime.count = acre_backend_device_count(runtime.backend);
     TORCH_CHECK(runtime.count > 0, "the backend \"", acre_backend_name(runtime.backend),
@@ -106,6 +112,7 @@ void devices_open(Runtime &runtime)
     status_check(acre_device_info_get(runtime.devices[0], &info), "asking a device");
     runtime.type = acre_device_id_of(runtime.devices[0]).type;
     runtime.has_streams = info.capabilities & ACRE_CAP_STREAMS;
+    runtime.has_copies = info.capabilities & ACRE_CAP_COPY;
     runtime.has_windows = (info.capabilities & ACRE_CAP_ACCESS) != 0;
 }
 

@@ -29,6 +29,7 @@ struct Runtime {
     acre_pinned *pinned = nullptr;       /* NULL: no page-locked host memory        */
     int64_t default_stream = 0; /* id of the default stream; PyTorch calls it 0      */
     bool has_streams = false;
+    bool has_copies = false;
     bool has_windows = false; /* the host reaches memory only inside windows        */
     bool is_strict = false;   /* windows close after each operator                  */
 };

@@ -2,11 +2,14 @@
 #include "device/scratch.h"
 
 #include "device/allocator.h"
+#include "ops/window.h"
 
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
 #include <cstring>
+#include <mutex>
+#include <unordered_map>
 
 namespace acre_torch {
 namespace {
@@ -16,8 +19,39 @@ thread_local int scratch_index = -1;
 
 std::atomic<c10::Allocator *> the_base{nullptr};
 
+/* With ACRE_TORCH_STRICT=1: scratch memory and its window, which is open while it lives. */
+struct Opened {
+    int index;
+    size_t bytes;
+};
+std::mutex &opened_mutex = *new std::mutex;
+std::unordered_map<void *, Opened> &opened = *new std::unordered_map<void *, Opened>;
+
+void scratch_open(void *pointer, int index, size_t bytes)
+{
+    if (!Windows::are_needed())
+        return;
+    Windows::memory_open(index, pointer, bytes);
+    std::lock_guard<std::mutex> guard(opened_mutex);
+    opened[pointer] = {index, bytes};
+}
+
+void scratch_close(void *pointer)
+{
+    if (!Windows::are_needed())
+        return;
+    std::lock_guard<std::mutex> guard(opened_mutex);
+    auto found = opened.find(pointer);
+
+    if (found == opened.end())
+        return;
+    Windows::memory_close(found->second.index, pointer, found->second.bytes);
+    opened.erase(found);
+}
+
 void scratch_delete(void *pointer)
 {
+    scratch_close(pointer);
     memory_free(pointer);
 }
 
@@ -40,6 +74,7 @@ struct ScratchAllocator final : c10::Allocator {
             return scratch_base()->allocate(bytes);
         void *pointer = memory_allocate(bytes, scratch_index);
 
+        scratch_open(pointer, scratch_index, bytes);
         return {pointer, pointer, &scratch_delete, c10::Device(c10::DeviceType::CPU)};
     }
 
@@ -101,6 +136,7 @@ c10::DataPtr scratch_take(c10::DataPtr &from, c10::Device device)
         return {};
     void *pointer = from.release_context();
 
+    scratch_close(pointer);
     return {pointer, pointer, memory_deleter(), device};
 }
 

@@ -23,4 +23,14 @@ inline void status_check(acre_status status, const char *what)
         status_throw(status, what);
 }
 
+/* A struct of Acre's that says its size, otherwise zero. */
+template <class T>
+T sized()
+{
+    T made = {};
+
+    made.struct_size = sizeof made;
+    return made;
+}
+
 } // namespace acre_torch

@@ -64,7 +64,7 @@ void stream_settle(int index)
 
 void capture_refuse(int index, const char *name)
 {
-    acre_capture_info info = {};
+    auto info = sized<acre_capture_info>();
     info.struct_size = sizeof info;
 
     if (__builtin_expect(captures_open() == 0, 1))

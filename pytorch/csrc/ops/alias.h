@@ -28,7 +28,7 @@ at::Tensor tensor_on(c10::Storage storage, const at::Tensor &like);
 
 /* Waits until the device's current stream has done its work, so that the host may touch
  * memory that the stream used. */
-void stream_settle(int index);
+TORCH_ACRE_API void stream_settle(int index);
 
 /* Refuses when a graph is being captured on the device's current stream. */
 void capture_refuse(int index, const char *name);

@@ -131,10 +131,21 @@ void Call::enter(torch::jit::Stack &stack, size_t begin)
 
 /* ---- Results ------------------------------------------------------------------------- */
 
+void Call::result_check(const at::Tensor &result) const
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        !result.defined() || (result.layout() == at::kStrided && !result.is_quantized()) ||
+            !result.device().is_cpu(),
+        "Operator '", op_.operator_name(), "' is not served on this device: its result is a "
+        "tensor of layout ", result.layout(), " and type ", result.dtype());
+}
+
 void Call::leave(torch::jit::Stack &stack, size_t begin)
 {
     exchange_.update();
     for (size_t i = begin; i < stack.size(); i++) {
+        if (stack[i].isTensor())
+            result_check(stack[i].toTensor());
         if (stack[i].isTensor())
             exchange_.count(stack[i].toTensor());
         else if (stack[i].isTensorList())

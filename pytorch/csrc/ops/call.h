@@ -31,6 +31,7 @@ private:
     void see_tensor(const at::Tensor &tensor);
     void see_value(const c10::IValue &value);
     at::Tensor tensor_enter(const at::Tensor &tensor, bool is_write);
+    void result_check(const at::Tensor &result) const;
     void value_enter(c10::IValue &value, bool is_write);
 
     const c10::OperatorHandle &op_;

@@ -49,7 +49,7 @@ bool sides_match(const Sides &sides)
 bool is_capturing(const Sides &sides)
 {
     c10::Device device = is_acre(sides.to) ? sides.to.device() : sides.from.device();
-    acre_capture_info info = {};
+    auto info = sized<acre_capture_info>();
     info.struct_size = sizeof info;
 
     return captures_open() > 0 && runtime().has_streams &&

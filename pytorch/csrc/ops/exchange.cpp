@@ -12,6 +12,20 @@ namespace {
 /* From this many operands on, a table finds them. */
 constexpr size_t many = 24;
 
+/* A copy of the bytes of a CPU storage in memory of the device. */
+c10::DataPtr memory_copy(c10::StorageImpl *from, size_t bytes, c10::Device device)
+{
+    void *pointer = memory_allocate(bytes, device.index());
+
+    if (bytes && Windows::are_needed())
+        Windows::memory_open(device.index(), pointer, bytes);
+    if (bytes)
+        std::memcpy(pointer, from->data(), bytes);
+    if (bytes && Windows::are_needed())
+        Windows::memory_close(device.index(), pointer, bytes);
+    return {pointer, pointer, memory_deleter(), device};
+}
+
 /* Memory of the device for the bytes of a CPU storage, which gives its own away if it can. */
 c10::DataPtr memory_place(c10::StorageImpl *from, c10::Device device)
 {
@@ -21,9 +35,7 @@ c10::DataPtr memory_place(c10::StorageImpl *from, c10::Device device)
         return fresh;
     if (from->nbytes() == 0)
         return c10::DataPtr(nullptr, device);
-    void *pointer = memory_allocate(from->nbytes(), device.index());
-    std::memcpy(pointer, from->data(), from->nbytes());
-    return {pointer, pointer, memory_deleter(), device};
+    return memory_copy(from, from->nbytes(), device);
 }
 
 } // namespace
@@ -177,13 +189,10 @@ at::Tensor Exchange::leave(at::Tensor result)
         place = result.storage();
     } else {
         size_t bytes = storage->data() ? storage->nbytes() : 0;
-        void *pointer = memory_allocate(bytes, device_.index());
 
-        if (bytes)
-            std::memcpy(pointer, storage->data(), bytes);
         place = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-            c10::StorageImpl::use_byte_size_t(), bytes,
-            c10::DataPtr(pointer, pointer, memory_deleter(), device_), allocator_get(), true));
+            c10::StorageImpl::use_byte_size_t(), bytes, memory_copy(storage, bytes, device_),
+            allocator_get(), true));
     }
     if (result_counts_.count(storage))
         placed_[storage] = place;

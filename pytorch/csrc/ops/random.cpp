@@ -21,9 +21,8 @@ using Generator = std::optional<at::Generator>;
 /* Whether Acre fills the tensor by itself: one piece of floats or doubles. */
 bool is_fillable(const at::Tensor &self)
 {
-    acre_device_info info = {};
+    auto info = sized<acre_device_info>();
 
-    info.struct_size = sizeof info;
     return (self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble) &&
            self.is_non_overlapping_and_dense() &&
            acre_device_info_get(runtime().devices[self.device().index()], &info) == ACRE_OK &&

@@ -10,6 +10,7 @@
 #include "ops/alias.h"
 #include "ops/exchange.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -36,6 +37,31 @@ struct Layer {
     c10::Device device;
 };
 
+/* While it lives, the CPU casts as the device does. */
+class CastScope {
+public:
+    CastScope()
+        : enabled_(at::autocast::is_autocast_enabled(at::kCPU)),
+          type_(at::autocast::get_autocast_dtype(at::kCPU))
+    {
+        at::autocast::set_autocast_enabled(
+            at::kCPU, at::autocast::is_autocast_enabled(at::kPrivateUse1));
+        at::autocast::set_autocast_dtype(at::kCPU,
+                                         at::autocast::get_autocast_dtype(at::kPrivateUse1));
+    }
+    ~CastScope()
+    {
+        at::autocast::set_autocast_enabled(at::kCPU, enabled_);
+        at::autocast::set_autocast_dtype(at::kCPU, type_);
+    }
+    CastScope(const CastScope &) = delete;
+    CastScope &operator=(const CastScope &) = delete;
+
+private:
+    bool enabled_;
+    at::ScalarType type_;
+};
+
 /* Replaces the tensors of the device in a stack, one after the other. */
 template <class F>
 void stack_replace(torch::jit::Stack &stack, F replace)
@@ -56,7 +82,7 @@ void stack_replace(torch::jit::Stack &stack, F replace)
 at::Tensor result_copy(const at::Tensor &result, c10::Device device)
 {
     at::AutoDispatchBelowADInplaceOrView below;
-    at::Tensor copy = result.detach().contiguous().clone();
+    at::Tensor copy = result.detach().clone();
     Exchange exchange;
 
     exchange.device_set(device);
@@ -64,22 +90,25 @@ at::Tensor result_copy(const at::Tensor &result, c10::Device device)
 }
 
 struct Node : torch::autograd::Function<Node> {
-    static variable_list forward(AutogradContext *context, const variable_list &inputs,
+    static variable_list forward(AutogradContext *context, at::TensorList inputs,
                                  Layer *layer)
     {
         auto graph = c10::make_intrusive<Graph>();
         bool is_wanted = std::any_of(inputs.begin(), inputs.end(),
                                      [](const at::Tensor &t) { return t.requires_grad(); });
         Scratch scratch(layer->device.index());
+        Windows windows;
         variable_list results;
 
         graph->device = layer->device;
         {
             at::AutoGradMode mode(is_wanted);
+            CastScope casts;
 
             stack_replace(layer->stack, [&](const at::Tensor &tensor) {
                 at::Tensor alias = alias_make(tensor, false);
 
+                windows.open(tensor);
                 if (tensor.requires_grad())
                     alias.set_requires_grad(true);
                 graph->inputs.push_back(alias);
@@ -93,8 +122,8 @@ struct Node : torch::autograd::Function<Node> {
         }
         layer->stack.clear();
         if (is_wanted) {
-            context->save_for_backward(inputs);
-            graph->held = inputs;
+            context->save_for_backward(inputs.vec());
+            graph->held = inputs.vec();
             for (at::Tensor &held : graph->held)
                 held = held.detach();
             context->saved_data["graph"] =
@@ -110,10 +139,13 @@ struct Node : torch::autograd::Function<Node> {
             context->saved_data["graph"].toCapsule());
         variable_list outputs, given, wanted, found, results;
         Exchange exchange;
+        Windows windows;
 
         (void)context->get_saved_variables(); /* refuses inputs that were changed since */
         stream_settle(graph->device.index());
         exchange.device_set(graph->device);
+        for (const at::Tensor &held : graph->held)
+            windows.open(held);
         Scratch scratch(graph->device.index());
         for (size_t i = 0; i < gradients.size(); i++)
             if (gradients[i].defined() && graph->outputs[i].requires_grad()) {
@@ -184,8 +216,8 @@ void layer_run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::j
         !std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor &tensor) {
             return tensor.device() == tensors[0].device();
         })) {
-        op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CompositeImplicitAutograd),
-                           stack);
+        /* The decomposition is what the CPU's key leads to. */
+        op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::AutogradCPU), stack);
         return;
     }
     c10::Device device = tensors[0].device();
@@ -195,7 +227,7 @@ void layer_run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::j
 
     capture_refuse(device.index(), op.schema().name().c_str());
     stream_settle(device.index());
-    variable_list results = Node::apply(tensors, &layer);
+    variable_list results = Node::apply(at::TensorList(tensors), &layer);
     stack->resize(begin);
     for (at::Tensor &result : results)
         stack->emplace_back(std::move(result));

@@ -5,10 +5,32 @@
 
 namespace acre_torch {
 
+/* Calls fn for each allocation or mapping that a range touches: memory of a cache is joined of
+ * pages, and each has a window of its own. */
+acre_status Windows::range_each(const Range &range,
+                                acre_status (*fn)(acre_device *, const void *))
+{
+    const char *at = range.base, *end = range.base + range.bytes;
+    acre_status status = ACRE_OK;
+
+    while (at < end && status == ACRE_OK) {
+        auto info = sized<acre_pointer_info>();
+
+        status = fn(range.device, at);
+        if (status == ACRE_OK)
+            status = acre_pointer_info_get(range.device, at, &info);
+        const char *next = static_cast<const char *>(info.base) + info.bytes;
+        if (next <= at)
+            break;
+        at = next;
+    }
+    return status;
+}
+
 Windows::~Windows()
 {
     for (const Range &range : ranges_)
-        (void)acre_access_close(range.device, range.base);
+        range_each(range, acre_access_close);
 }
 
 void Windows::range_open(int index, const void *base, size_t bytes)
@@ -17,8 +39,21 @@ void Windows::range_open(int index, const void *base, size_t bytes)
 
     if (!base || bytes == 0)
         return;
-    status_check(acre_access_open(device, base), "opening memory to the host");
-    ranges_.push_back({device, base, bytes});
+    Range range = {device, static_cast<const char *>(base), bytes};
+    status_check(range_each(range, acre_access_open), "opening memory to the host");
+    ranges_.push_back(range);
+}
+
+void Windows::memory_open(int index, const void *base, size_t bytes)
+{
+    status_check(range_each({runtime().devices[index], static_cast<const char *>(base), bytes},
+                            acre_access_open), "opening memory to the host");
+}
+
+void Windows::memory_close(int index, const void *base, size_t bytes)
+{
+    (void)range_each({runtime().devices[index], static_cast<const char *>(base), bytes},
+                     acre_access_close);
 }
 
 void Windows::open(const c10::Storage &storage)

@@ -23,8 +23,11 @@ public:
 
     /* Opens the memory of a tensor of the device until this object goes. */
     void open(const at::Tensor &tensor);
-    /* Opens a storage; index is that of its device. */
+    /* Opens a storage. */
     void open(const c10::Storage &storage);
+    /* Opens memory of a device, and closes it again, for callers that do both themselves. */
+    static void memory_open(int index, const void *base, size_t bytes);
+    static void memory_close(int index, const void *base, size_t bytes);
     /* Whether windows are needed at all. */
     static bool are_needed()
     {
@@ -35,9 +38,11 @@ public:
 private:
     struct Range {
         acre_device *device;
-        const void *base;
+        const char *base;
         size_t bytes;
     };
+    static acre_status range_each(const Range &range,
+                                  acre_status (*fn)(acre_device *, const void *));
     void range_open(int index, const void *base, size_t bytes);
     std::vector<Range> ranges_;
 };

@@ -127,7 +127,7 @@ void fraction_set(double fraction, int index)
 
 py::dict device_properties(int index)
 {
-    acre_device_info info = {};
+    auto info = sized<acre_device_info>();
     py::dict out;
 
     status_check(acre_device_info_get(acre_cache_device(cache_of(index)), &info),
@@ -191,6 +191,7 @@ void memory_bind(py::module_ &m)
     m.def("_device_properties", &device_properties);
     m.def("_raw_alloc", &raw_alloc);
     m.def("_raw_free", &raw_free);
+    m.def("_threads_park", &threads_park);
     m.def("_caching_enable", &caching_enable);
     m.def("_cache_check", [](int index) {
         status_check(acre_cache_check(cache_of(index)), "checking the cache");
