@@ -181,7 +181,7 @@ def main():
         import numpy
         if options.acre:
             import acre.numpy
-            acre.numpy.enable(huge_pages=options.huge)
+            acre.numpy.enable()
         make = NUMPY[options.row](numpy)
     before = resident()
     median, least, faults = measure(make, options.seconds)

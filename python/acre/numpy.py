@@ -20,6 +20,7 @@ NumPy is not imported before enable().
 """
 import ctypes
 import importlib
+import os
 import threading
 
 from .error import Error
@@ -125,8 +126,10 @@ def enable(limit_bytes=None, **options):
 
     limit_bytes caps what is held from the system: an array beyond it is a MemoryError that
     names who holds the memory. The options of Heap apply to the first call; the heap stays
-    for the life of the process.
+    for the life of the process. Huge pages are asked for, as NumPy does by itself, unless
+    huge_pages or NUMPY_MADVISE_HUGEPAGE says otherwise.
     """
+    options.setdefault("huge_pages", os.environ.get("NUMPY_MADVISE_HUGEPAGE", "1") != "0")
     with _lock:
         if _state["heap"] is None:
             heap = Heap(limit=limit_bytes, **options)

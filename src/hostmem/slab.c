@@ -196,6 +196,7 @@ void slabs_put_locked(acre_hostmem *heap, unsigned count, void **items)
 
 void slabs_fini(struct slabs *slabs)
 {
+    heap_free(slabs->idle);
     LIST_FOR_EACH_SAFE(link, after, &slabs->regions) {
         struct region *region = CONTAINER_OF(link, struct region, link);
         for (unsigned i = 0; i < SLAB_REGION_GRANULES; i++) {
