@@ -69,6 +69,8 @@ struct region *slabs_region_remove_locked(struct slabs *slabs)
 {
     struct region *region = slabs->idle;
 
+    if (region)
+        slabs->bytes -= REGION_BYTES;
     slabs->idle = NULL;
     return region;
 }
@@ -80,7 +82,6 @@ static void region_retire(struct slabs *slabs, struct region *region)
         return;
     list_remove(&region->link);
     slabs->region_count--;
-    slabs->bytes -= REGION_BYTES;
     slabs->idle = region;
 }
 
@@ -244,5 +245,6 @@ bool slabs_check_locked(const struct slabs *slabs, const char **fact)
         }
     }
     *fact = "regions are counted";
-    return count == slabs->region_count && slabs->bytes == count * REGION_BYTES;
+    return count == slabs->region_count &&
+           slabs->bytes == (count + (slabs->idle ? 1 : 0)) * REGION_BYTES;
 }
