@@ -45,7 +45,7 @@
 #define CAPACITY_NS        1000000000.0 /* work of one search for a capacity       */
 #define CAPACITY_STEPS     20u          /* searches for a given capacity           */
 
-#define SEARCH_SECONDS_MAX 30.0 /* of all searches, if no time is given     */
+#define SEARCH_SECONDS_MAX 120.0 /* of all searches, if no time is given     */
 
 /* One of two workers. */
 struct worker {
