@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How `acre run` ends, passes signals on and names who is late: run.py ACRE SYMM_HELLO.
+"""How `acre run` ends, passes signals on and names who is late: run.py ACRE SYMM_HELLO SHARE.
 
 Waits are for facts (a file, a line, an end), never for an amount of time; a command that does
 not end fails by the limit of subprocess.
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-ACRE, HELLO = sys.argv[1], sys.argv[2]
+ACRE, HELLO, SHARE = sys.argv[1:4]
 LIMIT = 60
 passed = 0
 
@@ -149,11 +149,19 @@ def who_ended_first_is_named(folder):
     assert job.returncode == 0
 
 
+def the_example_of_sharing_leaves_no_child(folder):
+    """The exporter fails before it exports; a child that stays would hold the pipe."""
+    environment = {"ACRE_BACKENDS": "host", "PATH": os.environ["PATH"]}
+    done = subprocess.run([SHARE], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT)
+    assert done.returncode == 1, done
+
+
 for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_not_hold_it,
              signals_reach_what_an_ended_rank_left, a_stubborn_rank_is_killed,
              user_signals_are_passed_on_and_end_nothing,
              an_output_that_nobody_reads_does_not_hold_it, who_is_missing_is_named,
-             who_ended_first_is_named):
+             who_ended_first_is_named, the_example_of_sharing_leaves_no_child):
     with tempfile.TemporaryDirectory() as name:
         case(pathlib.Path(name))
         passed += 1
