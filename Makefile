@@ -6,7 +6,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all demo test test-long test-build install docs fuzz bench bench-instructions clean \
+.PHONY: all demo test test-again test-long test-build install docs fuzz bench \
+        bench-instructions clean \
         torch test-torch bench-torch bench-cpu uninstall package test-packages help
 .NOTPARALLEL:
 
@@ -42,9 +43,15 @@ bench-cpu: release
 	@JOBS=$(JOBS) tools/torch.sh build
 	@build/torch/python bench/cpu/run.py $(ROWS)
 
+# As "make test", but what passes when it is run again is only named.
+test-again:
+	@tools/needs.sh test
+	@JOBS=$(JOBS) tools/test.sh again
+
+# All of it, or one part: make test-long PART=dev|full|asan|tsan|clang|release|fuzz
 test-long:
 	@tools/needs.sh long
-	@JOBS=$(JOBS) tools/test.sh long
+	@JOBS=$(JOBS) tools/long.sh $(PART)
 
 test-build: release
 	@cmake --build build -j $(JOBS) --target acre_tests
@@ -95,7 +102,9 @@ help:
 	@echo '                         libopenreg.so, libacre_torch.so, bench/*, examples/*'
 	@echo 'make demo                installs what is missing, builds, shows what Acre does'
 	@echo 'make test                installs what is missing, builds, runs every test (minutes)'
-	@echo 'make test-long           the long forms: soak, exhaustive faults, clang, check level 2'
+	@echo 'make test-again          the same, where a test that passes at its second try is forgiven'
+	@echo 'make test-long           the long forms, hours, in parts that can go on where they stopped:'
+	@echo '                         PART=dev|full|asan|tsan|clang|release|fuzz, an hour each at most'
 	@echo 'make torch               PyTorch 2.13 with the device "acre": build/torch/python'
 	@echo 'make test-torch          its tests; installs PyTorch into build/torch when missing'
 	@echo 'make bench-torch         figures of PyTorch on Acre'

@@ -67,12 +67,23 @@ uint64_t t_random(uint64_t *state)
     return x ^ (x >> 31);
 }
 
+/* The large count, divided, though not below the small one. A small one of 0 means that
+ * something is done at all. */
+static uint64_t count_long(uint64_t small, uint64_t large, uint64_t scale)
+{
+    uint64_t least = small < large ? small : large;
+    uint64_t part = scale > 1 && small > 0 ? large / scale : large;
+
+    return part > least ? part : least;
+}
+
 uint64_t t_count(uint64_t small, uint64_t large)
 {
     const char *is_long = getenv("ACRE_TEST_LONG"), *is_short = getenv("ACRE_TEST_SHORT");
+    const char *scale = getenv("ACRE_TEST_SCALE");
 
     if (is_long && *is_long == '1')
-        return large;
+        return count_long(small, large, scale ? strtoull(scale, NULL, 10) : 1);
     return is_short && *is_short == '1' && small >= 80 ? small / 8 : small;
 }
 

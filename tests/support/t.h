@@ -39,7 +39,8 @@ int t_main(int argc, char **argv);
 uint64_t t_seed(void);
 uint64_t t_random(uint64_t *state);
 /* The count a test runs: the small one, the large one under ACRE_TEST_LONG=1, an eighth
- * of the small one (unless below ten) under ACRE_TEST_SHORT=1, which sanitizers use. */
+ * of the small one (unless below ten) under ACRE_TEST_SHORT=1, which sanitizers use.
+ * ACRE_TEST_SCALE=N divides large ones, down to the small ones at most. */
 uint64_t t_count(uint64_t small, uint64_t large);
 /* How many times longer this build takes for a step that the library checks: 1,
  * 10 with a sanitizer, 50 where every structure is walked after every call.
