@@ -77,15 +77,25 @@ acre_status driver_enter_stream(struct driver *driver, int device, const void *s
     return enter_context(driver, device, scope);
 }
 
-acre_status driver_enter_memory(struct driver *driver, int device, struct driver_scope *scope)
+/* Lets calls about memory pass while a stream of this thread captures. */
+static acre_status mode_relax(struct driver *driver, struct driver_scope *scope, acre_status status)
 {
-    acre_status status = driver_enter(driver, device, scope);
-
     if (status != ACRE_OK || !driver->library.call.capture_exchange_mode)
         return status;
     scope->mode = DRIVER_CAPTURE_RELAXED;
     scope->is_relaxed = driver->library.call.capture_exchange_mode(&scope->mode) == DRIVER_SUCCESS;
     return ACRE_OK;
+}
+
+acre_status driver_enter_memory(struct driver *driver, int device, struct driver_scope *scope)
+{
+    return mode_relax(driver, scope, driver_enter(driver, device, scope));
+}
+
+acre_status driver_enter_stream_memory(struct driver *driver, int device, const void *stream,
+                                       struct driver_scope *scope)
+{
+    return mode_relax(driver, scope, driver_enter_stream(driver, device, stream, scope));
 }
 
 acre_status driver_leave(struct driver *driver, struct driver_scope *scope, acre_status status)

@@ -78,6 +78,9 @@ acre_status driver_check_fork(const struct driver *driver);
  * driver be asked for memory while a stream is captured. leave returns status. */
 acre_status driver_enter(struct driver *driver, int device, struct driver_scope *scope);
 acre_status driver_enter_memory(struct driver *driver, int device, struct driver_scope *scope);
+/* The same in the context of a stream, which may be that of a green context. */
+acre_status driver_enter_stream_memory(struct driver *driver, int device, const void *stream,
+                                       struct driver_scope *scope);
 /* The same for work on a stream: where that is one of a green context, its context. */
 acre_status driver_enter_stream(struct driver *driver, int device, const void *stream,
                                 struct driver_scope *scope);
@@ -99,6 +102,10 @@ int driver_any_device(const struct driver *driver);
          : scope.status)
 #define ON_STREAM(stream, call)                                                \
     (driver_enter_stream(driver, device, stream, &scope) == ACRE_OK            \
+         ? driver_leave(driver, &scope, (call))                                \
+         : scope.status)
+#define ON_STREAM_MEMORY(stream, call)                                         \
+    (driver_enter_stream_memory(driver, device, stream, &scope) == ACRE_OK     \
          ? driver_leave(driver, &scope, (call))                                \
          : scope.status)
 #define ON_DEVICE_MEMORY(call)                                                 \

@@ -110,7 +110,7 @@ acre_status drv_pool_alloc(void *self, int device, size_t bytes, void *stream, v
 
     if (bytes == 0)
         return status_fail(ACRE_ERR_INVALID, "async_alloc: 0 bytes");
-    status = ON_DEVICE_MEMORY(alloc_in(driver, device, &range, stream));
+    status = ON_STREAM_MEMORY(stream, alloc_in(driver, device, &range, stream));
     if (status == ACRE_OK)
         *out_base = range.native;
     return status;
@@ -125,7 +125,7 @@ acre_status drv_pool_free(void *self, int device, void *base, void *stream)
 
     if (status != ACRE_OK)
         return status;
-    status = ON_DEVICE_MEMORY(CALL(pool_free_async, base, stream));
+    status = ON_STREAM_MEMORY(stream, CALL(pool_free_async, base, stream));
     if (status != ACRE_OK)
         books_put(&driver->books, &range);
     return status;
