@@ -17,6 +17,13 @@ static uint64_t resident_bytes(void)
     return resident * 4096;
 }
 
+/* Whether resident memory tells what the program holds: this sanitizer keeps a shadow of it. */
+#if defined(__SANITIZE_THREAD__)
+#define HAS_SHADOW 1
+#else
+#define HAS_SHADOW 0
+#endif
+
 TEST(idle_memory_goes_back_and_steady_use_keeps_its_pages)
 {
     acre_hostmem *heap = heap_make(0, 0);
@@ -37,16 +44,26 @@ TEST(idle_memory_goes_back_and_steady_use_keeps_its_pages)
     for (int look = 0; look < 3 * IDLE_LOOKS; look++)
         idle_look(heap);
     EXPECT(stats_of(heap).trimmed_bytes >= 90 << 20);
-    EXPECT(resident_bytes() <= before + (10 << 20));
+    EXPECT(HAS_SHADOW || resident_bytes() <= before + (10 << 20));
     EXPECT_EQ(held[5 << 20], 1);
     acre_hostmem_destroy(heap);
 }
 
+static void *nothing_run(void *arg)
+{
+    return arg;
+}
+
 TEST(the_thread_trims_by_itself_and_ends_with_the_heap)
 {
-    int threads = t_thread_count();
     acre_hostmem *heap = heap_make(0, 50);
+    pthread_t first;
     char *block;
+
+    /* Sanitizers start a thread of their own beside the first one. */
+    REQUIRE_EQ(pthread_create(&first, NULL, nothing_run, NULL), 0);
+    pthread_join(first, NULL);
+    int threads = t_thread_count();
 
     REQUIRE_OK(acre_hostmem_alloc(heap, 64 << 20, (void **)&block));
     EXPECT_EQ(t_thread_count(), threads + 1);
