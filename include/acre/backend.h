@@ -249,7 +249,8 @@ typedef struct acre_backend_ops {
     /** Queues a copy on a stream of device. */
     acre_status (*copy_async)(void *self, int device, void *dst, const void *src,
                               size_t bytes, acre_copy_kind kind, void *stream);
-    /** Queues a copy between two devices that may not reach each other. */
+    /** Queues a copy between two devices that may not reach each other. A NULL stream is the
+     * default stream of src_device. */
     acre_status (*copy_peer_async)(void *self, void *dst, int dst_device, const void *src,
                                    int src_device, size_t bytes, void *stream);
     /** Queues setting bytes to an 8-bit value. */

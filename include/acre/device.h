@@ -159,7 +159,8 @@ ACRE_API acre_status acre_copy(acre_device *device, void *dst, const void *src, 
 ACRE_API acre_status acre_copy_async(acre_device *device, void *dst, const void *src,
                                      size_t bytes, acre_copy_kind kind, void *stream);
 /** Queues a copy on a stream of device between two devices of its backend that
- *  may not reach each other. Errors: ACRE_ERR_INVALID (several backends). */
+ *  may not reach each other. A NULL stream is the default stream of src_device.
+ *  Errors: ACRE_ERR_INVALID (several backends). */
 ACRE_API acre_status acre_copy_peer_async(acre_device *device, void *dst,
                                           acre_device *dst_device, const void *src,
                                           acre_device *src_device, size_t bytes, void *stream);
@@ -295,11 +296,16 @@ ACRE_API acre_status acre_peer_access(acre_device_type type, int index, int othe
 
 /** Queues a copy between memory of two devices, or of one, in the right way.
  *
- * @p stream is one of @p src_device. @p p2p says that the source reaches memory of
- * the destination (acre_device_can_access_peer()). Then, on one device, and as long
- * as no cache of either maps pages into reserved addresses, it is a plain copy,
- * which drivers do best; otherwise a copy between peers: a driver cannot tell by
- * itself how to reach mapped pages of a device without access to them.
+ * @p stream is one of @p src_device; NULL is the default stream of @p src_device, whichever way
+ * the copy goes. The copy comes after what was queued on that stream, and later work of that
+ * stream comes after the copy; streams of the destination do not wait for it. So wait for the
+ * stream, or for the source device, before the destination is read elsewhere.
+ *
+ * @p p2p says that the source reaches memory of the destination
+ * (acre_device_can_access_peer()). Then, on one device, and as long as no cache of
+ * either maps pages into reserved addresses, it is a plain copy, which drivers do
+ * best; otherwise a copy between peers: a driver cannot tell by itself how to reach
+ * mapped pages of a device without access to them.
  * Errors: ACRE_ERR_INVALID (several backends), those of acre_copy_async() and
  *         acre_copy_peer_async().
  */

@@ -378,8 +378,8 @@ acre_status sim_copy_peer_async(void *self, void *dst, int dst_device, const voi
     op.copy.bytes = bytes;
     op.copy.dst_device = dst_device;
     op.copy.src_device = src_device;
-    /* Any stream will do; NULL is the default stream of the destination. */
-    return stream_submit(sim->streams, stream ? -1 : dst_device, stream, &op);
+    /* Any stream will do; NULL is the default stream of the source. */
+    return stream_submit(sim->streams, stream ? -1 : src_device, stream, &op);
 }
 
 acre_status sim_fill_async(void *self, int device, void *dst, int value, size_t bytes, void *stream)

@@ -5,6 +5,7 @@
 
 #include "tests/support/lab.h"
 #include "tests/support/share_bed.h"
+#include "tests/support/sim_rig.h"
 #include "tests/support/wrap.h"
 
 /* Kinds of memory: plain under both policies, pages. */
@@ -346,6 +347,43 @@ static char path_of(struct paths *paths, acre_device *const devices[2], void *co
     EXPECT_EQ(acre_device_synchronize(devices[0]), ACRE_OK);
     EXPECT_EQ(paths->plain + paths->peer, 1);
     return paths->plain ? 'c' : 'p';
+}
+
+/* Both ways run on the default stream of the source, behind what is queued there, and waiting
+ * for the source is enough. */
+TEST(B135_a_copy_without_a_stream_is_in_the_order_of_the_source)
+{
+    struct sim_bed sim = bed_open("devices:2,memory:256MiB,peers:none");
+    acre_cache_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_TORCH,
+                                .flags = ACRE_CACHE_NO_ENVIRONMENT};
+    acre_device *devices[2];
+    acre_cache *caches[2];
+    void *blocks[2];
+
+    for (int is_mapped = 0; is_mapped < 2; is_mapped++) {
+        struct rig_gate gate = RIG_GATE_INITIALIZER;
+        char seen[512], zero[512] = {0};
+        config.conf = is_mapped ? "expandable_segments:True" : NULL;
+        for (int i = 0; i < 2; i++) {
+            REQUIRE_OK(acre_backend_device(sim.backend, i, &devices[i]));
+            REQUIRE_OK(acre_cache_create(devices[i], &config, &caches[i]));
+            REQUIRE_OK(acre_cache_alloc(caches[i], 512, NULL, &blocks[i]));
+            REQUIRE_OK(acre_copy(devices[i], blocks[i], zero, 512, ACRE_COPY_HOST_TO_DEVICE));
+        }
+        REQUIRE_OK(acre_launch_host(devices[0], NULL, rig_gate_task, &gate));
+        REQUIRE_OK(acre_fill_async(devices[0], blocks[0], 'x', 512, NULL));
+        REQUIRE_OK(acre_memcpy_async(blocks[1], devices[1], blocks[0], devices[0], 512, NULL,
+                                     false));
+        EXPECT_EQ(acre_stream_native_query(devices[0], NULL), ACRE_ERR_NOT_READY);
+        EXPECT_EQ(acre_stream_native_query(devices[1], NULL), ACRE_OK); /* nothing is there */
+        rig_gate_open(&gate);
+        REQUIRE_OK(acre_device_synchronize(devices[0]));
+        REQUIRE_OK(acre_copy(devices[1], seen, blocks[1], 512, ACRE_COPY_DEVICE_TO_HOST));
+        EXPECT(seen[0] == 'x' && seen[511] == 'x');
+        for (int i = 0; i < 2; i++)
+            acre_cache_destroy(caches[i]);
+    }
+    bed_close(&sim);
 }
 
 TEST(B135_a_copy_goes_the_right_way)
