@@ -8,7 +8,10 @@ file(RELATIVE_PATH from_bin_to_lib
   ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 
 set_target_properties(acre_shared PROPERTIES EXPORT_NAME acre)
-install(TARGETS acre_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+set_target_properties(acre_tools_shared PROPERTIES EXPORT_NAME tools)
+# libacre looks for libacre_tools beside it when a snapshot is to be written out of memory.
+set_target_properties(acre_shared acre_tools_shared PROPERTIES INSTALL_RPATH "$ORIGIN")
+install(TARGETS acre_shared acre_tools_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET acre)
   set_target_properties(acre PROPERTIES INSTALL_RPATH "$ORIGIN/${from_bin_to_lib}")
   install(TARGETS acre RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -23,7 +26,8 @@ if(ACRE_WIRES)
   install(FILES ${ACRE_WIRES} DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
 endif()
 if(TARGET acre_archive)
-  install(FILES ${PROJECT_BINARY_DIR}/libacre.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${PROJECT_BINARY_DIR}/libacre.a ${PROJECT_BINARY_DIR}/libacre_tools.a
+    DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
   PATTERN "*.hpp")
@@ -41,8 +45,9 @@ install(FILES man/acre.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
 # The static archive needs its libraries named; the shared one carries them.
 set(private_libs "-lpthread -lm -ldl")
+set(tools_private_libs "")
 if(ZLIB_FOUND)
-  string(PREPEND private_libs "-lz ")
+  set(tools_private_libs "-lz")
   set(ACRE_STATIC_ZLIB ON)
 else()
   set(ACRE_STATIC_ZLIB OFF)
@@ -54,7 +59,9 @@ endif()
 file(RELATIVE_PATH pc_up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_up "${pc_up}")
 configure_file(cmake/acre.pc.in ${PROJECT_BINARY_DIR}/acre.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/acre.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/acre_tools.pc.in ${PROJECT_BINARY_DIR}/acre_tools.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/acre.pc ${PROJECT_BINARY_DIR}/acre_tools.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/acre)
 configure_package_config_file(cmake/acreConfig.cmake.in ${PROJECT_BINARY_DIR}/acreConfig.cmake

@@ -111,6 +111,11 @@ ACRE_API const char *acre_last_error(void);
 /** The native code (errno, driver result) behind acre_last_error(), or 0. */
 ACRE_API long acre_last_native(void);
 
+/** Records why something failed, for acre_last_error() and acre_last_native() of the calling
+ *  thread, and returns @p status. Backends, allocators and stores of users call it before they
+ *  return a failure. At most 1023 bytes of @p text are kept; NULL is "". */
+ACRE_API acre_status acre_error_set(acre_status status, long native, const char *text);
+
 /** Sends log lines of at most @p level to @p fn; NULL silences the log again.
  *
  * Silent is the default. The environment variable ACRE_LOG ("error", "warn",

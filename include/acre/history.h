@@ -201,13 +201,60 @@ typedef struct acre_snapshot_choice {
  * Segments and history of a cache are of one moment, other threads notwithstanding.
  * That it was taken becomes an entry of each history, after the copy. Stacks are
  * named here, without any lock held. @p choice may be NULL. Write it with
- * acre_snapshot_write(), end it with acre_snapshot_close().
+ * acre_snapshot_write(), end it with acre_snapshot_close(). In libacre_tools.
  * Errors: ACRE_ERR_INVALID (no cache, one of NULL, two of one device),
  *         ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_cache_snapshot(acre_cache *const *caches, size_t count,
                                          const acre_snapshot_choice *choice,
                                          acre_snapshot **out);
+
+/** Takes a snapshot of one cache and writes it to @p path: as JSON when the name ends in .json or
+ *  .json.gz, as a pickle otherwise. Refuses when the disk has no room for it. In libacre_tools.
+ *  Errors: as acre_cache_snapshot() and acre_snapshot_write(). */
+ACRE_API acre_status acre_cache_snapshot_write(acre_cache *cache, const char *path);
+
+/** What an option of a snapshot holds. */
+typedef enum acre_option_kind {
+    ACRE_OPTION_NUMBER = 0, /**< acre_snapshot_option.number.                 */
+    ACRE_OPTION_BOOL,       /**< The number is 0 or 1.                        */
+    ACRE_OPTION_REAL,       /**< acre_snapshot_option.real.                   */
+    ACRE_OPTION_TEXT,       /**< acre_snapshot_option.text.                   */
+    ACRE_OPTION_NUMBERS     /**< acre_snapshot_option.numbers, by powers of 2. */
+} acre_option_kind;
+
+/** One option of a cache, by the name it has in PyTorch's snapshots. */
+typedef struct acre_snapshot_option {
+    const char *key;        /**< Its name.                          */
+    acre_option_kind kind;  /**< Which of the following holds it.   */
+    uint32_t number_count;  /**< How many numbers there are.        */
+    int64_t number;         /**< A number or a truth value.         */
+    double real;            /**< A fraction.                        */
+    const char *text;       /**< A string.                          */
+    const int64_t *numbers; /**< number_count of them.              */
+} acre_snapshot_option;
+
+/** What a snapshot of one cache is made of, copied at one moment. */
+typedef struct acre_snapshot_parts {
+    uint32_t struct_size;                /**< sizeof(acre_snapshot_parts), set by the library. */
+    int32_t device;                      /**< Number of the device.                            */
+    uint32_t device_count;               /**< How many the allocator has; 1 of a cache.        */
+    uint32_t reserved;                   /**< 0.                                               */
+    acre_cache_layout *layout;           /**< Segments and blocks.                             */
+    acre_history *history;               /**< Entries, stacks and annotations.                 */
+    const acre_snapshot_option *options; /**< option_count of them.                            */
+    uint64_t option_count;               /**< 0 of an allocator without options.               */
+} acre_snapshot_parts;
+
+/** Copies what acre_cache_snapshot() needs of one cache. Programs that bring their own format use
+ *  it; others call acre_cache_snapshot(). @p choice may be NULL.
+ *  Errors: ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY. */
+ACRE_API acre_status acre_cache_snapshot_parts(acre_cache *cache,
+                                               const acre_snapshot_choice *choice,
+                                               acre_snapshot_parts **out);
+
+/** Frees parts; NULL is accepted. */
+ACRE_API void acre_snapshot_parts_destroy(acre_snapshot_parts *parts);
 
 /** Told every action as it happens, those in skip_actions too.
  *

@@ -276,6 +276,11 @@ ACRE_API acre_status acre_pinned_snapshot(acre_pinned *pinned,
                                           const acre_snapshot_choice *choice,
                                           acre_snapshot **out);
 
+/** Copies what acre_pinned_snapshot() needs: see acre_cache_snapshot_parts(). */
+ACRE_API acre_status acre_pinned_snapshot_parts(acre_pinned *pinned,
+                                                const acre_snapshot_choice *choice,
+                                                acre_snapshot_parts **out);
+
 /** Copies pieces and blocks; give it to acre_cache_layout_destroy().
  *  Errors: ACRE_ERR_HOST_MEMORY. */
 ACRE_API acre_status acre_pinned_layout_create(acre_pinned *pinned, acre_cache_layout **out);

@@ -179,6 +179,11 @@ ACRE_API acre_status acre_pluggable_history_create(acre_allocator *allocator, in
  *  Errors: ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY. */
 ACRE_API acre_status acre_pluggable_snapshot(acre_allocator *allocator, acre_snapshot **out);
 
+/** Copies what acre_pluggable_snapshot() needs of one device: see acre_cache_snapshot_parts().
+ *  Errors: ACRE_ERR_RANGE (no such device) too. */
+ACRE_API acre_status acre_pluggable_snapshot_parts(acre_allocator *allocator, int device,
+                                                   acre_snapshot_parts **out);
+
 /** Adds an observer of requests for which there was no memory; called without any lock,
  *  before the caller is told. Errors: ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY. */
 ACRE_API acre_status acre_pluggable_oom_observer_add(acre_allocator *allocator,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Finding libacre.so and calling it.
+"""Finding libacre.so and libacre_tools.so, and calling them.
 
 call("acre_x", ...) calls a function that returns a status, and raises Error unless it
 is done. Arguments are converted by their types in Python: whole numbers must be wrapped
@@ -12,6 +12,7 @@ import pathlib
 from .error import Error
 
 _NAMES = ("libacre.so.0", "libacre.so")
+_TOOLS = ("libacre_tools.so.0", "libacre_tools.so")
 
 
 def _candidates():
@@ -41,7 +42,38 @@ def _load():
                       + "; ".join(reasons) + ")")
 
 
-lib, path = _load()
+def _load_tools(beside):
+    """The library of files, replays and explanations: it lies beside the other one."""
+    reasons = []
+    folder = pathlib.Path(beside).resolve().parent if "/" in beside else None
+    for name in _TOOLS:
+        try:
+            return ctypes.CDLL(str(folder / name) if folder else name)
+        except OSError as reason:
+            reasons.append(str(reason))
+    raise ImportError("libacre_tools.so.0 cannot be loaded; it belongs beside libacre.so.0 ("
+                      + "; ".join(reasons) + ")")
+
+
+class _Both:
+    """The calls of both libraries under one roof; tools are loaded when first asked for."""
+
+    def __init__(self, runtime, beside):
+        self._runtime, self._beside, self._tools = runtime, beside, None
+
+    def __getattr__(self, name):
+        try:
+            found = getattr(self._runtime, name)
+        except AttributeError:
+            if self._tools is None:
+                self._tools = _load_tools(self._beside)
+            found = getattr(self._tools, name)
+        setattr(self, name, found)
+        return found
+
+
+_runtime, path = _load()
+lib = _Both(_runtime, path)
 # The same library, called with the interpreter's lock held: for calls that end what
 # another package owns.
 locked = ctypes.PyDLL(path)

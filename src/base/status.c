@@ -130,6 +130,14 @@ acre_status status_fail_native(acre_status status, long native, const char *form
     return status;
 }
 
+acre_status acre_error_set(acre_status status, long native, const char *text)
+{
+    char copy[sizeof nothing.text]; /* text may be what acre_last_error gave */
+
+    snprintf(copy, sizeof copy, "%s", text ? text : "");
+    return status_fail_native(status, native, "%s", copy);
+}
+
 void status_save(struct status_saved *saved)
 {
     *saved = last ? *last : nothing;

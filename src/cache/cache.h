@@ -274,9 +274,6 @@ acre_block_state layout_state_of(const struct block *block);
 /* layout.c: what acre_cache_layout_create gives; NULL: no memory. */
 acre_cache_layout *layout_copy_locked(acre_cache *cache);
 
-/* snapshot.c: writes what option snapshot_on_oom asks for; call without a lock.
- * Failures are said in the log and nowhere else. */
-void snapshot_on_oom(acre_cache *cache);
 /* sleep.c: whether the pool of a block, or a private pool, is asleep; and the
  * sentence about it. */
 static inline bool pool_is_asleep(const struct pool *pool)

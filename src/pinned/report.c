@@ -235,33 +235,30 @@ acre_status acre_pinned_layout_create(acre_pinned *pinned, acre_cache_layout **o
 
 /* ---- Snapshot ------------------------------------------------------------------------- */
 
-acre_status acre_pinned_snapshot(acre_pinned *pinned, const acre_snapshot_choice *choice,
-                                 acre_snapshot **out)
+acre_status acre_pinned_snapshot_parts(acre_pinned *pinned, const acre_snapshot_choice *choice,
+                                       acre_snapshot_parts **out)
 {
     acre_snapshot_choice all = {.struct_size = sizeof all};
     acre_status status = ACRE_OK;
-    struct moment moment = {0};
 
     if (!pinned || !out)
-        return status_fail(ACRE_ERR_INVALID, "acre_pinned_snapshot: %s is NULL",
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_snapshot_parts: %s is NULL",
                            pinned ? "out" : "pinned");
     if (choice)
-        status = STRUCT_TAKE("acre_pinned_snapshot", acre_snapshot_choice, choice, &all);
+        status = STRUCT_TAKE("acre_pinned_snapshot_parts", acre_snapshot_choice, choice, &all);
     if (status != ACRE_OK)
         return status;
-    choice = &all;
     quick_lock_take(&pinned->lock);
-    moment.layout = layout_copy_host_locked(pinned);
-    moment.history = history_copy(&pinned->history);
-    moment.conf = pinned->conf;
-    moment.conf_text = heap_strdup(pinned->conf_text);
-    bool is_whole = moment.layout && moment.history && moment.conf_text;
-    if (is_whole)
-        host_record_snapshot(pinned, (uint64_t)pinned_active_bytes(pinned), choice->pool);
+    acre_snapshot_parts *parts =
+        snapshot_parts_create(layout_copy_host_locked(pinned), history_copy(&pinned->history),
+                              &pinned->conf, pinned->conf_text);
+    if (parts)
+        host_record_snapshot(pinned, (uint64_t)pinned_active_bytes(pinned), all.pool);
     quick_lock_drop(&pinned->lock);
-    status = is_whole ? moment_snapshot(&moment, 0, choice, out) : ACRE_ERR_HOST_MEMORY;
-    moment_fini(&moment);
-    return status;
+    if (!parts)
+        return ACRE_ERR_HOST_MEMORY;
+    *out = parts;
+    return ACRE_OK;
 }
 
 /* ---- Checking ------------------------------------------------------------------------- */

@@ -44,6 +44,10 @@ if command -v pkg-config >/dev/null 2>&1; then
     "$CC" -std=c11 -Wall -Werror "$here/use.c" -o "$folder/shared" \
         $(pkg-config --cflags --libs acre)
     LD_LIBRARY_PATH="$at/$lib" "$folder/shared"
+    # shellcheck disable=SC2046
+    "$CC" -std=c11 -Wall -Werror "$here/use_tools.c" -o "$folder/tools" \
+        $(pkg-config --cflags --libs acre_tools)
+    LD_LIBRARY_PATH="$at/$lib" "$folder/tools"
     # The example of the README.
     sed -n '/^```c$/,/^```$/{/^```/d;p}' "$ACRE_SOURCE/README.md" >"$folder/readme.c"
     # shellcheck disable=SC2046
@@ -69,6 +73,8 @@ fi
 "$CMAKE" --build "$folder/use" >/dev/null
 "$folder/use/use_shared"
 "$folder/use/use_static"
+"$folder/use/use_tools"
+"$folder/use/use_tools_static"
 
 # 5. The Python package finds the library beside it.
 if command -v python3 >/dev/null 2>&1; then

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cache/cache.h"
 #include "cache/observe/record.h"
+#include "cache/observe/snapshot_parts.h"
 
 #include <time.h>
 

@@ -166,7 +166,7 @@ acre_status mark_end_locked(acre_cache *cache, void *stream)
 
 void capture_notice_locked(acre_cache *cache, void *stream, bool is_own)
 {
-    acre_capture_info info;
+    acre_capture_info info = {.struct_size = sizeof info};
 
     if (capture_look(cache, stream, &info) != ACRE_OK || info.status != ACRE_CAPTURE_ACTIVE)
         return;
@@ -204,7 +204,7 @@ void capture_sweep_locked(acre_cache *cache)
         return;
     LIST_FOR_EACH_SAFE(link, after, &cache->marks) {
         struct mark *mark = CONTAINER_OF(link, struct mark, link);
-        acre_capture_info info;
+        acre_capture_info info = {.struct_size = sizeof info};
         if (!mark->is_found)
             continue;
         acre_status status = capture_look(cache, mark->stream, &info);

@@ -1,57 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Snapshots of live caches: what layout and history say, in the form that the
- * readers and writers of files share (format/snapshot/snapshot.h). */
-#include "backend/backend.h"
+/* Snapshots of live caches: what the library tells of itself (acre_snapshot_parts), in the form
+ * that the readers and writers of files share (format/snapshot/snapshot.h). */
 #include "base/bits.h"
 #include "base/heap.h"
-#include "base/log.h"
 #include "base/status.h"
 #include "base/struct_size.h"
-#include "cache/cache.h"
-#include "cache/threads/front.h"
-#include "cache/observe/snapshot_parts.h"
-#include "cache/observe/plug_history.h"
-#include "cache/observe/record.h"
 #include "format/snapshot/snapshot.h"
+
+#include <acre/history.h>
+#include <acre/pinned.h>
+#include <acre/pluggable.h>
+#include <acre/snapshot.h>
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
-
-/* ---- One moment of a cache ------------------------------------------------------ */
-
-void moment_fini(struct moment *moment)
-{
-    acre_cache_layout_destroy(moment->layout);
-    acre_history_destroy(moment->history);
-    heap_free(moment->conf_text);
-}
-
-static acre_status moment_take(acre_cache *cache, const acre_snapshot_choice *choice,
-                               struct moment *out)
-{
-    *out = (struct moment){0};
-    quick_lock_take(&cache->lock);
-    if (cache->policy->settle)
-        cache->policy->settle(cache); /* threads stand still until resume */
-    if (cache->front)
-        front_notes_take_locked(cache);
-    out->layout = layout_copy_locked(cache);
-    out->history = history_copy(&cache->history);
-    out->conf = cache->conf;
-    out->conf_text = heap_strdup(cache->conf_text);
-    uint64_t active = (uint64_t)cache->stats.active_bytes.all.current;
-    if (cache->policy->resume)
-        cache->policy->resume(cache);
-    bool is_whole = out->layout && out->history && out->conf_text;
-    if (is_whole)
-        record_snapshot_locked(cache, active, choice->pool);
-    quick_lock_drop(&cache->lock);
-    if (is_whole)
-        return ACRE_OK;
-    moment_fini(out);
-    return ACRE_ERR_HOST_MEMORY;
-}
 
 /* ---- Stacks ----------------------------------------------------------------------- */
 
@@ -231,67 +194,67 @@ static acre_status add_annotation(struct snapshot *to, uint32_t device, const ac
 
 /* ---- Settings ---------------------------------------------------------------------- */
 
-static acre_status add_number(struct snapshot *to, const char *key, enum snap_kind kind,
-                              int64_t number, uint32_t *first, uint32_t *last)
+static acre_status add_value(struct snapshot *to, const char *key, struct snap_value value,
+                             uint32_t *first, uint32_t *last)
 {
-    struct snap_value value = {.kind = (uint8_t)kind, .key = SNAP_NONE, .next = SNAP_NONE};
     acre_status status = snapshot_add_string(to, key, strlen(key), &value.key);
 
-    value.as.integer = number;
     return status == ACRE_OK ? snapshot_add_value(to, first, last, value) : status;
 }
 
-static acre_status add_divisions(struct snapshot *to, const struct cache_conf *conf,
-                                 uint32_t *first, uint32_t *last)
+/* The numbers of an option, under their names "1", "2", "4" and so on. */
+static acre_status add_numbers(struct snapshot *to, const acre_snapshot_option *option,
+                               uint32_t *out_child)
 {
-    static const char key[] = "roundup_power2_divisions";
-    struct snap_value value = {.kind = SNAP_DICT, .key = SNAP_NONE, .next = SNAP_NONE};
-    uint32_t child = SNAP_NONE, child_last = SNAP_NONE;
-    acre_status status = snapshot_add_string(to, key, sizeof key - 1, &value.key);
+    uint32_t child = SNAP_NONE, last = SNAP_NONE;
+    acre_status status = ACRE_OK;
 
-    for (int i = 0; i < CONF_DIVISION_COUNT && status == ACRE_OK; i++) {
+    for (uint32_t i = 0; i < option->number_count && status == ACRE_OK; i++) {
+        struct snap_value value = {.kind = SNAP_INTEGER,
+                                   .key = SNAP_NONE,
+                                   .next = SNAP_NONE,
+                                   .as.integer = option->numbers[i]};
         char name[16];
         snprintf(name, sizeof name, "%u", 1u << i);
-        status = add_number(to, name, SNAP_INTEGER, conf->divisions[i], &child, &child_last);
+        status = add_value(to, name, value, &child, &last);
     }
-    value.as.child = child;
-    return status == ACRE_OK ? snapshot_add_value(to, first, last, value) : status;
+    *out_child = child;
+    return status;
 }
 
-static acre_status add_settings(struct snapshot *to, const struct moment *moment)
+static acre_status add_option(struct snapshot *to, const acre_snapshot_option *option,
+                              uint32_t *last)
 {
-    const struct cache_conf *conf = &moment->conf;
-    const struct {
-        const char *key;
-        enum snap_kind kind;
-        int64_t number;
-    } numbers[] = {
-        {"max_split_size", SNAP_INTEGER, cache_conf_signed(conf->max_split_bytes)},
-        {"expandable_segments", SNAP_BOOL, conf->is_expandable},
-        {"pinned_num_register_threads", SNAP_INTEGER, conf->pinned_num_register_threads},
-        {"release_lock_on_cudamalloc", SNAP_BOOL, conf->drops_lock},
-        {"pinned_use_cuda_host_register", SNAP_BOOL, conf->pinned_uses_register},
-        {"graph_capture_record_stream_reuse", SNAP_BOOL, conf->reuses_in_capture},
-        {"max_round_threshold", SNAP_INTEGER,
-         cache_conf_signed(conf->pinned_max_round_threshold_bytes)},
-        {"max_cached_size", SNAP_INTEGER, cache_conf_signed(conf->pinned_max_cached_bytes)},
-    };
-    struct snap_value threshold = {
-        .kind = SNAP_REAL, .key = SNAP_NONE, .next = SNAP_NONE, .as.real = conf->gc_threshold};
-    static const char threshold_key[] = "garbage_collection_threshold";
-    uint32_t last = SNAP_NONE;
-    acre_status status =
-        add_text(to, "PYTORCH_CUDA_ALLOC_CONF", moment->conf_text, &to->settings, &last);
+    struct snap_value value = {.key = SNAP_NONE, .next = SNAP_NONE};
 
-    if (status == ACRE_OK)
-        status = snapshot_add_string(to, threshold_key, sizeof threshold_key - 1, &threshold.key);
-    if (status == ACRE_OK)
-        status = snapshot_add_value(to, &to->settings, &last, threshold);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && status == ACRE_OK; i++)
-        status = add_number(to, numbers[i].key, numbers[i].kind, numbers[i].number, &to->settings,
-                            &last);
-    if (status == ACRE_OK)
-        status = add_divisions(to, conf, &to->settings, &last);
+    switch (option->kind) {
+    case ACRE_OPTION_TEXT:
+        return add_text(to, option->key, option->text, &to->settings, last);
+    case ACRE_OPTION_REAL:
+        value.kind = SNAP_REAL;
+        value.as.real = option->real;
+        break;
+    case ACRE_OPTION_NUMBERS:
+        value.kind = SNAP_DICT;
+        acre_status status = add_numbers(to, option, &value.as.child);
+        if (status != ACRE_OK)
+            return status;
+        break;
+    default:
+        value.kind = option->kind == ACRE_OPTION_BOOL ? SNAP_BOOL : SNAP_INTEGER;
+        value.as.integer = option->number;
+        break;
+    }
+    return add_value(to, option->key, value, &to->settings, last);
+}
+
+static acre_status add_settings(struct snapshot *to, const acre_snapshot_parts *parts)
+{
+    uint32_t last = SNAP_NONE;
+    acre_status status = ACRE_OK;
+
+    for (uint64_t i = 0; i < parts->option_count && status == ACRE_OK; i++)
+        status = add_option(to, &parts->options[i], &last);
     to->has_settings = true;
     return status;
 }
@@ -310,17 +273,19 @@ static acre_status add_devices(struct snapshot *to, uint32_t device)
     return status;
 }
 
-static acre_status add_moment(struct snapshot *to, uint32_t device, const struct moment *moment,
-                              const acre_snapshot_choice *choice)
+/* Adds what was copied of one cache, and its settings unless there are some. */
+static acre_status add_parts(struct snapshot *to, const acre_snapshot_parts *parts,
+                             const acre_snapshot_choice *choice)
 {
-    const acre_history *history = moment->history;
+    const acre_history *history = parts->history;
+    uint32_t device = (uint32_t)parts->device;
     uint32_t *stacks = NULL;
     acre_status status = add_devices(to, device);
 
     if (status == ACRE_OK)
         status = add_stacks(to, history, &stacks);
     if (status == ACRE_OK)
-        status = add_segments(to, device, moment->layout, choice, stacks);
+        status = add_segments(to, device, parts->layout, choice, stacks);
     if (!choice->no_history) {
         for (uint64_t i = 0; i < history->entry_count && status == ACRE_OK; i++)
             status = add_entry(to, &history->entries[i], stacks);
@@ -328,37 +293,54 @@ static acre_status add_moment(struct snapshot *to, uint32_t device, const struct
             status = add_annotation(to, device, &history->annotations[i]);
     }
     heap_free(stacks);
-    return status;
-}
-
-/* Adds a moment, and the settings unless there are some. */
-static acre_status add_whole_moment(struct snapshot *to, uint32_t device,
-                                    const struct moment *moment, const acre_snapshot_choice *choice)
-{
-    acre_status status = add_moment(to, device, moment, choice);
-
-    if (status == ACRE_OK && !to->has_settings)
-        status = add_settings(to, moment);
+    if (status == ACRE_OK && !to->has_settings && parts->option_count)
+        status = add_settings(to, parts);
     if (choice->no_history)
         to->trace_count = 0;
     return status;
 }
 
-acre_status moment_snapshot(const struct moment *moment, uint32_t device,
-                            const acre_snapshot_choice *choice, acre_snapshot **out)
+/* Begins a snapshot; choice, NULL for everything, is completed. */
+static acre_status live_begin(const char *call, const acre_snapshot_choice *choice,
+                              acre_snapshot_choice *own, struct snapshot **out)
 {
-    struct snapshot *snapshot;
-    acre_status status = snapshot_create(&snapshot);
+    acre_status status = ACRE_OK;
 
-    if (status != ACRE_OK)
-        return status;
-    snapshot->has_traces = snapshot->has_annotations = true;
-    status = add_whole_moment(snapshot, device, moment, choice);
+    *own = (acre_snapshot_choice){.struct_size = sizeof *own};
+    if (choice)
+        status = STRUCT_TAKE(call, acre_snapshot_choice, choice, own);
+    if (status == ACRE_OK)
+        status = snapshot_create(out);
+    if (status == ACRE_OK)
+        (*out)->has_traces = (*out)->has_annotations = true;
+    return status;
+}
+
+static acre_status live_end(struct snapshot *snapshot, acre_status status, acre_snapshot **out)
+{
     if (status != ACRE_OK)
         snapshot_destroy(snapshot);
     else
         *out = (acre_snapshot *)snapshot;
     return status;
+}
+
+/* Adds what was copied, if anything was, and frees it. */
+static acre_status live_add(struct snapshot *to, acre_status taken, acre_snapshot_parts *parts,
+                            const acre_snapshot_choice *choice)
+{
+    if (taken != ACRE_OK)
+        return taken;
+    acre_status status = add_parts(to, parts, choice);
+    acre_snapshot_parts_destroy(parts);
+    return status;
+}
+
+/* ---- Caches ---------------------------------------------------------------------------- */
+
+static int index_of(const acre_cache *cache)
+{
+    return acre_device_id_of(acre_cache_device(cache)).index;
 }
 
 /* The cache with the lowest device above that of the last one; NULL: none left. */
@@ -367,30 +349,9 @@ static acre_cache *next_cache(acre_cache *const *caches, size_t count, int after
     acre_cache *next = NULL;
 
     for (size_t i = 0; i < count; i++)
-        if (caches[i]->device->index > after &&
-            (!next || caches[i]->device->index < next->device->index))
+        if (index_of(caches[i]) > after && (!next || index_of(caches[i]) < index_of(next)))
             next = caches[i];
     return next;
-}
-
-static acre_status snapshot_fill(struct snapshot *to, acre_cache *const *caches, size_t count,
-                                 const acre_snapshot_choice *choice)
-{
-    acre_status status = ACRE_OK;
-    acre_cache *cache;
-    int after = -1;
-
-    to->has_traces = to->has_annotations = true;
-    while (status == ACRE_OK && (cache = next_cache(caches, count, after))) {
-        struct moment moment;
-        after = cache->device->index;
-        status = moment_take(cache, choice, &moment);
-        if (status != ACRE_OK)
-            break;
-        status = add_whole_moment(to, (uint32_t)after, &moment, choice);
-        moment_fini(&moment);
-    }
-    return status;
 }
 
 /* Whether there are caches, all of different devices. */
@@ -403,7 +364,7 @@ static bool caches_are_sound(acre_cache *const *caches, size_t count)
             return false;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < i; k++)
-            if (caches[i]->device->index == caches[k]->device->index)
+            if (index_of(caches[i]) == index_of(caches[k]))
                 return false;
     return true;
 }
@@ -411,65 +372,65 @@ static bool caches_are_sound(acre_cache *const *caches, size_t count)
 acre_status acre_cache_snapshot(acre_cache *const *caches, size_t count,
                                 const acre_snapshot_choice *choice, acre_snapshot **out)
 {
-    acre_snapshot_choice all = {.struct_size = sizeof all};
-    acre_status status = ACRE_OK;
+    acre_snapshot_choice own;
     struct snapshot *snapshot;
+    acre_cache *cache;
 
     if (!caches_are_sound(caches, count) || !out)
         return status_fail(ACRE_ERR_INVALID,
                            "acre_cache_snapshot: caches of different devices and a place for the "
                            "result are needed");
-    if (choice)
-        status = STRUCT_TAKE("acre_cache_snapshot", acre_snapshot_choice, choice, &all);
-    if (status == ACRE_OK)
-        status = snapshot_create(&snapshot);
+    acre_status status = live_begin("acre_cache_snapshot", choice, &own, &snapshot);
     if (status != ACRE_OK)
         return status;
-    status = snapshot_fill(snapshot, caches, count, &all);
-    if (status != ACRE_OK)
-        snapshot_destroy(snapshot);
-    else
-        *out = (acre_snapshot *)snapshot;
-    return status;
+    for (int after = -1; status == ACRE_OK && (cache = next_cache(caches, count, after));
+         after = index_of(cache)) {
+        acre_snapshot_parts *parts = NULL;
+        status = acre_cache_snapshot_parts(cache, &own, &parts);
+        status = live_add(snapshot, status, parts, &own);
+    }
+    return live_end(snapshot, status, out);
 }
 
-static acre_status fill_plugged(struct snapshot *to, struct plug *plug)
+acre_status acre_pinned_snapshot(acre_pinned *pinned, const acre_snapshot_choice *choice,
+                                 acre_snapshot **out)
 {
-    const acre_snapshot_choice all = {.struct_size = sizeof all};
-    acre_status status = ACRE_OK;
+    acre_snapshot_choice own;
+    struct snapshot *snapshot;
+    acre_snapshot_parts *parts = NULL;
 
-    to->has_traces = to->has_annotations = true;
-    for (int i = 0; i < plug->table.device_count && status == ACRE_OK; i++) {
-        struct moment moment = {0};
-        status = plug_history_moment(plug, i, &moment.layout, &moment.history);
-        if (status == ACRE_OK)
-            status = add_moment(to, (uint32_t)i, &moment, &all);
-        moment_fini(&moment);
-    }
-    return status;
+    if (!pinned || !out)
+        return status_fail(ACRE_ERR_INVALID, "acre_pinned_snapshot: %s is NULL",
+                           pinned ? "out" : "pinned");
+    acre_status status = live_begin("acre_pinned_snapshot", choice, &own, &snapshot);
+    if (status != ACRE_OK)
+        return status;
+    status = acre_pinned_snapshot_parts(pinned, &own, &parts);
+    return live_end(snapshot, live_add(snapshot, status, parts, &own), out);
 }
 
 acre_status acre_pluggable_snapshot(acre_allocator *allocator, acre_snapshot **out)
 {
-    struct plug *plug = plug_of(allocator);
+    acre_snapshot_choice own;
     struct snapshot *snapshot;
+    uint32_t device_count = 1;
 
-    if (!plug)
-        return ACRE_ERR_INVALID;
     if (!out)
         return status_fail(ACRE_ERR_INVALID, "acre_pluggable_snapshot: out is NULL");
-    acre_status status = snapshot_create(&snapshot);
+    acre_status status = live_begin("acre_pluggable_snapshot", NULL, &own, &snapshot);
     if (status != ACRE_OK)
         return status;
-    status = fill_plugged(snapshot, plug);
-    if (status != ACRE_OK)
-        snapshot_destroy(snapshot);
-    else
-        *out = (acre_snapshot *)snapshot;
-    return status;
+    for (uint32_t i = 0; i < device_count && status == ACRE_OK; i++) {
+        acre_snapshot_parts *parts = NULL;
+        status = acre_pluggable_snapshot_parts(allocator, (int)i, &parts);
+        if (status == ACRE_OK)
+            device_count = parts->device_count;
+        status = live_add(snapshot, status, parts, &own);
+    }
+    return live_end(snapshot, status, out);
 }
 
-/* ---- When memory runs out --------------------------------------------------------------- */
+/* ---- Straight into a file ---------------------------------------------------------------- */
 
 /* Whether the disk of a path has room for a snapshot, generously. */
 static bool has_room(const char *path, const struct snapshot *snapshot)
@@ -494,12 +455,14 @@ static bool ends_with(const char *text, const char *end)
     return length >= part && strcmp(text + length - part, end) == 0;
 }
 
-static acre_status write_on_oom(acre_cache *cache, const char *path)
+acre_status acre_cache_snapshot_write(acre_cache *cache, const char *path)
 {
-    bool is_json = ends_with(path, ".json") || ends_with(path, ".json.gz");
     acre_snapshot *snapshot;
-    acre_status status = acre_cache_snapshot(&cache, 1, NULL, &snapshot);
 
+    if (!path)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_snapshot_write: path is NULL");
+    bool is_json = ends_with(path, ".json") || ends_with(path, ".json.gz");
+    acre_status status = acre_cache_snapshot(&cache, 1, NULL, &snapshot);
     if (status != ACRE_OK)
         return status;
     const struct snapshot *inner = (const struct snapshot *)snapshot;
@@ -508,22 +471,4 @@ static acre_status write_on_oom(acre_cache *cache, const char *path)
                  : status_fail(ACRE_ERR_IO, "%s: the disk has no room for it", path);
     acre_snapshot_close(snapshot);
     return status;
-}
-
-void snapshot_on_oom(acre_cache *cache)
-{
-    char path[sizeof cache->conf.snapshot_path];
-    struct status_saved before;
-
-    quick_lock_take(&cache->lock);
-    memcpy(path, cache->conf.snapshot_path, sizeof path);
-    quick_lock_drop(&cache->lock);
-    if (!path[0])
-        return;
-    status_save(&before);
-    if (write_on_oom(cache, path) == ACRE_OK)
-        log_line(ACRE_LOG_WARN, "out of memory: a snapshot is in %s", path);
-    else
-        log_line(ACRE_LOG_ERROR, "out of memory, and no snapshot of it: %s", acre_last_error());
-    status_restore(&before);
 }
