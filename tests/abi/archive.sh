@@ -9,7 +9,8 @@ trap 'rm -rf "$folder"' EXIT
 # Every hidden function of the library, taken from its objects, is defined once
 # more by the application, with segment_create in any case.
 objects=$ACRE_BUILD/CMakeFiles
-find "$objects/acre_objects.dir" "$objects/acre_tools_objects.dir" -name '*.o' -exec nm -g --defined-only {} + |
+find "$objects/acre_objects.dir" "$objects/acre_tools_objects.dir" -name '*.o' \
+    -exec nm -g --defined-only {} + |
     awk 'NF == 3 && $2 == "T" && $3 !~ /^acre_/ {print $3}' | sort -u >"$folder/names"
 [ -s "$folder/names" ] || { echo "no hidden functions found"; exit 1; }
 echo segment_create >>"$folder/names"
