@@ -133,6 +133,14 @@ ACRE_API void acre_log_set(acre_log_fn fn, void *arg, acre_log_level level);
  */
 ACRE_API void acre_host_limit_set(uint64_t bytes);
 
+/** The limit set last; 0: none. */
+ACRE_API uint64_t acre_host_limit_get(void);
+
+/** Counts host memory of the caller against that limit: bytes taken, or given back when
+ *  negative. Returns how many bytes are left, UINT64_MAX without a limit. libacre_tools counts
+ *  its own memory with it; backends and allocators of users may. Threads: any. */
+ACRE_API uint64_t acre_host_limit_count(int64_t bytes);
+
 ACRE_END_DECLS
 
 #endif

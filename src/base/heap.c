@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/heap.h"
 
+#include "base/host_limit.h"
 #include "base/status.h"
 
 #include <malloc.h>
@@ -15,8 +16,6 @@
 static _Atomic uint64_t live_count;
 static _Atomic uint64_t fail_in; /* allocations until one fails; 0: disarmed */
 static _Atomic int has_failed;
-static _Atomic uint64_t limit_bytes; /* 0: no limit, and bytes are not counted */
-static _Atomic int64_t live_bytes;   /* since a limit was set first            */
 
 static int must_fail(void)
 {
@@ -33,40 +32,11 @@ static int must_fail(void)
     return 0;
 }
 
-/* ---- The limit ---------------------------------------------------------------------------- */
-
-static bool has_limit(void)
-{
-    return atomic_load_explicit(&limit_bytes, memory_order_relaxed) != 0;
-}
-
 /* Adds or takes the bytes of a piece, with what the allocator needs for itself. */
 static void bytes_add(void *memory, int sign)
 {
-    if (memory && has_limit())
-        atomic_fetch_add_explicit(&live_bytes,
-                                  sign * (int64_t)(malloc_usable_size(memory) + HEAP_OVERHEAD),
-                                  memory_order_relaxed);
-}
-
-/* Whether so many more bytes would exceed the limit; then that is recorded. */
-static bool is_over_limit(size_t bytes)
-{
-    uint64_t limit = atomic_load_explicit(&limit_bytes, memory_order_relaxed);
-    int64_t live = atomic_load_explicit(&live_bytes, memory_order_relaxed);
-
-    if (limit == 0 || (live < 0 ? 0 : (uint64_t)live) + bytes <= limit)
-        return false;
-    status_fail(ACRE_ERR_HOST_MEMORY,
-                "more than %llu MiB of host memory would be needed, which is the limit; raise it "
-                "with --memory (acre_host_limit_set)",
-                (unsigned long long)(limit >> 20));
-    return true;
-}
-
-ACRE_API void acre_host_limit_set(uint64_t bytes)
-{
-    atomic_store(&limit_bytes, bytes);
+    if (memory && host_limit_is_set())
+        host_limit_count(sign * (int64_t)(malloc_usable_size(memory) + HEAP_OVERHEAD));
 }
 
 /* ---- Pieces ------------------------------------------------------------------------------- */
@@ -77,7 +47,7 @@ static void *heap_counted(void *memory, size_t bytes)
         atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
         return memory;
     }
-    if (!is_over_limit(bytes))
+    if (!host_limit_refuses(bytes))
         status_fail(ACRE_ERR_HOST_MEMORY, "%zu bytes of host memory could not be had", bytes);
     return memory;
 }
@@ -86,7 +56,7 @@ static void *heap_counted(void *memory, size_t bytes)
  * it, and those of sanitizers end the process. */
 static int heap_refuses(size_t bytes)
 {
-    return must_fail() || bytes > PTRDIFF_MAX || is_over_limit(bytes);
+    return must_fail() || bytes > PTRDIFF_MAX || host_limit_refuses(bytes);
 }
 
 void *heap_alloc(size_t bytes)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* base/status.h for libacre_tools: failures are recorded where acre_last_error() of libacre reads
- * them, through its public interface. Everything else of base is compiled into both libraries. */
+/* base/status.h and base/host_limit.h for libacre_tools: failures are recorded where
+ * acre_last_error() of libacre reads them, and memory counts against the limit that libacre keeps,
+ * both through its public interface. Everything else of base is compiled into both libraries. */
 #include "base/status.h"
+
+#include "base/host_limit.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,4 +40,25 @@ void status_save(struct status_saved *saved)
 void status_restore(const struct status_saved *saved)
 {
     acre_error_set(ACRE_OK, saved->native, saved->text);
+}
+
+bool host_limit_is_set(void)
+{
+    return acre_host_limit_get() != 0;
+}
+
+void host_limit_count(int64_t bytes)
+{
+    acre_host_limit_count(bytes);
+}
+
+bool host_limit_refuses(size_t bytes)
+{
+    if (acre_host_limit_count(0) >= bytes)
+        return false;
+    status_fail(ACRE_ERR_HOST_MEMORY,
+                "more than %llu MiB of host memory would be needed, which is the limit; raise it "
+                "with --memory (acre_host_limit_set)",
+                (unsigned long long)(acre_host_limit_get() >> 20));
+    return true;
 }

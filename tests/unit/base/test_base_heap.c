@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/heap.h"
+#include "base/host_limit.h"
 
 #include "tests/support/t.h"
 
@@ -94,7 +95,11 @@ TEST(aligned_memory_is_aligned_and_cleared)
 
 TEST(a_limit_refuses_what_exceeds_it_and_nothing_else)
 {
+    EXPECT_EQ(acre_host_limit_count(7), UINT64_MAX);
     acre_host_limit_set(1 << 20);
+    EXPECT_EQ(acre_host_limit_get(), 1 << 20);
+    EXPECT_EQ(acre_host_limit_count(1000), (1 << 20) - 1000);
+    EXPECT_EQ(acre_host_limit_count(-1000), 1 << 20);
     void *most = heap_alloc(900000);
     EXPECT(most != NULL);
     EXPECT_PTR_EQ(heap_alloc(200000), NULL);
