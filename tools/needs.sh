@@ -62,6 +62,7 @@ needs_test() {
     has chromium || has google-chrome || want chromium
     has chromedriver || want chromium-driver
     has gdb || want gdb
+    has abidiff || want abigail-tools
     has clang-format || has clang-format-14 || want clang-format
     has mpicc.openmpi || want "libopenmpi-dev openmpi-bin"
     has mpicc.mpich || want "libmpich-dev mpich"
