@@ -21,7 +21,7 @@ static const char help[] =
     "would do. \"Fits\" includes the request that failed in the recording.\n\n"
     "  --device-memory SIZE capacity to fit: 80GiB, 24G, bytes; by default what a failed\n"
     "                       request in the recording tells\n"
-    "  --device N           of a snapshot: whose history; by default the device where a request\n"
+    "  --device N           device whose history is used; by default the device where a request\n"
     "                       failed, else the one that holds most\n"
     "  -o PAGE.html         a picture for a browser: what each setting holds over time\n"
     "  --threads N          settings tried at the same time; by default one per processor\n"

@@ -39,7 +39,7 @@ static void print_help(FILE *file)
           "            default 256 MiB and 500 times the size of the files, and at most half\n"
           "            of the machine\n"
           "  --version the version of the library\n\n"
-          "Exit status: 0 done, 1 the answer is \"no\", 2 bad use or bad input.\n",
+          "Exit status: 0: completed; 1: completed, negative result; 2: bad use or bad input.\n",
           file);
 }
 

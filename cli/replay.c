@@ -27,7 +27,7 @@ static const char help[] =
     "  --repeat N           replay N times and tell about the last pass as well\n"
     "  --min-capacity       also search the smallest capacity, to 1 MiB, that does not fail\n"
     "  --streams N          allocation number i goes to stream i mod N\n"
-    "  --device N           of a snapshot: whose history; by default the device where a request\n"
+    "  --device N           device whose history is used; by default the device where a request\n"
     "                       failed, else the one that holds most\n"
     "  --host               as allocations of page-locked host memory\n"
     "  --verify             replay snapshots under their recorded settings, and tell for how\n"

@@ -161,7 +161,7 @@ static void print_state(const acre_why *why)
         {"held by the allocator", why->reserved_bytes, true},
         {"  in use", why->allocated_bytes, true},
         {"  waiting for other streams", why->waiting_bytes, true},
-        {"  free, between blocks in use", why->free_split_bytes, true},
+        {"  fragmented (free inside partly used segments)", why->free_split_bytes, true},
         {"  free, whole segments", why->free_whole_bytes, true},
         {"  free, in private pools", why->private_free_bytes, true},
         {"asked for by what is in use", why->requested_bytes, true},

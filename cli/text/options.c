@@ -74,8 +74,8 @@ bool options_number(struct options *options, const char *name, uint64_t min, uin
         return true;
     end = read_digits(text, &value);
     if (!end || *end || value < min || value > max) {
-        fprintf(stderr, "acre %s: %s %s: write a whole number from %llu to %llu\n",
-                options->command, name, text, (unsigned long long)min, (unsigned long long)max);
+        fprintf(stderr, "acre %s: %s %s: expected an integer from %llu to %llu\n", options->command,
+                name, text, (unsigned long long)min, (unsigned long long)max);
         options->is_bad = true;
         return true;
     }

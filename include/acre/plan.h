@@ -57,7 +57,7 @@ typedef struct acre_plan_config {
     uint64_t capacity;    /**< A placement within so many bytes is wanted; 0: the lowest
                                that can be found.                                        */
     uint64_t seed;        /**< Other seeds try other orders.                             */
-    double seconds;       /**< Go on for so long while there is hope for better; 0: a
+    double seconds;       /**< Keep improving for at most this long; 0: a
                                fixed amount of work, so that results are repeatable.     */
     acre_progress_fn progress; /**< Or NULL. Called on the calling thread.               */
     void *progress_arg;        /**< Handed to it.                                        */

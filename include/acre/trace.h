@@ -183,7 +183,7 @@ typedef struct acre_replay_result {
  * nothing. What is live at the end of a pass is freed before the next.
  * Threads: any; replays are independent of each other.
  * Errors: those of reading; ACRE_ERR_NOT_FOUND (a snapshot without history),
- *         ACRE_ERR_STATE (its segments do not add up), ACRE_ERR_CONFIG (conf),
+ *         ACRE_ERR_STATE (the snapshot is inconsistent), ACRE_ERR_CONFIG (conf),
  *         ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_replay(const char *path, const acre_replay_config *config,

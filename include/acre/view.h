@@ -130,7 +130,7 @@ ACRE_API acre_status acre_view_note_add(acre_view *view, const char *heading,
 /** Adds a whole file: a memory snapshot (pickle or JSON, gzip or not), or a
  *  trace, which is replayed on a simulated device; told by its content.
  *
- * @p config may be NULL for the defaults. A snapshot whose segments do not add up
+ * @p config may be NULL for the defaults. An inconsistent snapshot
  * is shown as it is; acre_view_warning() tells.
  * Errors: those of reading and replaying the file. The view may hold a part of
  *         the file then and is only fit for acre_view_destroy().

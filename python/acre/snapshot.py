@@ -39,7 +39,7 @@ class Snapshot(Closing):
         return structs.plain(info)
 
     def check(self) -> None:
-        """Raises Error when the segments do not add up."""
+        """Raises Error when the snapshot is inconsistent."""
         call("acre_snapshot_check", self.handle)
 
     def write(self, path: Path) -> None:

@@ -143,7 +143,7 @@ static acre_status parse_number(const struct conf_option *option, const struct c
     if (is_size ? !text_parse_bytes(value->text, length, &number)
                 : !text_parse_unsigned(value->text, length, &number))
         return conf_fail(value, is_size ? "write a size such as 4096, 512KiB or 8GiB"
-                                        : "write a whole number, digits only");
+                                        : "expected an integer, digits only");
     if (number < option->min || number > max)
         return conf_fail(value, "it must lie between %llu and %llu",
                          (unsigned long long)option->min, (unsigned long long)max);

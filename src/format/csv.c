@@ -127,7 +127,7 @@ static acre_status read_number(const struct parser *parser, enum csv_column colu
     const struct field *field = &parser->fields[parser->table->column_at[column]];
 
     if (!text_parse_unsigned(field->text, field->length, out) || *out > (uint64_t)1 << 62)
-        return FAIL(parser, "not a number:", field, "write a whole number from 0 to 2^62");
+        return FAIL(parser, "not a number:", field, "expected an integer from 0 to 2^62");
     return ACRE_OK;
 }
 

@@ -11,7 +11,7 @@
 
 struct snapshot;
 
-/* Errors: those of acre_view_event_add. A snapshot whose segments do not add up
+/* Errors: those of acre_view_event_add. An inconsistent snapshot
  * is taken as it is, and the view has a warning. */
 acre_status adopt_snapshot(acre_view *view, const struct snapshot *snapshot,
                            const acre_view_config *config);

@@ -186,7 +186,7 @@ static acre_status clear_replaced(struct range *range, const size_t *pages, size
     return status;
 }
 
-/* Maps pages into slots that have none; *from gets the first slot changed. */
+/* Maps the pages of the slots that have none, neighbours together. */
 static acre_status range_fill(struct range *range, const size_t *pages, size_t count)
 {
     acre_status status = ACRE_OK;

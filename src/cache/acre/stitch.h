@@ -44,19 +44,19 @@ struct arena;
 
 enum {
     STITCH_CHUNK_MIN = 128 << 10, /* a chunk is a page, or less where memory is short  */
-    STITCH_SLACK_SHARE = 400,  /* bytes beyond the peak: this part of it, and a page   */
-    STITCH_SLACK_EVERY = 64,   /* more each time that pages were stitched so often,    */
-                               /* since calls cost more than pages then, but           */
-    STITCH_SLACK_END = 100,    /* not more than this part, unless so many times and    */
-    STITCH_TIRED_AFTER = 1024, /* more: such a job does not repeat, and goes on to get */
-    STITCH_TIRED_PAGES = 16,   /* so many pages each time instead, up to               */
-    STITCH_TIRED_END = 5,      /* this part                                            */
-    STITCH_PLENTY = 4,         /* with so many free pages to spare, edges are not used */
-    STITCH_LOOK_COUNT = 128,   /* ranges that are looked at, the oldest                 */
-    STITCH_PATCH_COST = 16,    /* calls that changing a range must save; eight times    */
-    STITCH_PATCH_MAX = 6,      /* as many after every change, so many times             */
-    STITCH_SLOT_SHARE = 16,    /* slots of all ranges: so many per page at home        */
-    STITCH_SPAN_SHARE = 16,    /* addresses of ranges: so many times the device        */
+    STITCH_SLACK_SHARE = 400,  /* slack beyond the peak: 1/400 of it, plus one page    */
+    STITCH_SLACK_EVERY = 64,   /* the slack grows by one share after 64 stitchings,    */
+                               /* because mapping costs more than a page then          */
+    STITCH_SLACK_END = 100,    /* the slack stops growing at 1/100 of the peak         */
+    STITCH_TIRED_AFTER = 1024, /* stitchings after which a job counts as irregular     */
+    STITCH_TIRED_PAGES = 16,   /* pages by which an irregular job's slack grows        */
+    STITCH_TIRED_END = 5,      /* an irregular job's slack stops at 1/5 of the peak    */
+    STITCH_PLENTY = 4,         /* page gaps stay unused while 4 free pages are left    */
+    STITCH_LOOK_COUNT = 128,   /* idle ranges examined per request, oldest first        */
+    STITCH_PATCH_COST = 16,    /* calls that changing a range must save; each change    */
+    STITCH_PATCH_MAX = 6,      /* of that range multiplies them by 8, at most 6 times   */
+    STITCH_SLOT_SHARE = 16,    /* slots of all ranges: 16 for each page of memory      */
+    STITCH_SPAN_SHARE = 16,    /* addresses of ranges: 16 times the device's memory    */
 };
 
 struct stitch {

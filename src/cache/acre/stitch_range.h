@@ -14,7 +14,7 @@ struct block *stitch_range_reuse(acre_cache *cache, struct stitch *stitch, struc
 acre_status stitch_range_make(acre_cache *cache, struct stitch *stitch, struct arena *arena,
                               size_t bytes, const struct choice *choice, struct block **out);
 
-/* Whether a range in use maps a page of the home. */
+/* Whether any range, in use or idle, maps a page. */
 bool stitch_range_uses(const struct stitch *stitch, size_t page);
 /* Ends all idle ranges; no queued work uses them. Goes on after an error. */
 acre_status stitch_range_drop_idle(struct stitch *stitch);

@@ -124,11 +124,12 @@ static void add_remedy(const struct request *request, struct text *text)
         text_add(text, " The device has room: raise the memory limit.");
     else if (request->option)
         text_add(text,
-                 " Less must be live at a time; if reserved but unallocated memory is "
-                 "large, try %s.",
+                 " Reduce peak memory use: smaller batch, activation checkpointing, offloading. If "
+                 "reserved but unallocated memory is large, try %s.",
                  request->option);
     else
-        text_add(text, " Less must be live at a time.");
+        text_add(text,
+                 " Reduce peak memory use: smaller batch, activation checkpointing, offloading.");
 }
 
 static void write_report(const acre_cache *cache, const struct request *request, struct text *text)

@@ -10,7 +10,7 @@
  *   2. each run is cut as it was, from left to right, every piece handed out
  *   3. the pieces that were free then are freed
  *
- * Blocks that threads keep (policy acre) go back first, and lanes stay stopped. */
+ * Blocks that threads keep (policy acre) go back first; lanes are stopped until it is done. */
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"

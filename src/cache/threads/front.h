@@ -42,12 +42,12 @@ void lane_notes_collect_locked(acre_cache *cache, struct lane *lane);
 /* Gives the blocks of all lanes, or the large ones, back to their arenas; whether
  * there were any. */
 bool front_drain_locked(acre_cache *cache, bool large_only);
-/* The same for large blocks in lanes of the calling thread, without stopping others. */
+/* Returns the calling thread's large blocks to their arenas without stopping other threads. */
 void front_drain_own_locked(acre_cache *cache);
 /* Gives all blocks back and leaves the lanes of other threads stopped: no block is
  * in a lane until front_go_locked. */
 void front_halt_locked(acre_cache *cache);
-/* The same for all blocks. */
+/* Returns all cached blocks of all lanes to their arenas. Returns true if any block moved. */
 bool front_relieve_locked(acre_cache *cache);
 
 /* Accounts for a block handed out: from the class budgets of lane, when not NULL. */

@@ -25,7 +25,8 @@ struct hole_score {
     float knee;      /* infinite: there is none                          */
     float plateau;   /* score behind the knee                            */
     float ends;      /* weight of how far apart ends are                 */
-    float tight;     /* of that weight, what counts when nothing is left */
+    float tight;     /* the part of the weight that applies when the
+                        hole is filled exactly                           */
     float edge;      /* how far apart any end is from floor and ceiling  */
 };
 

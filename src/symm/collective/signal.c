@@ -7,8 +7,8 @@
  * On another host the word is exchanged over the wire; only its sender makes it 1 and only its
  * owner makes it 0, so the two never meet in it.
  *
- * A barrier of 3 to 32 ranks is one word of rank 0's control page (barrier.c), of two or more
- * it is a counter per rank in the control pages (counters.c); so it is where ranks are far.
+ * A barrier of 3 to 32 ranks is one word of rank 0's control page (barrier.c). A barrier of 2
+ * ranks, of more than 32, or with far ranks is a counter per rank (counters.c).
  */
 #include "base/status.h"
 #include "symm/collective/barrier.h"

@@ -4,9 +4,9 @@
  * Who waits looks for a while, gives the processor away for a while, then sleeps in the
  * kernel and looks every 50 ms whether the other rank still lives. Who sleeps counts itself
  * in the control page of the word's owner first; who changes a word looks at that count
- * afterwards. A plain store may become visible after that look, so the first sleeps are
- * short: a wake that was missed costs a fraction of a millisecond, and no fence is needed
- * where nobody sleeps.
+ * afterwards. A plain store may become visible after that look, and the wake is missed then.
+ * The first sleeps are short, so that it costs a fraction of a millisecond; later ones take up
+ * to 50 ms. In return, no fence is needed where nobody sleeps.
  */
 #ifndef SRC_SYMM_WORD_H
 #define SRC_SYMM_WORD_H

@@ -107,7 +107,7 @@ TEST(the_text_names_the_option_of_the_policy)
 {
     expect_remedy("stitched_memory:False", "stitched_memory:True in ACRE_CONF",
                   "expandable_segments");
-    expect_remedy(NULL, "Less must be live at a time.", "expandable_segments");
+    expect_remedy(NULL, "Reduce peak memory use: smaller batch", "expandable_segments");
 }
 
 TEST(sizes_in_words)
