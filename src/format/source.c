@@ -196,8 +196,7 @@ acre_status source_open(const char *path, struct source **out)
         goto close;
     source->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (source->fd < 0) {
-        status =
-            status_fail_native(ACRE_ERR_IO, errno, "cannot open %s: %s", path, strerror(errno));
+        status = fail_io(source, "it cannot be opened");
         goto close;
     }
     if (fstat(source->fd, &facts) == 0 && S_ISREG(facts.st_mode))
