@@ -31,7 +31,7 @@ def torch_root() -> pathlib.Path:
 
 
 def libraries_build() -> None:
-    """Puts libacre.so, libtorch_acre.so and _C.so into the package."""
+    """Puts libacre.so, libacre_tools.so, libtorch_acre.so and _C.so into the package."""
     source, build = HERE.parent, HERE / "build"
     package = HERE / "torch_acre"
 
@@ -44,11 +44,12 @@ def libraries_build() -> None:
     run("cmake", "-S", str(source), "-B", str(build / "acre"), "-DCMAKE_BUILD_TYPE=Release",
         "-DACRE_TESTS=OFF", "-DACRE_BENCH=OFF")
     run("cmake", "--build", str(build / "acre"), "-j", str(os.cpu_count() or 2), "--target",
-        "acre_shared")
-    library = next(path for path in sorted((build / "acre").glob("libacre.so*"))
-                   if not path.is_symlink())
-    name = next(path.name for path in (build / "acre").glob("libacre.so.?"))
-    shutil.copy2(library, package / name)
+        "acre_shared", "acre_tools_shared")
+    for stem in ("libacre_tools", "libacre"):
+        library = next(path for path in sorted((build / "acre").glob(f"{stem}.so*"))
+                       if not path.is_symlink())
+        name = next(path.name for path in (build / "acre").glob(f"{stem}.so.?"))
+        shutil.copy2(library, package / name)
     run("cmake", "-S", str(HERE), "-B", str(build / "torch"), f"-DTORCH_ROOT={torch_root()}",
         f"-DPYTHON_INCLUDE={sysconfig.get_path('include')}", f"-DACRE_LIBRARY={package / name}",
         f"-DACRE_INCLUDE={source / 'include'}", f"-DPACKAGE_FOLDER={package}")
