@@ -18,15 +18,19 @@ static constexpr std::size_t PIECE_BYTES_CROWDED = SLOT_BYTES;
 /* What is reduced before it is copied on, in the first-level cache. */
 static constexpr std::size_t BLOCK_BYTES = 16u << 10;
 
-static std::size_t piece_bytes(const Room &room)
+/* Pieces of a message of so many bytes: larger ones for large messages, since each piece costs a
+ * meeting, and a rank that has lost its processor delays all. All ranks compute equal sizes. */
+static std::size_t piece_bytes(const Room &room, std::size_t message)
 {
-    return room.is_crowded() ? PIECE_BYTES_CROWDED : PIECE_BYTES;
+    if (room.is_crowded())
+        return PIECE_BYTES_CROWDED;
+    return std::clamp(message / 16 / 4096 * 4096, PIECE_BYTES, SLOT_BYTES);
 }
 
-/* A share of a slot for each rank, in whole lines. */
-static std::size_t share_bytes(const Room &room, std::size_t element)
+/* A share of a slot for each rank, in whole lines; part is the bytes for one rank. */
+static std::size_t share_bytes(const Room &room, std::size_t part, std::size_t element)
 {
-    std::size_t bytes = piece_bytes(room) / room.size() / 64 * 64;
+    std::size_t bytes = piece_bytes(room, part * room.size()) / room.size() / 64 * 64;
     return bytes / element * element;
 }
 
@@ -130,7 +134,7 @@ struct Reduction {
 bool exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t count,
                          Reduce reduce, c10::ScalarType type)
 {
-    std::size_t element = c10::elementSize(type), most = piece_bytes(room);
+    std::size_t element = c10::elementSize(type), most = piece_bytes(room, count * element);
 
     room.begin(call);
     if (count * element <= ONE_SHOT_BYTES) {
@@ -159,7 +163,8 @@ bool exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t c
 void exchange_reduce(Room &room, const Call &call, char *data, std::size_t count, int root,
                      Reduce reduce, c10::ScalarType type)
 {
-    std::size_t element = c10::elementSize(type), piece = piece_bytes(room) / element;
+    std::size_t element = c10::elementSize(type);
+    std::size_t piece = piece_bytes(room, count * element) / element;
     const void *sources[256];
     std::size_t k = 0;
 
@@ -181,7 +186,8 @@ void exchange_reduce(Room &room, const Call &call, char *data, std::size_t count
 void exchange_reduce_scatter(Room &room, const Call &call, const std::vector<const char *> &ins,
                              char *out, std::size_t count, Reduce reduce, c10::ScalarType type)
 {
-    std::size_t element = c10::elementSize(type), share = share_bytes(room, element);
+    std::size_t element = c10::elementSize(type);
+    std::size_t share = share_bytes(room, count * element, element);
     const void *sources[256];
     std::size_t k = 0, bytes = count * element;
 
@@ -207,7 +213,7 @@ void exchange_broadcast(Room &room, const Call &call, char *data, std::size_t by
 
     room.begin(call);
     do {
-        std::size_t some = std::min(piece_bytes(room), bytes - k);
+        std::size_t some = std::min(piece_bytes(room, bytes), bytes - k);
         if (room.rank() == root)
             copy(room.input(root), data + k, some);
         room.publish(call);
@@ -225,7 +231,7 @@ void exchange_all_gather(Room &room, const Call &call, const char *in,
 
     room.begin(call);
     do {
-        std::size_t some = std::min(piece_bytes(room), bytes - k);
+        std::size_t some = std::min(piece_bytes(room, bytes), bytes - k);
         copy(room.input(room.rank()), in + k, some);
         room.publish(call);
         copy(outs[room.rank()] + k, in + k, some);
@@ -245,7 +251,7 @@ void exchange_gather(Room &room, const Call &call, const char *in,
 
     room.begin(call);
     do {
-        std::size_t some = std::min(piece_bytes(room), bytes - k);
+        std::size_t some = std::min(piece_bytes(room, bytes), bytes - k);
         if (room.rank() != root)
             copy(room.input(room.rank()), in + k, some);
         room.publish(call);
@@ -259,7 +265,7 @@ void exchange_gather(Room &room, const Call &call, const char *in,
 void exchange_scatter(Room &room, const Call &call, const std::vector<const char *> &ins,
                       char *out, std::size_t bytes, int root)
 {
-    std::size_t share = share_bytes(room, 1), k = 0;
+    std::size_t share = share_bytes(room, bytes, 1), k = 0;
 
     room.begin(call);
     do {
@@ -300,7 +306,7 @@ void exchange_all_to_all(Room &room, const Call &call, const Parts &parts)
 {
     int size = room.size(), rank = room.rank();
     std::size_t table = 2 * size * sizeof(std::size_t);
-    std::size_t share = (piece_bytes(room) - table) / size / 64 * 64, most = 0, k = 0;
+    std::size_t share = (piece_bytes(room, 0) - table) / size / 64 * 64, most = 0, k = 0;
 
     room.begin(call);
     do {

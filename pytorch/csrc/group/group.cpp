@@ -90,8 +90,9 @@ void ProcessGroupAcre::monitoredBarrier(const c10d::BarrierOptions &options, boo
     if (rank_ != 0) {
         bool has_passed = carry(true, 0) && carry(false, 0);
         TORCH_CHECK_WITH(DistBackendError, has_passed && word == 0, "Acre: [Rank ", rank_,
-                         "]: Rank ", rank_, " successfully reached monitoredBarrier, but ",
-                         has_passed ? "other ranks did not" : "rank 0 did not answer in time",
+                         "]: Rank ", rank_, " successfully reached monitoredBarrier, but received "
+                         "errors while waiting for send/recv from rank 0: ",
+                         has_passed ? "other ranks did not come" : "it did not answer in time",
                          " (sequence number ", agreed.sequence, "). Please check rank 0 logs for "
                          "the rank that is missing.");
         return;
