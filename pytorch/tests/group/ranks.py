@@ -45,8 +45,9 @@ class Rank:
     def mark(self, name: str, text: str = "") -> None:
         """Leaves a note for other ranks and for the test."""
         path = self.folder / f"{name}.{self.rank}"
-        path.with_suffix(".part").write_text(text)
-        path.with_suffix(".part").rename(path)
+        part = self.folder / f"{name}.{self.rank}.part"
+        part.write_text(text)
+        part.rename(path)
 
     def await_mark(self, name: str, rank: int, seconds: float = 60) -> str:
         """Waits for another rank's note."""
