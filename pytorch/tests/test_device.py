@@ -134,6 +134,38 @@ def test_compile_and_checkpoint():
     assert model[0].weight.grad.device.type == "acre"
 
 
+def test_dynamo_knows_the_device():
+    from torch._dynamo.device_interface import get_interface_for_device
+
+    from torch_acre import dynamo
+    dynamo.install()
+    interface = get_interface_for_device("acre")
+    assert interface.is_available() and interface.device_count() == 2
+    assert interface.current_device() == 0 and not interface.is_triton_capable()
+
+
+def test_training_equals_cpu():
+    def train(device, kind):
+        torch.manual_seed(5)
+        layers = [torch.nn.Linear(12, 16), torch.nn.LayerNorm(16), torch.nn.GELU(),
+                  torch.nn.Linear(16, 4)]
+        model = torch.nn.Sequential(*layers).to(device)
+        optimizer = kind(model.parameters(), lr=1e-2)
+        losses = []
+        for step in range(20):
+            inputs = torch.randn(8, 12, generator=torch.Generator().manual_seed(step))
+            with torch.autocast(device, dtype=torch.bfloat16, enabled=step % 2 == 1):
+                loss = model(inputs.to(device)).float().square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+        return losses
+
+    for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
+        assert train("acre", kind) == train("cpu", kind)
+
+
 def test_lstm_equals_cpu():
     model = torch.nn.LSTM(6, 5, num_layers=2, batch_first=True)
     inputs = torch.randn(3, 7, 6)

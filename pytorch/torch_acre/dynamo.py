@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What torch.compile asks of a device; registered when torch._dynamo is first imported."""
+"""What torch.compile asks of a device. backend="aot_eager" needs none of it; backends that ask
+for streams and properties do: call torch_acre.dynamo.install() before compiling."""
 import torch
 
 
@@ -48,7 +49,7 @@ def interface() -> type:
 
 
 def install() -> None:
-    """Registers the device with torch._dynamo, now or when that is imported."""
+    """Registers the device with torch._dynamo."""
     import torch._dynamo.device_interface as device_interface
     device_interface.register_interface_for_device(
         torch._C._get_privateuse1_backend_name(), interface())

@@ -2,9 +2,6 @@
 """Tensors to and from other libraries by DLPack."""
 import torch
 
-# DLPack's number for devices that are somebody's own.
-_EXT_DEV = 12
-
 
 def to_dlpack(tensor: torch.Tensor):
     """A DLPack capsule of a tensor of the device."""
@@ -23,10 +20,3 @@ def from_dlpack(source) -> torch.Tensor:
     if hasattr(source, "__dlpack__"):
         source = source.__dlpack__()
     return torch.utils.dlpack.from_dlpack(source)
-
-
-def dlpack_device(tensor: torch.Tensor):
-    """What Tensor.__dlpack_device__ answers: PyTorch looks for the old name of the backend."""
-    if tensor.device.type == torch._C._get_privateuse1_backend_name():
-        return _EXT_DEV, tensor.device.index or 0
-    return None
