@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """PyTorch's operator database with tensors on Acre: each sample as without, bit for bit.
 
-The short form takes every sixteenth operator; ACRE_TEST_LONG=1 takes all. Operators whose
+The short form takes every 24th operator; ACRE_TEST_LONG=1 takes all. Operators whose
 results are undefined memory or random by design are left out, by name.
 """
 import os
@@ -18,7 +18,7 @@ import torch_acre.cpu as cpu
 UNDEFINED = ("empty", "new_empty", "bernoulli", "cauchy", "exponential", "geometric", "normal",
              "log_normal", "multinomial", "rand", "uniform", "dropout", "svd_lowrank",
              "pca_lowrank", "rrelu", "alpha_dropout", "resize_", "resize_as_")
-STRIDE = 1 if os.environ.get("ACRE_TEST_LONG") == "1" else 16
+STRIDE = 1 if os.environ.get("ACRE_TEST_LONG") == "1" else 24
 CHOSEN = [op for op in op_db if not any(word in op.name for word in UNDEFINED)][::STRIDE]
 
 
@@ -69,4 +69,4 @@ def test_operators_are_the_same_bit_for_bit(part):
             cpu.disable()
         assert found == without, op.name
         seen += 1
-    assert seen >= 5
+    assert seen >= 3
