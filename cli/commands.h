@@ -18,6 +18,7 @@ enum {
 /* Name, what --help says about it. */
 #define CLI_COMMANDS(X)                                                        \
     X(demo, "a tour on the reference device; writes report.html")             \
+    X(predict, "the GPU memory of a PyTorch program, without a GPU")            \
     X(replay, "replay a recording and report the memory it needs")         \
     X(view, "a recording as one page for a browser")                            \
     X(advise, "which setting would have let a recorded job fit")                \
