@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds the wheel of python/acre with libacre.so inside: a build backend of its own, so that
+"""Builds the wheel of python/acre with its libraries inside: a build backend of its own, so that
 "pip install ." needs nothing but Python, CMake and a C compiler, and no network.
 
 ACRE_WHEEL_BUILD names a build folder to use instead of a new one.
@@ -17,7 +17,7 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARY = "libacre.so.0"
+LIBRARIES = ("libacre.so.0", "libacre_tools.so.0")
 
 
 def project() -> dict[str, str]:
@@ -40,16 +40,16 @@ def tag() -> str:
     return f"py3-none-linux_{platform.machine()}"
 
 
-def build_library(folder: str) -> pathlib.Path:
-    """The shared library, built in a folder that exists or is new."""
+def build_libraries(folder: str) -> dict[str, bytes]:
+    """The shared libraries, built in a folder that exists or is new."""
     chosen = os.environ.get("ACRE_WHEEL_BUILD")
     build = pathlib.Path(chosen or folder)
     if not chosen:
         subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
                         "-DACRE_TESTS=OFF"], check=True)
     subprocess.run(["cmake", "--build", str(build), "-j", str(os.cpu_count() or 1), "--target",
-                    "acre_shared"], check=True)
-    return build / LIBRARY
+                    "acre_shared", "acre_tools_shared"], check=True)
+    return {f"acre/{name}": (build / name).read_bytes() for name in LIBRARIES}
 
 
 def record_line(name: str, content: bytes) -> str:
@@ -62,11 +62,11 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     facts = project()
     info = f"{facts['name']}-{facts['version']}.dist-info"
     with tempfile.TemporaryDirectory() as folder:
-        library = build_library(folder).read_bytes()
+        libraries = build_libraries(folder)
     files = {f"acre/{path.name}": path.read_bytes()
              for path in sorted((ROOT / "python" / "acre").iterdir())
              if path.suffix == ".py" or path.name == "py.typed"}
-    files[f"acre/{LIBRARY}"] = library
+    files.update(libraries)
     files[f"{info}/METADATA"] = metadata().encode()
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: acre\nRoot-Is-Purelib: false\n"
                               f"Tag: {tag()}\n").encode()

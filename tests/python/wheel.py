@@ -14,7 +14,9 @@ assert pathlib.Path(library.path).parent == pathlib.Path(acre.__file__).parent, 
 with acre.Cache(acre.Device("openreg")) as cache:
     block = cache.alloc(1 << 20)
     assert cache.stats()["allocated_bytes"]["all"]["current"] == 1 << 20
+    cache.snapshot().write("now.pickle")
     del block
+assert "in use" in str(acre.why("now.pickle"))
 assert acre.plan([(0, 2, 100), (1, 3, 50)]).height == 150
 print(acre.version())
 """
