@@ -397,7 +397,10 @@ static acre_status record_stream_use(struct stage *stage)
         return ACRE_ERR_UNSUPPORTED;
     TRY(stage->cache ? acre_cache_record_stream(stage->cache, old, stage->side)
                      : acre_async_record_stream(stage->allocator, old, stage->side));
-    return acre_fill_async(stage->device, old, 3, sizes[2], stage->side);
+    TRY(acre_fill_async(stage->device, old, 3, sizes[2], stage->side));
+    /* Graphs that are launched again write there, too: after the side stream. */
+    TRY(acre_event_native_record(stage->device, stage->event, stage->side));
+    return acre_stream_native_wait(stage->device, stage->stream, stage->event);
 }
 
 static acre_status peers_use(struct stage *stage)
