@@ -97,7 +97,8 @@ static acre_status work_of_all_kinds(void)
     TRY(OP(launch_kernel, 0, made.streams[0], big_kernel, &args, sizeof args));
     TRY(OP(write_value32, 0, made.streams[0], value, 5));
     TRY(OP(event_record, 0, made.events[0], made.streams[0]));
-    TRY(OP(stream_wait_event, 1, NULL, made.events[0])); /* makes the default stream */
+    /* The copy goes to the default stream of its source, which this call makes. */
+    TRY(OP(stream_wait_event, 0, NULL, made.events[0]));
     TRY(OP(copy_peer_async, made.memory[1], 1, made.memory[0], 0, BYTES, NULL));
     TRY(OP(wait_value32, 0, NULL, value, 5, ACRE_WAIT_EQ));
     TRY(OP(device_synchronize, 0));

@@ -21,7 +21,7 @@ struct graph {
     acre_device *device;
     acre_pool_id pool;
     void *stream;
-    uint64_t capture_id; /* 0 until the capture has begun */
+    _Atomic uint64_t capture_id; /* 0 until the capture has begun; threads read it */
     void *native;
 };
 
