@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """One prediction: everything put in place, the program run, the answer drawn."""
+import ctypes
 import os
 import threading
 import time
@@ -51,25 +52,31 @@ class Session:
 
     def run(self, function):
         """Runs a function; a limit in seconds or Ctrl-C ends it early, and it still counts."""
-        import _thread
         self._began = time.monotonic()
-        timer = None
+        is_over = threading.Event()
         if self.options.limit:
-            def interrupt():
-                self.stopped = f"after {self.options.limit:g} seconds (--limit)"
-                _thread.interrupt_main()
-            timer = threading.Timer(self.options.limit, interrupt)
-            timer.daemon = True
-            timer.start()
+            threading.Thread(target=self._interrupt, args=(threading.get_ident(), is_over),
+                             daemon=True).start()
         try:
-            return function()
+            try:
+                return function()
+            finally:
+                is_over.set()
         except KeyboardInterrupt:
             self.stopped = self.stopped or "by Ctrl-C"
             return None
         finally:
-            if timer:
-                timer.cancel()
             self.seconds = time.monotonic() - self._began
+
+    def _interrupt(self, thread, is_over):
+        """Raises KeyboardInterrupt in a thread at the limit, and again until that is over: one
+        that meets a callback is lost. Signals are no help where SIGINT is ignored."""
+        pause = self.options.limit
+        while not is_over.wait(pause):
+            self.stopped = f"after {self.options.limit:g} seconds (--limit)"
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread),
+                                                       ctypes.py_object(KeyboardInterrupt))
+            pause = 0.25
 
     def progress(self):
         """One line about what was done so far."""

@@ -191,6 +191,11 @@ def test_limit_answers_for_what_ran(tmp_path):
     assert given["script_error"] is None
 
 
+def heed_interrupts():
+    """Jobs in the background of a shell ignore SIGINT; the one to be interrupted must not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_interrupt_answers_for_what_ran(tmp_path):
     path = tmp_path / "endless.py"
     path.write_text(ENDLESS)
@@ -199,7 +204,7 @@ def test_interrupt_answers_for_what_ran(tmp_path):
     environment.setdefault("ACRE_LIBRARY", str(ROOT / "build" / "libacre.so"))
     with subprocess.Popen([sys.executable, "-m", "acre.predict", "--json", str(path)],
                           env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as process:
+                          text=True, preexec_fn=heed_interrupts) as process:
         for line in process.stderr:
             if line.startswith("ready"):
                 break
