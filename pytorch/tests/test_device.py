@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Devices, streams, events, operators, views, random numbers, saving, compiling."""
 import pathlib
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -330,3 +332,14 @@ def test_profiler_sees_memory():
     names = {event.name for event in profile.events()}
     assert "aten::empty" in names or "[memory]" in names
     del held
+
+
+def test_seeding_starts_no_device():
+    """torch.manual_seed is called by programs that fork later; the seed counts all the same."""
+    code = ("import torch, torch_acre\n"
+            "torch.manual_seed(5)\n"
+            "assert not torch_acre._C._is_started()\n"
+            "first = torch.rand(8, device='acre').cpu()\n"
+            "torch.manual_seed(5)\n"
+            "assert torch.equal(first, torch.rand(8, device='acre').cpu())\n")
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -25,7 +25,11 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the generators of all devices."""
+    """Seeds the generators of all devices. Starts no device: torch.manual_seed calls it in
+    programs that never use one, and those may fork."""
+    _C._seed_first(int(seed) % 2**64)
+    if not _C._is_started():
+        return
     for index in range(_C._device_count()):
         _generator(index).manual_seed(int(seed))
 

@@ -7,6 +7,9 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 
+#include <mutex>
+#include <optional>
+
 namespace acre_torch {
 namespace {
 
@@ -124,15 +127,34 @@ GeneratorImpl *GeneratorImpl::clone_impl() const
 
 /* ---- Default generators ----------------------------------------------------------------- */
 
+namespace {
+
+/* What the default generators begin with when somebody seeded them before they were there. */
+std::mutex seed_mutex;
+std::optional<uint64_t> first_seed;
+
+} // namespace
+
+void generator_seed_first(uint64_t seed)
+{
+    std::lock_guard<std::mutex> guard(seed_mutex);
+
+    first_seed = seed;
+}
+
 const at::Generator &generator_default(c10::DeviceIndex index)
 {
     /* Never destroyed: Python objects and other threads may outlive main. */
     static auto *all = [] {
         auto *made = new std::vector<at::Generator>;
+        std::lock_guard<std::mutex> guard(seed_mutex);
 
         for (int i = 0; i < runtime_count(); i++) {
             made->push_back(at::make_generator<GeneratorImpl>(static_cast<c10::DeviceIndex>(i)));
-            made->back().seed();
+            if (first_seed)
+                made->back().set_current_seed(*first_seed);
+            else
+                made->back().seed();
         }
         return made;
     }();

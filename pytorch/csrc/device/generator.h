@@ -40,6 +40,10 @@ private:
 /* The generator of a device that serves everybody who names none; index -1: the current one. */
 TORCH_ACRE_API const at::Generator &generator_default(c10::DeviceIndex index);
 
+/* Seeds the default generators of all devices as soon as they are made, without starting a
+ * device. Has no effect on those that are there already. */
+TORCH_ACRE_API void generator_seed_first(uint64_t seed);
+
 /* A new generator with the default seed. */
 TORCH_ACRE_API at::Generator generator_new(c10::DeviceIndex index);
 

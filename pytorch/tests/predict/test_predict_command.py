@@ -245,3 +245,12 @@ def test_modules_and_texts(tmp_path):
     assert done.returncode == 0 and "['--flag'] __main__" in done.stdout, done.stderr
     done = run("--", "python", "-c", "import sys; print(sys.argv)", "a")
     assert done.returncode == 0 and "['-c', 'a']" in done.stdout
+
+
+def test_command_helps_and_refuses_as_others_do():
+    """As tests/golden/main.txt asks of every command that needs no Python."""
+    command = str(ROOT / "build" / "acre")
+    helped = subprocess.run([command, "predict", "--help"], capture_output=True, text=True)
+    assert helped.returncode == 0 and helped.stdout.startswith("usage: acre predict")
+    refused = subprocess.run([command, "predict", "--nonsense"], capture_output=True, text=True)
+    assert refused.returncode == 2 and "--nonsense" in refused.stderr and not refused.stdout
