@@ -155,8 +155,11 @@ static void run_watch(struct job *job)
         /* Processes that ranks left behind may hold the pipes, and even write for ever. */
         ended_ms = job->running > 0 ? 0 : ended_ms ? ended_ms : now;
         quiet_ms = job->running > 0 || has_read || !quiet_ms ? now : quiet_ms;
-        if (job->running == 0 && (now - quiet_ms >= DRAIN_MS || now - ended_ms >= DRAIN_MS_MAX ||
-                                  (job->signal_got && !has_read)))
+        /* Once asked to end they have until kill_at_ms, as the ranks have. */
+        bool is_over = job->kill_at_ms
+                           ? now >= job->kill_at_ms
+                           : now - quiet_ms >= DRAIN_MS || now - ended_ms >= DRAIN_MS_MAX;
+        if (job->running == 0 && is_over)
             break;
     }
     free(polls);
