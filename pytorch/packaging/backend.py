@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Builds the wheel of torch_acre: setuptools packs what CMake has built.
 
-PyTorch's headers and libraries come from the package torch that the building environment can
-import, or is told by TORCH_ROOT. Acre itself is built from the repository around this folder.
+PyTorch's headers and libraries come from the package torch of the environment that is installed
+into, or from the folder that TORCH_ROOT names. Acre itself is built from the repository around
+this folder.
 """
 import os
 import pathlib
@@ -22,11 +23,12 @@ def torch_root() -> pathlib.Path:
     """Where the package torch lies; it need not be imported for that."""
     if "TORCH_ROOT" in os.environ:
         return pathlib.Path(os.environ["TORCH_ROOT"])
-    for folder in sys.path:
+    # pip builds apart from the environment, whose packages are where sysconfig says.
+    for folder in (*sys.path, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
         if (pathlib.Path(folder) / "torch" / "include").is_dir():
             return pathlib.Path(folder) / "torch"
     raise RuntimeError(f"torch_acre is built against torch=={TORCH}, which this environment does "
-                       "not have; pip install it first and repeat with --no-build-isolation, "
+                       "not have; pip install it first, "
                        "or set TORCH_ROOT to the folder of the package torch")
 
 
