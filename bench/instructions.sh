@@ -55,29 +55,29 @@ per_event() {
 printf '%-58s %10s %10s\n' "instructions per operation" "to reach" "reached"
 for live in 0 1000; do
     for size in 512 4096 1048576 20971520; do
-        line "hot pair, $size bytes, $live live" 100 \
+        line "hot pair, $size bytes, $live live" 78 \
             "$(per 20000 "$build/bench/hot_pair" --alone --size $size --live $live --count)"
     done
 done
-line "hot pair, 512 bytes, 1000000 live" 100 \
+line "hot pair, 512 bytes, 1000000 live" 78 \
     "$(per 20000 "$build/bench/hot_pair" --alone --size 512 --live 1000000 --count)"
-line "planned pair, 4096 bytes" 40 \
+line "planned pair, 4096 bytes" 30 \
     "$(per 102400 "$build/bench/planned" --count)"
-line "hot pair, 512 bytes, history recorded" 130 \
+line "hot pair, 512 bytes, history recorded" 105 \
     "$(per 200000 "$build/bench/hot_pair" --alone --size 512 --history --count)"
 for size in 512 4096 1048576 20971520; do
-    line "pinned hot pair, $size bytes" 120 \
+    line "pinned hot pair, $size bytes" 95 \
         "$(per 20000 "$build/bench/pinned" --size $size --count)"
 done
-line "random mix, per replacement, 1000 live" 300 \
+line "random mix, per replacement, 1000 live" 240 \
     "$(per 100000 "$build/bench/mix" --alone --live 1000 --ops)"
 line "the same up to 16 KiB, 1000 live" - \
     "$(per 50000 "$build/bench/mix" --alone --live 1000 --largest 16K --ops)"
 line "the same up to 16 KiB, 1000000 live" "1.5x of it" \
     "$(per 50000 "$build/bench/mix" --alone --live 1000000 --largest 16K --ops)"
 for policy in acre torch; do
-    asked=150
-    [ $policy = acre ] || asked=600
+    asked=110
+    [ $policy = acre ] || asked=300
     sum=0
     files=0
     for trace in "$traces"/*.trace.gz; do

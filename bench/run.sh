@@ -16,6 +16,8 @@ show "$build/bench/hot_pair" --size 512 --count 1000000 --live 1000
 show "$build/bench/hot_pair" --size 512 --count 1000000 --threads 2
 show "$build/bench/hot_pair" --size 512 --count 1000000 --policy torch
 show "$build/bench/mix" --ops 1000000 --live 1000
+show "$build/bench/tail"
+show "$build/bench/footprint"
 show "$build/bench/sim"
 show "$build/bench/file" --folder "$build"
 echo "\$ bench/cache.py"

@@ -28,16 +28,16 @@ static const char help[] =
     "  --json               the same as one object\n\n"
     "Exit status: 1 when nothing that PyTorch can be set to fits, when there is no history to\n"
     "replay, or when the segments of the snapshot do not add up.\n\n"
-    "Example: would this job fit a smaller card with another setting?\n"
+    "Example: would this job fit a smaller GPU with another setting?\n"
     "  acre advise job.pickle --device-memory 24G -o settings.html\n";
 
-struct request {
+struct advise_request {
     const char *file, *out;
     uint64_t device, device_bytes, threads;
     bool json, help;
 };
 
-static bool read_request(int argc, char **argv, struct request *request)
+static bool read_request(int argc, char **argv, struct advise_request *request)
 {
     struct options options = {.argc = argc, .argv = argv, .command = "advise"};
 
@@ -160,7 +160,7 @@ static void print_text(const acre_advice *advice)
     const char *shares[] = {
         "", "blocks", advice->failed_bytes ? "<live when the request failed" : "<live at the peak",
         NULL};
-    struct table table;
+    struct text_table table;
 
     print_heading(advice);
     table_begin(&table, columns);
@@ -223,7 +223,7 @@ static int say_no_history(const char *file, bool is_json)
     return CLI_NO;
 }
 
-static int advise_run(const struct request *request)
+static int advise_run(const struct advise_request *request)
 {
     struct progress progress;
     acre_advice *advice = NULL;
@@ -258,7 +258,7 @@ static int advise_run(const struct request *request)
 
 int cmd_advise(int argc, char **argv)
 {
-    struct request request = {.device = ACRE_DEVICE_CHOOSE};
+    struct advise_request request = {.device = ACRE_DEVICE_CHOOSE};
 
     if (!read_request(argc, argv, &request))
         return CLI_BAD;

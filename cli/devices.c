@@ -4,6 +4,7 @@
  * Every backend that this build knows is started; one that does not start is
  * shown with the reason. Nothing is changed on any device.
  */
+#include "cli/backend.h"
 #include "cli/commands.h"
 #include "cli/text/print.h"
 
@@ -61,6 +62,16 @@ static bool device_read(acre_backend *backend, int index, acre_device **out, acr
     return false;
 }
 
+/* The name of a backend by number, that of --backend first; NULL ends the list. */
+static const char *name_at(int at)
+{
+    acre_backend *loaded = backend_loaded();
+
+    if (loaded && at == 0)
+        return acre_backend_name(loaded);
+    return acre_backend_name_at(loaded ? at - 1 : at);
+}
+
 static void print_device(acre_backend *backend, int index)
 {
     acre_device *device;
@@ -88,7 +99,7 @@ static void print_text(void)
 {
     const char *name;
 
-    for (int at = 0; (name = acre_backend_name_at(at)); at++) {
+    for (int at = 0; (name = name_at(at)); at++) {
         acre_backend *backend;
         const char *why = backend_open(name, &backend);
 
@@ -133,7 +144,7 @@ static void print_json(void)
     const char *name;
 
     fputs("{\"backends\": [", stdout);
-    for (int at = 0; (name = acre_backend_name_at(at)); at++) {
+    for (int at = 0; (name = name_at(at)); at++) {
         acre_backend *backend;
         const char *why = backend_open(name, &backend);
 

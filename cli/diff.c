@@ -27,7 +27,7 @@ static const char help[] =
     "  acre diff step100.pickle step200.pickle\n"
     "  acre diff step100.pickle step200.pickle -o grown.html\n";
 
-struct request {
+struct diff_request {
     const char *files[2];
     const char *out;
     uint64_t device;
@@ -35,7 +35,7 @@ struct request {
     int count;
 };
 
-static bool read_request(int argc, char **argv, struct request *request)
+static bool read_request(int argc, char **argv, struct diff_request *request)
 {
     struct options options = {.argc = argc, .argv = argv, .command = "diff"};
     const char *text = NULL;
@@ -80,7 +80,7 @@ static void print_changes_json(const char *name, const char *key, const acre_cha
     putchar(']');
 }
 
-static void print_json(const struct request *request, const acre_diff *diff)
+static void print_json(const struct diff_request *request, const acre_diff *diff)
 {
     fputs("{\"a\": ", stdout);
     print_json_string(stdout, request->files[0]);
@@ -102,7 +102,7 @@ static void print_changes(const char *title, const acre_change *changes, uint64_
                           uint64_t shown)
 {
     const char *columns[] = {"change", "before", "after", "blocks", title, NULL};
-    struct table table;
+    struct text_table table;
 
     if (count == 0)
         return;
@@ -159,7 +159,7 @@ static acre_status add_note(acre_view *view, const char *heading, const char *pa
 }
 
 /* Both snapshots on one page, the differences below. */
-static acre_status write_page(const struct request *request, const acre_diff *diff)
+static acre_status write_page(const struct diff_request *request, const acre_diff *diff)
 {
     acre_view_config config = {.struct_size = sizeof config, .label = "before"};
     acre_view *view = NULL;
@@ -181,7 +181,7 @@ static acre_status write_page(const struct request *request, const acre_diff *di
     return status;
 }
 
-static int diff_compare(const struct request *request, acre_snapshot *snapshots[2])
+static int diff_compare(const struct diff_request *request, acre_snapshot *snapshots[2])
 {
     acre_diff *diff = NULL;
 
@@ -224,7 +224,7 @@ static int diff_compare(const struct request *request, acre_snapshot *snapshots[
 
 int cmd_diff(int argc, char **argv)
 {
-    struct request request = {.files = {NULL, NULL}, .device = ACRE_DEVICE_CHOOSE};
+    struct diff_request request = {.files = {NULL, NULL}, .device = ACRE_DEVICE_CHOOSE};
     acre_snapshot *snapshots[2] = {NULL, NULL};
 
     if (!read_request(argc, argv, &request))

@@ -27,7 +27,7 @@ static void help_conf(void)
 {
     static const char *const columns[] = {"<option", "<policy", "<values", "<meaning", NULL};
     acre_cache_option option = {.struct_size = sizeof option};
-    struct table table;
+    struct text_table table;
 
     puts("Options of caches, as NAME:VALUE with commas between, as in\n\n"
          "  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True,max_split_size_mb:128\n"

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* acre: looks up the command and runs it. See commands.h. */
+#include "cli/backend.h"
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/text/filter.h"
 #include "cli/text/memory.h"
+#include "cli/text/print.h"
 
 #include <acre/output.h>
 
@@ -26,7 +28,7 @@ static const struct command commands[] = {
 
 static void print_help(FILE *file)
 {
-    fputs("usage: acre COMMAND [OPTION...]\n\n"
+    fputs("usage: acre [--backend LIBRARY] COMMAND [OPTION...]\n\n"
           "Memory for any accelerator: devices, allocators, and what is worth knowing\n"
           "about them.\n\n",
           file);
@@ -35,6 +37,8 @@ static void print_help(FILE *file)
     fputs("\n  help      \"acre help COMMAND\"; \"acre help conf\" tells every option of caches,\n"
           "            \"acre help environment\" the variables that are read\n"
           "  --help    this text; \"acre COMMAND --help\" tells more, with an example\n"
+          "  --backend LIBRARY  before devices, bench or run: somebody's own device, out of a\n"
+          "            shared library (docs/BACKENDS.md)\n"
           "  --memory SIZE  behind a COMMAND that reads files: the host memory it may take. By\n"
           "            default 256 MiB and 500 times the size of the files, and at most half\n"
           "            of the machine\n"
@@ -87,6 +91,28 @@ static int run_command(int argc, char **argv)
     return CLI_BAD;
 }
 
+/* With --json, errors are JSON too, for bad use and bad input: what was said on standard error,
+ * as one object. Arguments of run, exec and predict may be those of another program. */
+static void answer_json(int argc, char **argv)
+{
+    static const char *const starters[] = {"run", "exec", "predict"};
+    const char *text = filter_complaint();
+    bool is_asked = false;
+
+    for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
+        if (argc > 0 && strcmp(argv[0], starters[i]) == 0)
+            return;
+    for (int i = 1; i < argc && argv[i] && strcmp(argv[i], "--") != 0; i++)
+        is_asked |= strcmp(argv[i], "--json") == 0;
+    if (!is_asked || !filter_is_silent())
+        return;
+    if (strncmp(text, "acre ", 5) == 0 && strstr(text, ": ")) /* the name of the command */
+        text = strstr(text, ": ") + 2;
+    fputs("{\"error\": ", stdout);
+    print_json_string(stdout, *text ? text : "see standard error");
+    fputs("}\n", stdout);
+}
+
 /* Ends by the signal, after removing files that are not whole. */
 static void end_by_signal(int number)
 {
@@ -112,6 +138,9 @@ int main(int argc, char **argv)
     take_signals();
     filter_install();
 
+    if (!backend_option(&argc, &argv))
+        return CLI_BAD;
+
     if (argc < 2) {
         print_help(stderr);
         return CLI_BAD;
@@ -122,6 +151,8 @@ int main(int argc, char **argv)
         printf("acre %s\n", acre_version());
     else
         status = run_command(argc - 1, argv + 1);
+    if (status == CLI_BAD)
+        answer_json(argc - 1, argv + 1);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("acre: writing to standard output failed");
         return CLI_BAD;

@@ -21,7 +21,7 @@ static const char help[] =
     "are numbers of events and whose sizes are rounded up to 512. The placement is checked\n"
     "before it is written.\n\n"
     "  -o FILE          the rows of FILE with a column \"offset\"; - is standard output\n"
-    "  --capacity SIZE  place within so many bytes (1048576, 1MiB) instead of the lowest\n"
+    "  --capacity SIZE  place within SIZE bytes (1048576, 1MiB) instead of the lowest\n"
     "  --time SECONDS   keep improving for at most SECONDS; without it a fixed\n"
     "                   amount of work is done, and results are repeatable\n"
     "  --device N       device whose history is used; by default the device where a request\n"
@@ -34,7 +34,7 @@ static const char help[] =
     "Example: how much memory does one step need, laid out perfectly?\n"
     "  acre plan step.trace.gz -o step.csv --svg step.svg\n";
 
-struct request {
+struct plan_request {
     const char *file, *out, *svg;
     uint64_t capacity, seed, device;
     double seconds;
@@ -54,7 +54,7 @@ static void read_seconds(struct options *options, const char *text, double *out)
     }
 }
 
-static bool read_request(int argc, char **argv, struct request *request)
+static bool read_request(int argc, char **argv, struct plan_request *request)
 {
     struct options options = {.argc = argc, .argv = argv, .command = "plan"};
     const char *text = NULL;
@@ -89,8 +89,8 @@ static bool read_request(int argc, char **argv, struct request *request)
 
 /* ---- Telling ------------------------------------------------------------------------- */
 
-static void print_json(const struct request *request, size_t count, const acre_plan_result *result,
-                       bool is_found)
+static void print_json(const struct plan_request *request, size_t count,
+                       const acre_plan_result *result, bool is_found)
 {
     printf("{\"buffers\": %zu, \"lower_bound\": %llu, \"height\": ", count,
            (unsigned long long)result->lower_bound);
@@ -107,7 +107,8 @@ static void print_json(const struct request *request, size_t count, const acre_p
            result->is_optimal ? "true" : "false");
 }
 
-static void print_text(const struct request *request, size_t count, const acre_plan_result *result)
+static void print_text(const struct plan_request *request, size_t count,
+                       const acre_plan_result *result)
 {
     double above = result->lower_bound
                        ? 100.0 * ((double)result->height / (double)result->lower_bound - 1)
@@ -128,7 +129,7 @@ static void print_text(const struct request *request, size_t count, const acre_p
 
 /* ---- Working ------------------------------------------------------------------------- */
 
-static int plan_fail(const struct request *request)
+static int plan_fail(const struct plan_request *request)
 {
     const char *text = acre_last_error();
 
@@ -139,7 +140,7 @@ static int plan_fail(const struct request *request)
     return CLI_BAD;
 }
 
-static int write_all(const struct request *request, const acre_plan_table *table,
+static int write_all(const struct plan_request *request, const acre_plan_table *table,
                      const uint64_t *offsets, const acre_plan_result *result)
 {
     size_t count;
@@ -159,13 +160,13 @@ static int write_all(const struct request *request, const acre_plan_table *table
 }
 
 /* Whether the rows or the picture go to standard output, where nothing else may stand then. */
-static bool writes_to_output(const struct request *request)
+static bool writes_to_output(const struct plan_request *request)
 {
     return (request->out && strcmp(request->out, "-") == 0) ||
            (request->svg && strcmp(request->svg, "-") == 0);
 }
 
-static int plan_run(const struct request *request, const acre_plan_table *table)
+static int plan_run(const struct plan_request *request, const acre_plan_table *table)
 {
     struct progress progress;
     acre_plan_config config = {.struct_size = sizeof config,
@@ -204,7 +205,7 @@ static int plan_run(const struct request *request, const acre_plan_table *table)
 
 int cmd_plan(int argc, char **argv)
 {
-    struct request request = {.device = ACRE_DEVICE_CHOOSE};
+    struct plan_request request = {.device = ACRE_DEVICE_CHOOSE};
     acre_plan_table *table = NULL;
 
     if (!read_request(argc, argv, &request))

@@ -26,9 +26,15 @@ static struct scale make_scale(const acre_plan_buffer *buffers, size_t count, ui
                           height ? HEIGHT / (double)height : 1};
 }
 
-static void plan_svg_draw(FILE *file, const struct scale *scale, size_t index, uint64_t start,
-                          uint64_t end, uint64_t offset, uint64_t size)
+/* A buffer, or a part of it between gaps. */
+struct rectangle {
+    size_t index; /* of the buffer */
+    uint64_t start, end, offset, size;
+};
+
+static void plan_svg_draw(FILE *file, const struct scale *scale, const struct rectangle *it)
 {
+    uint64_t start = it->start, end = it->end, offset = it->offset, size = it->size;
     double width = (double)(end - start) * scale->per_time;
     double height = (double)size * scale->per_byte;
 
@@ -40,7 +46,7 @@ static void plan_svg_draw(FILE *file, const struct scale *scale, size_t index, u
             "%llu bytes</title></rect>\n",
             (double)(start - scale->start) * scale->per_time,
             HEIGHT - (double)offset * scale->per_byte - height, width, height,
-            (unsigned)(index * 137 % 360), index + 1, (unsigned long long)start,
+            (unsigned)(it->index * 137 % 360), it->index + 1, (unsigned long long)start,
             (unsigned long long)end, (unsigned long long)offset, (unsigned long long)size);
 }
 
@@ -61,11 +67,13 @@ bool plan_svg(const char *path, const acre_plan_buffer *buffers, size_t count,
     for (size_t i = 0; i < count; i++) {
         uint64_t start = buffers[i].start;
         for (uint32_t g = 0; g < buffers[i].gap_count; g++) {
-            plan_svg_draw(file, &scale, i, start, buffers[i].gaps[g].start, offsets[i],
-                          buffers[i].size);
+            plan_svg_draw(file, &scale,
+                          &(struct rectangle){i, start, buffers[i].gaps[g].start, offsets[i],
+                                              buffers[i].size});
             start = buffers[i].gaps[g].end;
         }
-        plan_svg_draw(file, &scale, i, start, buffers[i].end, offsets[i], buffers[i].size);
+        plan_svg_draw(file, &scale,
+                      &(struct rectangle){i, start, buffers[i].end, offsets[i], buffers[i].size});
     }
     fputs("</svg>\n", file);
     return acre_output_finish(output) == ACRE_OK;

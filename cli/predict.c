@@ -80,6 +80,19 @@ static bool word_is_python(const char *word)
     return strncmp(name, "python", 6) == 0 && strspn(name + 6, "0123456789.") == strlen(name + 6);
 }
 
+/* The interpreter beside torchrun, which stands in the same environment: "env/bin/torchrun"
+ * means "env/bin/python". Other words leave the choice as it is. */
+static const char *launcher_python(const char *word, const char *otherwise)
+{
+    static char path[PATH_MAX];
+    const char *slash = strrchr(word, '/');
+
+    if (!slash || strcmp(slash + 1, "torchrun") != 0)
+        return otherwise;
+    snprintf(path, sizeof path, "%.*s/python", (int)(slash - word), word);
+    return access(path, X_OK) == 0 ? path : otherwise;
+}
+
 static int program_start(const char *interpreter, int argc, char **argv)
 {
     char **words = calloc((size_t)argc + 4, sizeof *words);
@@ -113,8 +126,8 @@ int cmd_predict(int argc, char **argv)
 
     for (int i = 1; i + 1 < argc; i++)
         if (strcmp(argv[i], "--") == 0) {
-            if (word_is_python(argv[i + 1]))
-                interpreter = argv[i + 1];
+            interpreter = word_is_python(argv[i + 1]) ? argv[i + 1]
+                                                      : launcher_python(argv[i + 1], interpreter);
             break;
         }
     return program_start(interpreter, argc, argv);

@@ -35,7 +35,7 @@ static const char help[] =
     "  --json               {\"runs\": [...]}, one object per run\n\n"
     "Exit status: 1 when an allocation failed because the memory was not enough, when --verify\n"
     "finds a difference, or when the segments of a snapshot do not add up.\n\n"
-    "Example: would this job fit a smaller card with another setting?\n"
+    "Example: would this job fit a smaller GPU with another setting?\n"
     "  acre replay job.trace.gz --policy torch --device-memory 24G \\\n"
     "      --conf '' --conf max_split_size_mb:128 --min-capacity\n";
 
@@ -55,7 +55,7 @@ struct list_of {
     int count;
 };
 
-struct request {
+struct replay_request {
     struct list_of files, confs;
     int policies[LIST_MAX]; /* indices of the table above */
     int policy_count;
@@ -64,7 +64,7 @@ struct request {
     bool json, min_capacity, host, verify, help;
 };
 
-struct run {
+struct replay_run {
     const char *file, *conf;
     int policy;
     acre_replay_result result;
@@ -82,7 +82,7 @@ static void add_item(struct options *options, struct list_of *list, const char *
     list->items[list->count++] = item;
 }
 
-static void add_policies(struct options *options, struct request *request, const char *text)
+static void add_policies(struct options *options, struct replay_request *request, const char *text)
 {
     while (!options->is_bad) {
         size_t length = strcspn(text, ","), found = 0;
@@ -102,7 +102,7 @@ static void add_policies(struct options *options, struct request *request, const
     }
 }
 
-static bool read_request(int argc, char **argv, struct request *request)
+static bool read_request(int argc, char **argv, struct replay_request *request)
 {
     struct options options = {.argc = argc, .argv = argv, .command = "replay"};
     const char *text = NULL;
@@ -152,7 +152,7 @@ static bool read_request(int argc, char **argv, struct request *request)
 
 /* ---- Running ------------------------------------------------------------------------ */
 
-static int run_count(const struct request *request)
+static int run_count(const struct replay_request *request)
 {
     return request->files.count * request->policy_count * request->confs.count;
 }
@@ -160,7 +160,7 @@ static int run_count(const struct request *request)
 /* Names the file once, whether or not the library did. */
 static void say_error(const char *file)
 {
-    if (strncmp(acre_last_error(), file, strlen(file)) == 0)
+    if (strstr(acre_last_error(), file))
         fprintf(stderr, "acre replay: %s\n", acre_last_error());
     else
         fprintf(stderr, "acre replay: %s: %s\n", file, acre_last_error());
@@ -172,7 +172,8 @@ static int exit_of(acre_status status)
     return status == ACRE_ERR_STATE || status == ACRE_ERR_UNSUPPORTED ? CLI_NO : CLI_BAD;
 }
 
-static int run_one(const struct request *request, struct run *run, struct progress *progress)
+static int run_one(const struct replay_request *request, struct replay_run *run,
+                   struct progress *progress)
 {
     acre_replay_config config = {.struct_size = sizeof config,
                                  .policy = policies[run->policy].policy,
@@ -202,7 +203,7 @@ static int run_one(const struct request *request, struct run *run, struct progre
     return exit_of(status);
 }
 
-static int run_all(const struct request *request, struct run *runs)
+static int run_all(const struct replay_request *request, struct replay_run *runs)
 {
     int count = run_count(request), at = 0;
     struct progress progress;
@@ -244,7 +245,7 @@ static void print_pass_json(const acre_replay_pass *pass, bool is_planned)
         printf(", \"departures\": %llu", (unsigned long long)pass->departures);
 }
 
-static void print_json(const struct request *request, const struct run *runs)
+static void print_json(const struct replay_request *request, const struct replay_run *runs)
 {
     fputs("{\"runs\": [", stdout);
     for (int i = 0; i < run_count(request); i++) {
@@ -285,8 +286,8 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static void add_row(struct table *table, const struct request *request, const struct run *run,
-                    bool is_warm)
+static void add_row(struct text_table *table, const struct replay_request *request,
+                    const struct replay_run *run, bool is_warm)
 {
     const acre_replay_pass *pass = is_warm ? &run->result.warm : &run->result.first;
 
@@ -315,7 +316,7 @@ static void add_row(struct table *table, const struct request *request, const st
 }
 
 /* What a snapshot's history began with, and what is not known about it. */
-static void print_start(const struct run *run)
+static void print_start(const struct replay_run *run)
 {
     const acre_replay_result *result = &run->result;
 
@@ -332,11 +333,11 @@ static void print_start(const struct run *run)
                (unsigned long long)result->contradictions, file_name(run->file));
 }
 
-static void print_table(const struct request *request, const struct run *runs)
+static void print_table(const struct replay_request *request, const struct replay_run *runs)
 {
     const char *columns[20];
     int count = 0;
-    struct table table;
+    struct text_table table;
 
     columns[count++] = "<trace";
     columns[count++] = "<policy";
@@ -378,7 +379,7 @@ static void print_table(const struct request *request, const struct run *runs)
             print_start(&runs[i]);
 }
 
-static bool has_failed(const struct request *request, const struct run *runs)
+static bool has_failed(const struct replay_request *request, const struct replay_run *runs)
 {
     for (int i = 0; i < run_count(request); i++)
         if (runs[i].result.first.ooms || runs[i].result.warm.ooms)
@@ -433,7 +434,7 @@ static void print_verify(const char *file, const acre_verify_result *result)
 }
 
 /* Every file under its recorded settings; 1 when one differs or cannot be trusted. */
-static int verify_all(const struct request *request)
+static int verify_all(const struct replay_request *request)
 {
     int status = CLI_DONE, shown = 0;
 
@@ -463,7 +464,7 @@ static int verify_all(const struct request *request)
 
 int cmd_replay(int argc, char **argv)
 {
-    static struct request request = {.device = ACRE_DEVICE_CHOOSE};
+    static struct replay_request request = {.device = ACRE_DEVICE_CHOOSE};
     int status = CLI_BAD;
 
     if (!read_request(argc, argv, &request))
@@ -474,7 +475,7 @@ int cmd_replay(int argc, char **argv)
     }
     if (request.verify)
         return verify_all(&request);
-    struct run *runs = calloc((size_t)run_count(&request), sizeof *runs);
+    struct replay_run *runs = calloc((size_t)run_count(&request), sizeof *runs);
     if (!runs)
         fputs("acre replay: out of memory\n", stderr);
     else if ((status = run_all(&request, runs)) == CLI_DONE) {

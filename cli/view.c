@@ -28,7 +28,7 @@ static const char help[] =
     "  acre view snapshot.pickle -o snapshot.html\n"
     "  acre view step.trace.gz --policy torch -o step.html\n";
 
-struct request {
+struct view_request {
     const char *file, *out, *title, *conf;
     acre_policy policy;
     uint64_t device_bytes;
@@ -54,7 +54,7 @@ static bool read_policy(struct options *options, acre_policy *out)
     return true;
 }
 
-static bool read_request(int argc, char **argv, struct request *request)
+static bool read_request(int argc, char **argv, struct view_request *request)
 {
     struct options options = {.argc = argc, .argv = argv, .command = "view"};
     const char *text = NULL;
@@ -84,7 +84,7 @@ static bool read_request(int argc, char **argv, struct request *request)
     return !options.is_bad;
 }
 
-static acre_status make_page(const struct request *request, acre_view *view)
+static acre_status make_page(const struct view_request *request, acre_view *view)
 {
     struct progress progress;
     acre_view_config config = {.struct_size = sizeof config,
@@ -107,7 +107,7 @@ static acre_status make_page(const struct request *request, acre_view *view)
 
 int cmd_view(int argc, char **argv)
 {
-    struct request request = {0};
+    struct view_request request = {0};
     struct stat facts;
     acre_view *view = NULL;
     bool is_doubtful = false;

@@ -8,6 +8,8 @@
 
 #include <acre/explain.h>
 
+#include <string.h>
+
 static const char help[] =
     "usage: acre why FILE [OPTION...]\n\n"
     "Explains a memory snapshot, as PyTorch writes it: why the last failed request failed,\n"
@@ -21,13 +23,13 @@ static const char help[] =
     "Example:\n"
     "  acre why oom_snapshot.pickle\n";
 
-struct request {
+struct why_request {
     const char *file;
     uint64_t device, device_bytes;
     bool json, help, has_device;
 };
 
-static bool read_request(int argc, char **argv, struct request *request)
+static bool read_request(int argc, char **argv, struct why_request *request)
 {
     struct options options = {.argc = argc, .argv = argv, .command = "why"};
 
@@ -47,6 +49,57 @@ static bool read_request(int argc, char **argv, struct request *request)
         return false;
     }
     return !options.is_bad;
+}
+
+/* ---- Replays ------------------------------------------------------------------------------- */
+
+/* What became of the job, the request that failed included, under the setting that is advised. */
+struct replayed {
+    const char *conf; /* NULL: not replayed */
+    acre_setting setting;
+};
+
+/* Replays the recording when a setting is advised against fragmentation, so that its effect is
+ * known and not hoped for. Without a history, or when it cannot be replayed, nothing is told. */
+static void setting_replay(const char *file, const acre_why *why, struct replayed *out)
+{
+    acre_advise_config config = {.struct_size = sizeof config, .device = why->device};
+    acre_advice *advice = NULL;
+
+    *out = (struct replayed){0};
+    if (why->verdict != ACRE_VERDICT_FRAGMENTATION || why->is_expandable || !why->has_history ||
+        acre_advise(file, &config, &advice) != ACRE_OK)
+        return;
+    for (uint64_t i = 0; i < advice->setting_count; i++)
+        if (strcmp(advice->settings[i].conf, "expandable_segments:True") == 0 &&
+            advice->settings[i].policy == ACRE_POLICY_TORCH && advice->settings[i].fits >= 0) {
+            out->setting = advice->settings[i];
+            out->conf = "expandable_segments:True";
+        }
+    acre_advice_destroy(advice);
+}
+
+static void print_replayed(const struct replayed *replayed)
+{
+    if (!replayed->conf)
+        return;
+    char text[160];
+
+    snprintf(text, sizeof text, "Replayed with %s, the request that failed included: it %s.",
+             replayed->conf,
+             replayed->setting.fits ? "fits this device" : "does not fit this device either");
+    putchar('\n');
+    print_paragraph(stdout, text);
+}
+
+static void print_replayed_json(const struct replayed *replayed)
+{
+    if (!replayed->conf) {
+        fputs(",\n \"replayed\": null", stdout);
+        return;
+    }
+    printf(",\n \"replayed\": {\"conf\": \"%s\", \"fits\": %s}", replayed->conf,
+           replayed->setting.fits ? "true" : "false");
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
@@ -102,7 +155,7 @@ static void print_categories_json(const acre_why *why)
     putchar('}');
 }
 
-static void print_json(const char *file, const acre_why *why)
+static void print_json(const char *file, const acre_why *why, const struct replayed *replayed)
 {
     fputs("{\"file\": ", stdout);
     print_json_string(stdout, file);
@@ -140,6 +193,7 @@ static void print_json(const char *file, const acre_why *why)
     print_growth_json(why);
     print_categories_json(why);
     print_remedies_json(stdout, why->remedies, why->remedy_count);
+    print_replayed_json(replayed);
     fputs(",\n \"text\": ", stdout);
     print_json_string(stdout, why->text);
     fputs("}\n", stdout);
@@ -168,7 +222,7 @@ static void print_state(const acre_why *why)
         {"largest free piece", why->largest_free_bytes, true},
         {"held by private pools", why->private_pool_bytes, why->private_pool_bytes > 0},
     };
-    struct table table;
+    struct text_table table;
 
     table_begin(&table, columns);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -183,7 +237,7 @@ static void print_state(const acre_why *why)
 static void print_table(const char *title, const acre_share *shares, uint64_t count)
 {
     const char *columns[] = {"", "blocks", title, NULL};
-    struct table table;
+    struct text_table table;
 
     if (count == 0)
         return;
@@ -200,7 +254,7 @@ static void print_table(const char *title, const acre_share *shares, uint64_t co
 static void print_categories(const acre_why *why)
 {
     static const char *const columns[] = {"", "<live, by what it seems to be for", NULL};
-    struct table table;
+    struct text_table table;
 
     if (why->category_count < 2)
         return;
@@ -213,10 +267,11 @@ static void print_categories(const acre_why *why)
     table_end(&table, stdout);
 }
 
-static void print_text(const acre_why *why)
+static void print_text(const acre_why *why, const struct replayed *replayed)
 {
     print_paragraph(stdout, why->text);
     print_remedies(why->remedies, why->remedy_count);
+    print_replayed(replayed);
     if (why->device_count > 1)
         printf("\nDevice %u of %u, %s\n", why->device, why->device_count, why->device_reason);
     else
@@ -235,7 +290,7 @@ static void print_text(const acre_why *why)
 
 int cmd_why(int argc, char **argv)
 {
-    struct request request = {0};
+    struct why_request request = {0};
     acre_snapshot *snapshot = NULL;
     acre_why *why = NULL;
     int code = CLI_BAD;
@@ -262,10 +317,13 @@ int cmd_why(int argc, char **argv)
     if (status != ACRE_OK) {
         print_failure("why", request.file, request.json);
     } else {
+        struct replayed replayed;
+
+        setting_replay(request.file, why, &replayed);
         if (request.json)
-            print_json(request.file, why);
+            print_json(request.file, why, &replayed);
         else
-            print_text(why);
+            print_text(why, &replayed);
         code = CLI_DONE;
     }
     acre_why_destroy(why);

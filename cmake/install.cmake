@@ -38,6 +38,20 @@ install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INS
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
   PATTERN "*.svg" PATTERN "*.png" PATTERN "*.schema.json")
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+# The rules for backends, whose files name each other by their place in this tree.
+file(GLOB conform CONFIGURE_DEPENDS tests/conform/backend_suite*.[ch])
+list(FILTER conform EXCLUDE REGEX "_inside\\.c$")
+foreach(source ${conform} tests/conform/installed/conform.c
+    tests/support/gate.c tests/support/gate.h tests/support/t.c tests/support/t.h)
+  get_filename_component(name ${source} NAME)
+  file(READ ${source} text)
+  string(REGEX REPLACE "#include \"tests/[a-z]+/" "#include \"" text "${text}")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/conform/${name} CONTENT "${text}" @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/conform/${name}
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/acre/conform)
+endforeach()
+install(FILES tests/conform/installed/CMakeLists.txt
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/acre/conform)
 install(FILES tools/completion/acre.bash RENAME acre
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 install(FILES tools/completion/_acre DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
@@ -66,7 +80,7 @@ install(FILES ${PROJECT_BINARY_DIR}/acre.pc ${PROJECT_BINARY_DIR}/acre_tools.pc
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/acre)
 configure_package_config_file(cmake/acreConfig.cmake.in ${PROJECT_BINARY_DIR}/acreConfig.cmake
   INSTALL_DESTINATION ${package_folder}
-  PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+  PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_DATADIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/acreConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/acreConfig.cmake ${PROJECT_BINARY_DIR}/acreConfigVersion.cmake

@@ -17,7 +17,9 @@ import sys
 MAP = re.compile(r"^#define (\w+)\(X\)((?:.*\\\n)*.*)\n", re.M)
 USE = re.compile(r"^#define (\w+)\(([^)]*)\)((?:.*\\\n)*.*)\n\s*(\w+)\(\1\)\n#undef \1\n", re.M)
 ITEM = re.compile(r'X\(((?:[^()"]|"(?:[^"\\]|\\.)*")*)\)')
-ARGUMENT = re.compile(r'"(?:[^"\\]|\\.)*"|[^,]+')
+STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+# Strings are whole, also with commas in them; several beside each other are one.
+ARGUMENT = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*")+')
 
 
 def expand(use, maps):
@@ -29,7 +31,7 @@ def expand(use, maps):
     out = []
     for item in ITEM.findall(maps[name].replace("\\\n", " ")):
         values = [v.strip() for v in ARGUMENT.findall(item) if v.strip()]
-        text = values[-1].strip('"')
+        text = "".join(STRING.findall(values[-1])) or values[-1]
         code = body.replace("\\\n", " ").strip()
         for parameter, value in zip(names, values):
             code = re.sub(rf"\s*##\s*{parameter}\b|\b{parameter}\b", lambda _: value, code)

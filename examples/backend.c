@@ -95,7 +95,7 @@ static acre_status toy_alloc(void *self, int device, size_t bytes, void **out_ba
         }
     }
     pthread_mutex_unlock(&toy->mutex);
-    return status;
+    return status == ACRE_OK ? status : acre_error_set(status, 0, "the device has too little left");
 }
 
 static acre_status toy_free(void *self, int device, void *base)
@@ -114,7 +114,8 @@ static acre_status toy_free(void *self, int device, void *base)
         status = ACRE_OK;
     }
     pthread_mutex_unlock(&toy->mutex);
-    return status;
+    /* A refusal says why: acre_last_error() gives the sentence to the user. */
+    return status == ACRE_OK ? status : acre_error_set(status, 0, "not a base of this device");
 }
 
 static struct toy toy = {.mutex = PTHREAD_MUTEX_INITIALIZER};

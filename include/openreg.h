@@ -148,7 +148,7 @@ OPENREG_EXPORT orError_t orMemoryProtect(void *devPtr);
 OPENREG_EXPORT orError_t orStreamCreateWithPriority(orStream_t *stream, unsigned int flags,
                                                     int priority);
 
-/** The same with priority 0. */
+/** Creates a stream of priority 0. */
 OPENREG_EXPORT orError_t orStreamCreate(orStream_t *stream);
 
 /** The priority a stream was created with. */
@@ -180,7 +180,7 @@ OPENREG_EXPORT orError_t orLaunchHostFunc(orStream_t stream, void (*fn)(void *),
 /** Creates an event on the current device; only bit 0 of flags has a meaning. */
 OPENREG_EXPORT orError_t orEventCreateWithFlags(orEvent_t *event, unsigned int flags);
 
-/** The same without timing. */
+/** Creates an event without timing. */
 OPENREG_EXPORT orError_t orEventCreate(orEvent_t *event);
 
 /** Destroys an event; work that waits for it goes on as if it were there. */

@@ -11,8 +11,9 @@
 #   fuzz     each fuzzer for FUZZ_SECONDS (600)
 #
 # Without a PART all of them run, one after the other. Each is meant to stay below an hour on two
-# quiet cores. What has passed for this state of the tree is kept in build-long/ and not done again:
-# a run that was stopped goes on where it was. What failed is run again. Nothing is forgiven.
+# quiet cores, that is two hours of processor time, which is printed too: it tells on a busy one.
+# What has passed for this state of the tree is kept in build-long/ and not done again: a run that
+# was stopped goes on where it was. What failed is run again. Nothing is forgiven.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 jobs=${JOBS:-2}
@@ -30,6 +31,13 @@ straight=
 setarch "$(uname -m)" -R true 2>/dev/null && straight="setarch $(uname -m) -R"
 failed=
 
+# Sets spent to the seconds of processor time that what this script started has used so far.
+processor() {
+    times >"$state/times"
+    spent=$(awk 'NR == 2 { gsub(/[ms]/, " "); print int($1 * 60 + $2 + $3 * 60 + $4) }' \
+        "$state/times")
+}
+
 # run NAME PRESET SCALE LABELS [CMAKE ARGUMENT...]: one build of a part. Tests run twenty at a
 # time; each twenty that passed leaves NAME.N.xml. Long counts are divided by SCALE.
 run() {
@@ -41,10 +49,12 @@ run() {
         echo "== $name: passed before ($(cat "$state/$name.done"))"
         return
     fi
-    began=$(date +%s)
+    processor
+    began=$(date +%s) before=$spent
     echo "== $name: building"
-    if ! tools/configure.sh "$preset" "$folder" "$@" || ! cmake --build "$folder" -j "$jobs" \
-        --target all acre_tests >"$state/$name.log" 2>&1; then
+    if ! tools/configure.sh "$preset" "$folder" -DACRE_TEST_TIMEOUT=3400 "$@" ||
+        ! cmake --build "$folder" -j "$jobs" --target all acre_tests \
+            >"$state/$name.log" 2>&1; then
         tail -n 60 "$state/$name.log" 2>/dev/null
         echo "== $name: does not build"
         failed="$failed $name"
@@ -56,7 +66,7 @@ run() {
     while [ "$at" -le "$count" ]; do
         if [ ! -e "$state/$name.$at.xml" ]; then
             if ! ACRE_TEST_SCALE=$scale $wrap ctest --test-dir "$folder" -j "$jobs" -L "$labels" \
-                -I "$at,$((at + 19))" --no-tests=ignore --output-on-failure --timeout 1800 \
+                -I "$at,$((at + 19))" --no-tests=ignore --output-on-failure \
                 --output-junit "$PWD/$state/$name.$at.part" --test-output-size-passed 400000 \
                 --test-output-size-failed 400000 </dev/null; then
                 bad=1
@@ -68,10 +78,11 @@ run() {
         fi
         at=$((at + 20))
     done
-    took=$(($(date +%s) - began))
-    echo "== $name: $took s"
+    processor
+    took="$(($(date +%s) - began)) s, $((spent - before)) s of processor time"
+    echo "== $name: $took"
     if [ $bad -eq 0 ]; then
-        echo "in $took s" >"$state/$name.done"
+        echo "in $took" >"$state/$name.done"
     else
         failed="$failed $name"
     fi

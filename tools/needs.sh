@@ -62,12 +62,16 @@ needs_test() {
     has chromium || has google-chrome || want chromium
     has chromedriver || want chromium-driver
     has gdb || want gdb
+    has zsh || want zsh
     has abidiff || want abigail-tools
     has clang-format || has clang-format-14 || want clang-format
     has mpicc.openmpi || want "libopenmpi-dev openmpi-bin"
     has mpicc.mpich || want "libmpich-dev mpich"
     has ip || want iproute2
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || want python3-numpy
+    # NumPy's own tests, which run on Acre.
+    /usr/bin/python3 -c 'import pytest, hypothesis' 2>/dev/null ||
+        want "python3-pytest python3-hypothesis"
     has_header dlpack/dlpack.h || want libdlpack-dev
     has_library libOpenCL.so.1 || want ocl-icd-libopencl1
     [ -e /etc/OpenCL/vendors/pocl.icd ] || want pocl-opencl-icd
@@ -96,6 +100,7 @@ long)
     needs_test
     has spin || want spin
     has musl-gcc || want musl-tools
+    has_header hip/hip_runtime_api.h || want libamdhip64-dev
     has aarch64-linux-gnu-g++ || want g++-aarch64-linux-gnu
     has qemu-aarch64 || want qemu-user
     has clang || need clang

@@ -7,6 +7,8 @@
 # of this script.
 set -eu
 cd "$(dirname "$0")/.."
+# A compiler launcher of the one who calls is no part of a package.
+unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 folder=${1:-build/package}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)

@@ -62,8 +62,6 @@ nothing='^$'
 alone='^vectors$|^(fuzz|golden)_|^test_(format|explain|view|replay)_|^example_'
 alone="$alone|^test_plan_(place|learn|search|greedy|order|follower)"
 alone="$alone|^test_cache_(sleep|fault|model|stitch_model|expand_model)"
-# This one has threads, and takes three minutes there: the long run has it.
-alone="$alone|^test_features$"
 without=$nothing
 
 # ThreadSanitizer of gcc 12 does not start under the widest address

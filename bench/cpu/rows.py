@@ -165,7 +165,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("row", choices=list(TORCH) + list(NUMPY))
     parser.add_argument("--acre", action="store_true")
-    parser.add_argument("--huge", action="store_true")
+    parser.add_argument("--plain-pages", action="store_true", help="no huge pages")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
@@ -175,7 +175,7 @@ def main():
         torch.manual_seed(0)
         if options.acre:
             import torch_acre.cpu
-            torch_acre.cpu.enable(huge_pages=options.huge)
+            torch_acre.cpu.enable(huge_pages=not options.plain_pages)
         make = TORCH[options.row](torch)
     else:
         import numpy

@@ -5,6 +5,7 @@
  * Every pattern is timed several times in turn with the others, so that a busy
  * moment of the machine hurts all alike; medians are shown.
  */
+#include "cli/backend.h"
 #include "cli/bench/bench_symm.h"
 #include "cli/commands.h"
 #include "cli/bench/measure.h"
@@ -40,7 +41,7 @@ enum {
     OWN = 2, /* policies of this library */
     COLUMNS = OWN + MEASURE_PEERS,
     ROUNDS_MAX = 99,
-    MIX_SHARE = 8, /* a replacement costs about so many pairs */
+    MIX_SHARE = 8, /* pairs that cost as much as a replacement */
 };
 
 static const char *column_name(int column)
@@ -61,7 +62,7 @@ static double time_pattern(const struct pattern *pattern, acre_cache *cache, uin
     return (measure_seconds() - begin) / (double)count * 1e9;
 }
 
-/* The same on a cache of its own; negative, and the reason said, on failure. */
+/* Measures on a cache of its own; negative, with the reason printed, on failure. */
 static double time_policy(const struct pattern *pattern, acre_policy policy, uint64_t count)
 {
     acre_backend *backend;
@@ -74,7 +75,7 @@ static double time_policy(const struct pattern *pattern, acre_policy policy, uin
     }
     /* measure_pairs aborts on failure, so one pair is tried here. */
     double ns = -1;
-    if (acre_cache_alloc(cache, 512, NULL, &pointer) == ACRE_OK &&
+    if (acre_cache_alloc(cache, pattern->bytes ? pattern->bytes : 512, NULL, &pointer) == ACRE_OK &&
         acre_cache_free(cache, pointer) == ACRE_OK)
         ns = time_pattern(pattern, cache, count);
     acre_cache_destroy(cache);
@@ -131,7 +132,7 @@ static void bench_run(double medians[PATTERNS][COLUMNS], uint64_t count, int rou
 static void print_text(double medians[PATTERNS][COLUMNS])
 {
     const char *columns[COLUMNS + 2] = {"<nanoseconds per"};
-    struct table table;
+    struct text_table table;
 
     for (int column = 0; column < COLUMNS; column++)
         columns[column + 1] = column_name(column);
@@ -147,9 +148,13 @@ static void print_text(double medians[PATTERNS][COLUMNS])
         }
     }
     table_end(&table, stdout);
+    acre_backend *loaded = backend_loaded();
+
     printf("\nA pair is an allocation and its free. acre and torch: policies of the caching\n"
-           "allocator, statistics on, on a device that hands out addresses only. The others\n"
-           "are malloc and free of host allocators on the same pattern; - is not installed.\n");
+           "allocator, statistics on, on %s%s. The others\n"
+           "are malloc and free of host allocators on the same pattern; - is not installed%s.\n",
+           loaded ? "a device of " : "a device that hands out addresses only",
+           loaded ? acre_backend_name(loaded) : "", loaded ? ",\nor more than the device has" : "");
 }
 
 static void print_json(double medians[PATTERNS][COLUMNS])
@@ -179,8 +184,9 @@ static int write_svg(const char *path, double medians[PATTERNS][COLUMNS])
         groups[pattern] = patterns[pattern].title;
     for (int column = 0; column < COLUMNS; column++)
         names[column] = column_name(column);
-    if (plot_bars(path, "nanoseconds, logarithmic", groups, PATTERNS, names, COLUMNS,
-                  &medians[0][0]))
+    struct plot plot = {
+        "nanoseconds, logarithmic", groups, PATTERNS, names, COLUMNS, &medians[0][0]};
+    if (plot_bars(path, &plot))
         return CLI_DONE;
     fprintf(stderr, "acre bench: %s\n", acre_last_error());
     return CLI_BAD;
@@ -209,6 +215,10 @@ int cmd_bench(int argc, char **argv)
     const char *svg = NULL;
     bool as_json = false, as_peer = false;
 
+    if (argc > 1 && strcmp(argv[1], "symm") == 0 && backend_loaded()) {
+        fprintf(stderr, "acre bench symm: --backend is not for it: it runs on reference devices\n");
+        return CLI_BAD;
+    }
     if (argc > 1 && strcmp(argv[1], "symm") == 0)
         return bench_symm(argc - 1, argv + 1);
     while (options_next(&options)) {

@@ -22,7 +22,7 @@
 enum { ROWS_MAX = 64, ROUNDS_MAX = 15, SOURCES = 3 };
 
 /* One operation and size, with what each source took in each round. */
-struct row {
+struct symm_row {
     char name[32];
     size_t bytes;
     int counts[SOURCES];
@@ -31,13 +31,13 @@ struct row {
 
 struct results {
     int count;
-    struct row rows[ROWS_MAX];
+    struct symm_row rows[ROWS_MAX];
 };
 
 /* This library, and the MPIs it is compared with. */
 static const char *const source_names[SOURCES] = {"acre", "openmpi", "mpich"};
 
-static struct row *row_find(struct results *results, const char *name, size_t bytes)
+static struct symm_row *row_find(struct results *results, const char *name, size_t bytes)
 {
     for (int i = 0; i < results->count; i++)
         if (results->rows[i].bytes == bytes && strcmp(results->rows[i].name, name) == 0)
@@ -47,7 +47,7 @@ static struct row *row_find(struct results *results, const char *name, size_t by
 
 static void row_add(struct results *results, int source, const char *name, size_t bytes, double ns)
 {
-    struct row *row = row_find(results, name, bytes);
+    struct symm_row *row = row_find(results, name, bytes);
 
     if (!row) {
         if (source > 0 || results->count == ROWS_MAX)
@@ -68,7 +68,7 @@ static int bench_symm_compare(const void *a, const void *b)
 }
 
 /* Negative when there is none. */
-static double bench_symm_median(struct row *row, int source)
+static double bench_symm_median(struct symm_row *row, int source)
 {
     if (!row || row->counts[source] == 0)
         return -1;
@@ -77,7 +77,7 @@ static double bench_symm_median(struct row *row, int source)
 }
 
 /* The faster MPI; its number, or 0 when there is none. */
-static int bench_symm_fastest(struct row *row, double *out_ns)
+static int bench_symm_fastest(struct symm_row *row, double *out_ns)
 {
     int best = 0;
 
@@ -164,7 +164,7 @@ static void print_json(struct results *results)
 {
     fputs("{\"results\": [", stdout);
     for (int i = 0; i < results->count; i++) {
-        struct row *row = &results->rows[i];
+        struct symm_row *row = &results->rows[i];
         double own = bench_symm_median(row, 0), mpi_ns = -1;
         int mpi = bench_symm_fastest(row, &mpi_ns);
         printf("%s\n  {\"op\": \"%s\", \"bytes\": %zu", i ? "," : "", row->name, row->bytes);
@@ -181,7 +181,7 @@ static void print_json(struct results *results)
     fputs("\n]}\n", stdout);
 }
 
-static void cell_us(struct table *table, double ns)
+static void cell_us(struct text_table *table, double ns)
 {
     if (ns < 0)
         table_cell(table, "-");
@@ -193,11 +193,11 @@ static void print_text(struct results *results, int ranks)
 {
     const char *columns[] = {"<microseconds", "size",   "acre",  "openmpi",
                              "mpich",         "memcpy", "ratio", NULL};
-    struct table table;
+    struct text_table table;
 
     table_begin(&table, columns);
     for (int i = 0; i < results->count; i++) {
-        struct row *row = &results->rows[i];
+        struct symm_row *row = &results->rows[i];
         double own = bench_symm_median(row, 0), mpi_ns = -1;
         int mpi = bench_symm_fastest(row, &mpi_ns);
         table_cell(&table, "%s", row->name);
@@ -227,7 +227,7 @@ static int write_svg(const char *path, struct results *results)
     int count = 0;
 
     for (int i = 0; i < results->count; i++) {
-        struct row *row = &results->rows[i];
+        struct symm_row *row = &results->rows[i];
         double mpi_ns = -1;
         if (!bench_symm_fastest(row, &mpi_ns) && strcmp(row->name, "barrier") != 0 &&
             strcmp(row->name, "all_reduce") != 0)
@@ -241,7 +241,8 @@ static int write_svg(const char *path, struct results *results)
             bench_symm_median(row_find(results, "memcpy", row->bytes), 0);
         count++;
     }
-    if (plot_bars(path, "nanoseconds, logarithmic", groups, count, bars, SOURCES + 1, values))
+    struct plot plot = {"nanoseconds, logarithmic", groups, count, bars, SOURCES + 1, values};
+    if (plot_bars(path, &plot))
         return CLI_DONE;
     fprintf(stderr, "acre bench symm: %s\n", acre_last_error());
     return CLI_BAD;

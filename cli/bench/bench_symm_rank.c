@@ -130,7 +130,7 @@ static acre_status do_put_signal(size_t bytes)
     return status;
 }
 
-/* The same with nothing but two flags and 8 bytes. */
+/* A barrier made of nothing but two flags and 8 bytes, to compare with. */
 static acre_status do_flag(size_t bytes)
 {
     static uint64_t round;

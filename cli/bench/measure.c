@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/bench/measure.h"
 
+#include "cli/backend.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +28,12 @@ uint64_t measure_random(uint64_t *state)
     return x ^ x >> 31;
 }
 
-acre_status measure_cache(acre_policy policy, acre_backend **out_backend, acre_cache **out)
+/* A cache on a device of its own, a dry one of 80 GiB. */
+static acre_status cache_dry(const acre_cache_config *config, acre_backend **out_backend,
+                             acre_cache **out)
 {
     acre_sim_config sim = {
         .struct_size = sizeof sim, .devices = 1, .dry = 1, .memory_bytes = (uint64_t)80 << 30};
-    acre_cache_config config = {.struct_size = sizeof config, .policy = policy};
     static unsigned number; /* devices so far, for their names */
     acre_backend *backend;
     acre_device *device;
@@ -44,13 +47,30 @@ acre_status measure_cache(acre_policy policy, acre_backend **out_backend, acre_c
         return status;
     status = acre_backend_device(backend, 0, &device);
     if (status == ACRE_OK)
-        status = acre_cache_create(device, &config, out);
+        status = acre_cache_create(device, config, out);
     if (status != ACRE_OK) {
         acre_backend_unregister(backend);
         return status;
     }
     *out_backend = backend;
     return ACRE_OK;
+}
+
+acre_status measure_cache(acre_policy policy, acre_backend **out_backend, acre_cache **out)
+{
+    acre_cache_config config = {.struct_size = sizeof config, .policy = policy};
+    acre_backend *loaded = backend_loaded();
+    acre_device *device;
+    acre_status status;
+
+    if (!loaded)
+        return cache_dry(&config, out_backend, out);
+    status = acre_backend_device(loaded, 0, &device);
+    if (status == ACRE_OK)
+        status = acre_cache_create(device, &config, out);
+    if (status == ACRE_OK)
+        *out_backend = NULL; /* it stays */
+    return status;
 }
 
 /* ---- Pairs ------------------------------------------------------------------ */

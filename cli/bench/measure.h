@@ -16,8 +16,8 @@
 double measure_seconds(void);
 uint64_t measure_random(uint64_t *state);
 
-/* A cache on a dry device of 80 GiB of its own; end the cache, then unregister
- * the backend. */
+/* A cache on a dry device of 80 GiB of its own, or on the device of --backend; end the
+ * cache, then unregister the backend, which is NULL for one that stays. */
 acre_status measure_cache(acre_policy policy, acre_backend **out_backend, acre_cache **out);
 
 /* Allocates and frees a block again and again. Aborts when that fails: whoever

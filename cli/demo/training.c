@@ -16,7 +16,7 @@
 #define KIB    1024u
 #define MIB    (1024u * KIB)
 
-struct piece {
+struct training_piece {
     void *pointer;
     uint64_t bytes;
 };
@@ -27,7 +27,7 @@ struct training {
     int device;           /* number, in the view too              */
     void *streams[2];     /* of the work, and of the batches      */
     int64_t device_calls; /* of the cache, when last looked       */
-    struct piece weights[LAYERS], moments[LAYERS], activations[LAYERS], batch;
+    struct training_piece weights[LAYERS], moments[LAYERS], activations[LAYERS], batch;
     uint64_t count;    /* of allocations                       */
     uint64_t began_us; /* times in the view count from here    */
 };
@@ -60,7 +60,7 @@ static bool training_look(struct training *training)
 }
 
 static bool training_take(struct training *training, int stream, uint64_t bytes, const char *what,
-                          const char *where, struct piece *out)
+                          const char *where, struct training_piece *out)
 {
     acre_view *view = report_view(training->tour->report);
     acre_view_frame frames[] = {{what, "cli/demo/training.c", 0},
@@ -84,7 +84,7 @@ static bool training_take(struct training *training, int stream, uint64_t bytes,
     return true;
 }
 
-static bool training_give(struct training *training, int stream, struct piece *piece)
+static bool training_give(struct training *training, int stream, struct training_piece *piece)
 {
     acre_view_event event = {.action = ACRE_VIEW_FREE_COMPLETED,
                              .device = training->device,
@@ -103,7 +103,7 @@ static bool training_give(struct training *training, int stream, struct piece *p
 
 static bool run_forward(struct training *training, int step)
 {
-    struct piece workspace;
+    struct training_piece workspace;
     char where[32];
 
     for (int i = 0; i < LAYERS; i++) {
@@ -121,7 +121,7 @@ static bool run_forward(struct training *training, int step)
 
 static bool run_backward(struct training *training, int step)
 {
-    struct piece gradient;
+    struct training_piece gradient;
     char where[32];
 
     for (int i = LAYERS - 1; i >= 0; i--) {
@@ -145,7 +145,7 @@ static bool run_step(struct training *training, int step)
                             .device = training->device,
                             .text = name,
                             .time_us = now_us() - training->began_us};
-    struct piece next;
+    struct training_piece next;
 
     snprintf(name, sizeof name, "step %d", step + 1);
     TRY(acre_view_event_add(report_view(training->tour->report), &mark));

@@ -78,7 +78,7 @@ void output_read(struct job *job, int rank, struct output *output);
 /* Prints what is there without waiting, then closes. */
 void output_close(struct job *job, int rank, struct output *output);
 
-/* late.c: tells on standard error who is missing, once the time for it has come. */
-void late_look(struct job *job);
+/* straggler.c: tells on standard error who is missing, once the time for it has come. */
+void straggler_look(struct job *job);
 
 #endif

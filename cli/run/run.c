@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +55,7 @@ static void run_become(const struct job *job, int rank, pid_t parent, const int 
     }
     set_number("ACRE_RANK", rank);
     set_number("RANK", rank);
+    set_number("LOCAL_RANK", rank);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     dup2(pipes[0], STDOUT_FILENO);
@@ -148,7 +151,7 @@ static void run_watch(struct job *job)
             has_read = read_outputs(job, polls, count);
         }
         job_look(job);
-        late_look(job);
+        straggler_look(job);
         int64_t now = job_now_ms();
         if (job->kill_at_ms && now >= job->kill_at_ms)
             job_tell_all(job, SIGKILL);
@@ -208,9 +211,30 @@ static bool run_serve(acre_store_server **out)
     snprintf(address, sizeof address, "tcp:127.0.0.1:%u", acre_store_server_port(*out));
     setenv("ACRE_STORE", address, 1);
     setenv("ACRE_STORE_SECRET", secret, 1);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
-    set_number("MASTER_PORT", acre_store_server_port(*out));
     return true;
+}
+
+/* Tells the ranks a port of this machine on which one of them may listen, as PyTorch's rank 0
+ * does. The descriptor that is given back holds the port: nobody else gets it by chance, and
+ * who names it and allows the reuse of addresses may listen there. -1: none was to be had. */
+static int run_reserve_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof address;
+    int one = 1, descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (descriptor < 0)
+        return -1;
+    if (setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+        bind(descriptor, (struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(descriptor, (struct sockaddr *)&address, &bytes) != 0) {
+        close(descriptor);
+        return -1;
+    }
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_number("MASTER_PORT", ntohs(address.sin_port));
+    return descriptor;
 }
 
 /* Signals come through a descriptor from now on. */
@@ -239,13 +263,14 @@ static int run_run(struct job *job, const char *store)
     }
     set_number("ACRE_WORLD_SIZE", job->count);
     set_number("WORLD_SIZE", job->count);
+    set_number("LOCAL_WORLD_SIZE", job->count);
     if (store)
         setenv("ACRE_STORE", store, 1);
     else if (!run_serve(&server))
         return CLI_BAD;
     if (!store && acre_store_open(getenv("ACRE_STORE"), &job->store) == ACRE_OK)
         acre_store_set_timeout(job->store, 1000);
-    int started = 0;
+    int started = 0, port = run_reserve_port();
     while (started < job->count && run_start(job, started))
         started++;
     if (started < job->count) {
@@ -261,6 +286,8 @@ static int run_run(struct job *job, const char *store)
         for (int k = 0; k < 2; k++)
             output_close(job, i, &job->processes[i].outputs[k]);
     free(job->processes);
+    if (port >= 0)
+        close(port);
     close(job->signals);
     return status;
 }
@@ -281,9 +308,10 @@ static void run_help(void)
           "killed after two seconds, or at once when the signal comes twice. SIGUSR1, SIGUSR2,\n"
           "SIGTSTP, SIGCONT, SIGWINCH and SIGALRM are passed on. Processes that a rank leaves\n"
           "behind get the signals of its rank, and do not keep this command from ending.\n\n"
-          "The ranks get ACRE_RANK, ACRE_WORLD_SIZE, ACRE_STORE and ACRE_STORE_SECRET, and RANK,\n"
-          "WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Exit status: 0 all ranks ended with 0, 1 one\n"
-          "did not, 2 bad use.\n\n"
+          "The ranks get ACRE_RANK, ACRE_WORLD_SIZE, ACRE_STORE and ACRE_STORE_SECRET; and, as\n"
+          "torchrun sets them, RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and\n"
+          "MASTER_PORT, a port that is kept free for rank 0. Exit status: 0 all ranks ended with\n"
+          "0, 1 one did not, 2 bad use.\n\n"
           "Example: three greetings\n"
           "  acre run -n 3 -- sh -c 'echo rank $ACRE_RANK of $ACRE_WORLD_SIZE'\n",
           stdout);

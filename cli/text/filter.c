@@ -18,13 +18,29 @@ struct filter {
     int held_count, held_wanted;
     unsigned char out[PIECE + 4];
     size_t out_count;
+    char first[1024]; /* what was written first, without what follows its first line */
+    size_t first_count;
+    bool first_is_over;
 };
 
 static struct filter filters[2] = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
 
+/* Keeps the first line of what goes out. */
+static void first_keep(struct filter *filter)
+{
+    for (size_t i = 0; i < filter->out_count && !filter->first_is_over; i++) {
+        filter->first_is_over =
+            filter->out[i] == '\n' || filter->first_count == sizeof filter->first - 1;
+        if (!filter->first_is_over)
+            filter->first[filter->first_count++] = (char)filter->out[i];
+    }
+}
+
 static bool filter_flush(struct filter *filter)
 {
     const unsigned char *at = filter->out;
+
+    first_keep(filter);
 
     while (filter->out_count > 0) {
         ssize_t done = write(filter->fd, at, filter->out_count);
@@ -99,6 +115,17 @@ static ssize_t filter_write(void *cookie, const char *bytes, size_t count)
             return 0;
     }
     return filter_flush(filter) ? (ssize_t)count : 0;
+}
+
+bool filter_is_silent(void)
+{
+    fflush(stdout);
+    return filters[0].first_count == 0 && !filters[0].first_is_over;
+}
+
+const char *filter_complaint(void)
+{
+    return filters[1].first;
 }
 
 void filter_install(void)

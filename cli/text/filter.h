@@ -9,6 +9,14 @@
 #ifndef CLI_FILTER_H
 #define CLI_FILTER_H
 
+#include <stdbool.h>
+
 void filter_install(void);
+
+/* Whether nothing was printed to standard output so far; flushes it. */
+bool filter_is_silent(void);
+
+/* The first line on standard error, made harmless; "" when there was none. */
+const char *filter_complaint(void);
 
 #endif

@@ -34,7 +34,7 @@ bool options_next(struct options *options);
 bool options_is(const struct options *options, const char *name);
 /* Whether it is this option with a value, or lacks it (then is_bad). */
 bool options_value(struct options *options, const char *name, const char **out);
-/* The same with a whole number within bounds, or a size such as 80GiB. */
+/* Takes an option whose value is an integer within bounds, or a size such as 80GiB. */
 bool options_number(struct options *options, const char *name, uint64_t min, uint64_t max,
                     uint64_t *out);
 bool options_size(struct options *options, const char *name, uint64_t *out);

@@ -57,13 +57,14 @@ static void draw_names(FILE *file, const char *const *bars, int bar_count)
                 LEFT + bar * 110, colours[bar % COLOUR_COUNT], LEFT + 17 + bar * 110, bars[bar]);
 }
 
-static void draw_group(FILE *file, const char *name, const double *values, int bar_count,
-                       double low, double high, int y)
+static void draw_group(FILE *file, const struct plot *plot, int group, double low, double high)
 {
+    int bar_count = plot->bar_count, y = TOP + group * (bar_count * BAR + GAP);
+    const double *values = plot->values + group * bar_count;
     double step = (WIDTH - LEFT - RIGHT) / (high - low);
 
     fprintf(file, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8,
-            y + bar_count * BAR / 2 + 4, name);
+            y + bar_count * BAR / 2 + 4, plot->groups[group]);
     for (int bar = 0; bar < bar_count; bar++, y += BAR) {
         if (values[bar] <= 0)
             continue;
@@ -76,27 +77,25 @@ static void draw_group(FILE *file, const char *name, const double *values, int b
     }
 }
 
-bool plot_bars(const char *path, const char *axis, const char *const *groups, int group_count,
-               const char *const *bars, int bar_count, const double *values)
+bool plot_bars(const char *path, const struct plot *plot)
 {
-    int row = bar_count * BAR + GAP, height = TOP + group_count * row + 40;
+    int height = TOP + plot->group_count * (plot->bar_count * BAR + GAP) + 40;
     acre_output *output;
     double low, high;
 
     if (acre_output_open(path, &output) != ACRE_OK)
         return false;
     FILE *file = acre_output_stream(output);
-    plot_bounds(values, group_count * bar_count, &low, &high);
+    plot_bounds(plot->values, plot->group_count * plot->bar_count, &low, &high);
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
             "font-family=\"sans-serif\" font-size=\"11\">\n<style>text { fill: #222 } "
             "@media (prefers-color-scheme: dark) { text { fill: #ddd } }</style>\n",
             WIDTH, height);
-    draw_names(file, bars, bar_count);
-    draw_axis(file, axis, low, high, height);
-    for (int group = 0; group < group_count; group++)
-        draw_group(file, groups[group], values + group * bar_count, bar_count, low, high,
-                   TOP + group * row);
+    draw_names(file, plot->bars, plot->bar_count);
+    draw_axis(file, plot->axis, low, high, height);
+    for (int group = 0; group < plot->group_count; group++)
+        draw_group(file, plot, group, low, high);
     fputs("</svg>\n", file);
     return acre_output_finish(output) == ACRE_OK;
 }

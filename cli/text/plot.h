@@ -5,10 +5,19 @@
 
 #include <stdbool.h>
 
-/* Draws groups of bars on a logarithmic axis into a new file. values holds
- * group_count rows of bar_count values; negative ones are left out. False, with a
- * recorded failure, when the file cannot be written. */
-bool plot_bars(const char *path, const char *axis, const char *const *groups, int group_count,
-               const char *const *bars, int bar_count, const double *values);
+/* Groups of bars on a logarithmic axis. values holds group_count rows of bar_count values;
+ * negative ones are left out. */
+struct plot {
+    const char *axis; /* what it shows */
+    const char *const *groups;
+    int group_count;
+    const char *const *bars;
+    int bar_count;
+    const double *values;
+};
+
+/* Draws a plot into a new file. False, with a recorded failure, when the file cannot be
+ * written. */
+bool plot_bars(const char *path, const struct plot *plot);
 
 #endif

@@ -99,7 +99,7 @@ void print_paragraph(FILE *file, const char *text)
 
 void print_error(const char *command, const char *file)
 {
-    if (strncmp(acre_last_error(), file, strlen(file)) == 0)
+    if (strstr(acre_last_error(), file))
         fprintf(stderr, "acre %s: %s\n", command, acre_last_error());
     else
         fprintf(stderr, "acre %s: %s: %s\n", command, file, acre_last_error());

@@ -7,7 +7,7 @@
 void print_remedies(const acre_remedy *remedies, uint64_t count)
 {
     static const char *const columns[] = {"", "<what to do", NULL};
-    struct table table;
+    struct text_table table;
 
     if (count == 0)
         return;
@@ -19,6 +19,9 @@ void print_remedies(const acre_remedy *remedies, uint64_t count)
                    remedies[i].is_enough ? "" : " Not enough alone.");
     }
     table_end(&table, stdout);
+    putchar('\n');
+    print_paragraph(stdout, "Sizes are sums over blocks of this recording; what a changed program "
+                            "needs is not computed.");
 }
 
 void print_remedies_json(FILE *file, const acre_remedy *remedies, uint64_t count)

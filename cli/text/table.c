@@ -10,7 +10,7 @@
 /* No column of text becomes narrower than this. */
 #define WIDTH_MIN 14
 
-static void table_add(struct table *table, const char *text)
+static void table_add(struct text_table *table, const char *text)
 {
     int used = table->row_count * table->column_count + table->at;
 
@@ -32,7 +32,7 @@ static void table_add(struct table *table, const char *text)
     }
 }
 
-void table_begin(struct table *table, const char *const *columns)
+void table_begin(struct text_table *table, const char *const *columns)
 {
     memset(table, 0, sizeof *table);
     while (columns[table->column_count])
@@ -41,7 +41,7 @@ void table_begin(struct table *table, const char *const *columns)
         table_add(table, columns[i]);
 }
 
-void table_cell(struct table *table, const char *format, ...)
+void table_cell(struct text_table *table, const char *format, ...)
 {
     char text[2048];
     va_list args;
@@ -54,14 +54,14 @@ void table_cell(struct table *table, const char *format, ...)
 }
 
 /* The header without the mark for left. */
-static const char *table_shown(const struct table *table, int row, int column)
+static const char *table_shown(const struct text_table *table, int row, int column)
 {
     const char *text = table->cells[row * table->column_count + column];
 
     return row == 0 && *text == '<' ? text + 1 : text;
 }
 
-static bool table_is_left(const struct table *table, int column)
+static bool table_is_left(const struct text_table *table, int column)
 {
     return table->cells[column][0] == '<';
 }
@@ -85,7 +85,8 @@ static int line_length(const char *text, int width)
 
 /* Prints one line of a row; what is left of each cell stays in rests. False: nothing was
  * left to print. */
-static bool print_line(const struct table *table, const int *widths, const char **rests, FILE *file)
+static bool print_line(const struct text_table *table, const int *widths, const char **rests,
+                       FILE *file)
 {
     int last = table->column_count - 1;
 
@@ -108,7 +109,7 @@ static bool print_line(const struct table *table, const int *widths, const char 
 }
 
 /* Narrows the widest columns of text until the table fits. */
-static void table_fit(const struct table *table, int *widths)
+static void table_fit(const struct text_table *table, int *widths)
 {
     int columns = print_columns(), total = -2;
 
@@ -127,7 +128,7 @@ static void table_fit(const struct table *table, int *widths)
     }
 }
 
-static void table_print(const struct table *table, int *widths, const char **rests, FILE *file)
+static void table_print(const struct text_table *table, int *widths, const char **rests, FILE *file)
 {
     for (int i = 0; i < table->row_count * table->column_count; i++) {
         int length =
@@ -144,7 +145,7 @@ static void table_print(const struct table *table, int *widths, const char **res
     }
 }
 
-void table_end(struct table *table, FILE *file)
+void table_end(struct text_table *table, FILE *file)
 {
     int *widths = calloc((size_t)table->column_count + 1, sizeof *widths);
     const char **rests = calloc((size_t)table->column_count + 1, sizeof *rests);

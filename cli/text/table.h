@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-struct table {
+struct text_table {
     int column_count;
     int row_count;
     char **cells;         /* row by row, owned; NULL after lost memory */
@@ -17,11 +17,11 @@ struct table {
 };
 
 /* Names of columns end with NULL; those that begin with '<' stand left. */
-void table_begin(struct table *table, const char *const *columns);
+void table_begin(struct text_table *table, const char *const *columns);
 /* Adds the next cell, row by row. */
-void table_cell(struct table *table, const char *format, ...)
+void table_cell(struct text_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Prints it and frees everything. */
-void table_end(struct table *table, FILE *file);
+void table_end(struct text_table *table, FILE *file);
 
 #endif

@@ -49,6 +49,7 @@ class error : public std::runtime_error {
 class out_of_memory : public error, public std::bad_alloc {
   public:
     using error::error;
+    /** The message. */
     const char *what() const noexcept override { return error::what(); }
 };
 
@@ -86,14 +87,17 @@ class device {
 /** A stream that ends with its owner. */
 class stream {
   public:
+    /** Makes a stream of a device; a lower number is a higher priority. */
     explicit stream(const device &on, int priority = 0) : device_(on.get())
     {
         check(acre_stream_native_create(device_, 0, priority, &handle_));
     }
+    /** Takes the stream of another owner. */
     stream(stream &&other) noexcept
         : device_(other.device_), handle_(std::exchange(other.handle_, nullptr))
     {
     }
+    /** Exchanges streams with another owner. */
     stream &operator=(stream &&other) noexcept
     {
         std::swap(device_, other.device_);
@@ -122,11 +126,13 @@ class cache;
 class block {
   public:
     block() noexcept = default;
+    /** Takes the memory of another owner. */
     block(block &&other) noexcept
         : cache_(other.cache_), data_(std::exchange(other.data_, nullptr)),
           bytes_(std::exchange(other.bytes_, 0))
     {
     }
+    /** Exchanges memory with another owner. */
     block &operator=(block &&other) noexcept
     {
         std::swap(cache_, other.cache_);
@@ -140,6 +146,7 @@ class block {
     void *data() const noexcept { return data_; }
     /** As requested. */
     std::size_t size() const noexcept { return bytes_; }
+    /** Whether it owns memory. */
     explicit operator bool() const noexcept { return data_ != nullptr; }
     /** Frees it. */
     void reset() noexcept
@@ -185,7 +192,9 @@ class cache {
         config.conf = conf;
         check(acre_cache_create(on.get(), &config, &handle_));
     }
+    /** Takes the cache of another owner. */
     cache(cache &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    /** Exchanges caches with another owner. */
     cache &operator=(cache &&other) noexcept
     {
         std::swap(handle_, other.handle_);
@@ -227,11 +236,13 @@ class cache {
 /** A private pool of a cache, given up with its owner. */
 class pool {
   public:
+    /** Makes a private pool of a cache. */
     explicit pool(const cache &of) : cache_(of.get()), id_(acre_pool_id_next())
     {
         check(acre_pool_create(cache_, id_, nullptr));
         is_held_ = true;
     }
+    /** Takes the pool of another owner. */
     pool(pool &&other) noexcept
         : cache_(other.cache_), id_(other.id_), is_held_(std::exchange(other.is_held_, false))
     {
@@ -249,6 +260,7 @@ class pool {
     /** While it lives, this thread allocates from the pool. */
     class scope {
       public:
+        /** Begins to allocate from a pool. */
         explicit scope(const pool &of) : cache_(of.cache_), id_(of.id_)
         {
             check(acre_pool_begin(cache_, id_, nullptr));
@@ -273,6 +285,7 @@ class pool {
  *  served; a larger one is std::bad_alloc. */
 class memory_resource : public std::pmr::memory_resource {
   public:
+    /** A resource that allocates from a cache, which must outlive it. */
     explicit memory_resource(const cache &of) noexcept : cache_(of.get()) {}
 
   private:

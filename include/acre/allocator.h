@@ -6,6 +6,10 @@
  * points to: clearing it runs its deleter. The caching allocator, plain ones,
  * plug-ins and whatever a program brings along are allocators, so code above
  * need not know which one it talks to.
+ *
+ * Fork: see acre/base.h. In a child, allocators of host memory work on; those of a device that
+ * does not work there answer ACRE_ERR_FORKED, and clearing their data pointers frees nothing on
+ * the device.
  */
 #ifndef ACRE_ALLOCATOR_H
 #define ACRE_ALLOCATOR_H
@@ -283,7 +287,7 @@ ACRE_API acre_status acre_allocator_set(acre_device_type type, acre_allocator *a
 /** The allocator that serves a type, or NULL. Threads: any. */
 ACRE_API acre_allocator *acre_allocator_get(acre_device_type type);
 
-/** The same, which must be a device allocator.
+/** The allocator of a type, which must be a device allocator.
  *  Errors: ACRE_ERR_INVALID (the CPU has none; no such type), ACRE_ERR_NOT_FOUND
  *  (none is set), ACRE_ERR_UNSUPPORTED (what is set is no device allocator). */
 ACRE_API acre_status acre_allocator_get_device(acre_device_type type, acre_allocator **out);

@@ -14,6 +14,9 @@
  * need a cache; they do not work on this memory.
  *
  * Threads: every call may come from any thread.
+ *
+ * Fork: see acre/base.h. In a child, calls on a device that the parent had started answer
+ * ACRE_ERR_FORKED, unless the device works there (ACRE_BACKEND_FORK_SAFE).
  */
 #ifndef ACRE_ASYNC_H
 #define ACRE_ASYNC_H

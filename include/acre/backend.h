@@ -107,7 +107,7 @@ typedef enum acre_handle_type {
     ACRE_HANDLE_FABRIC = 2, /**< As 64 bytes known to a fabric.  */
 } acre_handle_type;
 
-/** Who may do what with a mapped range. */
+/** Access that a device has to a mapped range. */
 typedef enum acre_access {
     ACRE_ACCESS_NONE = 0,       /**< Nobody.         */
     ACRE_ACCESS_READ = 1,       /**< Read only.      */
@@ -455,6 +455,14 @@ typedef enum acre_stream_codec {
  *  its device. Stream id 0 of the CUDA codec means it; without the bit, and in
  *  the reference codec, the default stream is the first one of the pool. */
 #define ACRE_BACKEND_NULL_STREAM 0x2u
+/** Bit of acre_backend_desc.flags: the work of a call is finished when the call returns.
+ *
+ * The table then leaves out all entries of streams and events, and Acre has them: a stream is
+ * a name, an event is complete. launch_host may be left out too, and of the copies all but
+ * copy. Entries that are there and take a stream get one of Acre's names, and ignore it.
+ * The capabilities are ACRE_CAP_STREAMS, ACRE_CAP_LAUNCH, with copy ACRE_CAP_COPY, and those
+ * of the groups in the table. */
+#define ACRE_BACKEND_SYNCHRONOUS 0x4u
 
 /** A backend as registered. */
 typedef struct acre_backend_desc {
@@ -514,8 +522,9 @@ typedef acre_status (*acre_backend_describe_fn)(acre_backend_desc *out);
  * @p path is a path or a name, as dlopen() takes it. The library stays loaded; loading it
  * again gives the backend that it registered before, as long as that is registered.
  * Errors: ACRE_ERR_UNSUPPORTED (the library cannot be loaded or has no
- *         acre_backend_describe; the text says which), what that function answers, and those
- *         of acre_backend_register().
+ *         acre_backend_describe; the text says which), ACRE_ERR_FORMAT (the file was cut short),
+ *         ACRE_ERR_EXISTS (a name of a backend that comes with Acre), what that function answers,
+ *         and those of acre_backend_register().
  */
 ACRE_API acre_status acre_backend_load(const char *path, acre_backend **out);
 

@@ -9,7 +9,7 @@
  *
  * Fork. A child may be made while other threads are inside calls of the library: fork waits
  * until caches, allocators and generators are between two calls, and the child finds them so.
- * Host memory (the backend "host", its caches, pinned memory) goes on working there. Devices
+ * Host memory (the backend "host", its caches, memory that it pins) goes on working there. Devices
  * of other backends that the parent had started do not, unless the backend says so
  * (ACRE_BACKEND_FORK_SAFE): every call on them, frees included, answers ACRE_ERR_FORKED at once,
  * and destroying what belongs to them releases host memory only. Groups, stores and their

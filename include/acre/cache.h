@@ -36,7 +36,7 @@ ACRE_BEGIN_DECLS
 /** The caching allocator of one device. */
 typedef struct acre_cache acre_cache;
 
-/** Who decides where a block goes. */
+/** Policy that decides where a block is placed. */
 typedef enum acre_policy {
     ACRE_POLICY_DEFAULT = 0, /**< What the configuration says, else ACRE_POLICY_ACRE. */
     ACRE_POLICY_TORCH = 1,   /**< Decisions of PyTorch's allocator, to the byte.      */
@@ -177,9 +177,10 @@ ACRE_API acre_status acre_cache_base(acre_cache *cache, void *pointer, void **ou
 ACRE_API acre_status acre_cache_block_bytes(acre_cache *cache, void *pointer,
                                             uint64_t *out_bytes);
 
-/** Raises *largest to the size of the largest free block; when it is 0 it first
- *  becomes the free memory of the device. Errors: ACRE_ERR_DEVICE. */
-ACRE_API acre_status acre_cache_info(acre_cache *cache, uint64_t *largest);
+/** Gives the size of the largest free block of the cache, and the free memory of the device.
+ *  Threads give back the free blocks they keep. Errors: ACRE_ERR_INVALID, ACRE_ERR_DEVICE. */
+ACRE_API acre_status acre_cache_info(acre_cache *cache, uint64_t *out_largest_block,
+                                     uint64_t *out_device_free);
 
 /** Switches caching on or off. While it is off, allocations go straight to the
  *  device and no statistic moves; each pointer is freed the way it was got. */
@@ -241,6 +242,15 @@ ACRE_API acre_status acre_device_allocator(acre_device_type type, acre_allocator
  */
 ACRE_API acre_status acre_device_allocator_install(acre_device_type type, bool *out_replaced);
 
+/** Frees what an allocator of caches gave, by the address alone, as its raw deleter does; and
+ *  tells what is wrong, as the deleter cannot.
+ *
+ * No device has to be current, and the caller need not know which cache serves the address.
+ * NULL is accepted.
+ * Errors: ACRE_ERR_INVALID (the allocator is none of caches; freed already, interior, foreign),
+ *         ACRE_ERR_FORKED; nothing has changed then. */
+ACRE_API acre_status acre_cache_allocator_free(acre_allocator *allocator, void *pointer);
+
 /** The cache behind a device of an allocator that one of the calls above gave;
  *  NULL for other allocators and indices. */
 ACRE_API acre_cache *acre_cache_of_allocator(const acre_allocator *allocator, int device);
@@ -257,7 +267,7 @@ ACRE_API acre_status acre_cache_memory_fraction_set(acre_cache *cache, double fr
 /** The cap as a share of the capacity; exactly 1 without a cap. */
 ACRE_API double acre_cache_memory_fraction_get(acre_cache *cache);
 
-/** The same cap in bytes; ACRE_CACHE_NO_LIMIT lifts it. */
+/** Sets the limit in bytes; ACRE_CACHE_NO_LIMIT removes it. */
 ACRE_API void acre_cache_limit_set(acre_cache *cache, uint64_t bytes);
 
 /** The cap in bytes, or ACRE_CACHE_NO_LIMIT. */
@@ -474,7 +484,7 @@ typedef struct acre_cache_option {
 } acre_cache_option;
 
 /** Describes option number @p index, from 0 on.
- *  Errors: ACRE_ERR_NOT_FOUND (there are not so many), ACRE_ERR_INVALID. */
+ *  Errors: ACRE_ERR_NOT_FOUND (there are fewer), ACRE_ERR_INVALID. */
 ACRE_API acre_status acre_cache_option_at(size_t index, acre_cache_option *out);
 
 ACRE_END_DECLS

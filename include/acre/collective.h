@@ -21,6 +21,8 @@
  * offsets that are not multiples of 4 and of the element), ACRE_ERR_RANGE (rank), then
  * ACRE_ERR_TIMEOUT and ACRE_ERR_PEER, which name the rank; after one of these two the handle's
  * collectives answer ACRE_ERR_STATE.
+ *
+ * Fork: groups and their memory are the parent's; a child must not call these.
  */
 #ifndef ACRE_COLLECTIVE_H
 #define ACRE_COLLECTIVE_H
@@ -109,7 +111,7 @@ typedef struct acre_tile {
 ACRE_API acre_status acre_symm_tile_reduce(acre_symm *symm, const acre_tile *tile,
                                            acre_dtype dtype, int root, void *out,
                                            const acre_collective_options *options);
-/** The same for several tiles: tile i goes to roots[i]; a rank is root at most once and its
+/** Reduces several tiles: tile i goes to roots[i]; a rank is root at most once and its
  *  @p out is for its tile. Errors: ACRE_ERR_INVALID (a rank twice, on all ranks). */
 ACRE_API acre_status acre_symm_tile_reduce_multi(acre_symm *symm, const acre_tile *tiles,
                                                  const int *roots, size_t tile_count,

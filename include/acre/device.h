@@ -6,6 +6,9 @@
  * *event) is what allocators use. The value types @ref acre_stream and @ref
  * acre_event are what frameworks pass around: a stream value is an id, a type
  * and an index that decode to a native stream.
+ *
+ * Fork: see acre/base.h. In a child, calls on a device that the parent had started answer
+ * ACRE_ERR_FORKED, unless the device works there (ACRE_BACKEND_FORK_SAFE).
  */
 #ifndef ACRE_DEVICE_H
 #define ACRE_DEVICE_H
@@ -78,7 +81,7 @@ ACRE_API acre_status acre_backend_current(acre_backend *backend, acre_device_id 
  * Errors: ACRE_ERR_INVALID (the type is not the one the backend is shown under;
  * the text names the device), ACRE_ERR_RANGE. */
 ACRE_API acre_status acre_backend_set_current(acre_backend *backend, acre_device_id device);
-/** The same, and gives the device that was current. */
+/** Makes a device current, and gives the one that was current before. */
 ACRE_API acre_status acre_backend_exchange_current(acre_backend *backend,
                                                    acre_device_id device,
                                                    acre_device_id *out_previous);
@@ -291,7 +294,8 @@ ACRE_API acre_status acre_graph_destroy(acre_device *device, void *graph);
  *  Errors: ACRE_ERR_RANGE, ACRE_ERR_INVALID (different backends). */
 ACRE_API acre_status acre_device_can_access_peer(acre_device *device, acre_device *other,
                                                  bool *out);
-/** The same by type and indices. Errors: ACRE_ERR_RANGE names the range. */
+/** Whether one device reaches another, given by type and indices. Errors: ACRE_ERR_RANGE names the
+ *  range. */
 ACRE_API acre_status acre_peer_access(acre_device_type type, int index, int other, bool *out);
 
 /** Queues a copy between memory of two devices, or of one, in the right way.
@@ -333,7 +337,7 @@ ACRE_API acre_status acre_stream_set_current(acre_stream stream);
  *  the range of the device. Errors: ACRE_ERR_RANGE (device). */
 ACRE_API acre_status acre_stream_from_pool(acre_device_type type, int index, int priority,
                                            acre_stream *out);
-/** The same with the highest priority (high) or the default one. */
+/** A stream of the pool with the highest priority (high) or the default one. */
 ACRE_API acre_status acre_stream_from_pool_high(acre_device_type type, int index, bool high,
                                                 acre_stream *out);
 /** Wraps a native stream; its id is the pointer. */
@@ -368,7 +372,7 @@ typedef struct acre_guard {
 /** Makes a device current until acre_guard_end(); index -1 changes nothing.
  *  Errors: ACRE_ERR_RANGE; then nothing is to be ended. */
 ACRE_API acre_status acre_guard_device(acre_guard *guard, acre_device_id device);
-/** The same for code written for one type: refuses devices of other types, but
+/** A guard for code written for one type: refuses devices of other types, but
  *  takes CUDA devices where HIP is meant. Errors: ACRE_ERR_INVALID names the device. */
 ACRE_API acre_status acre_guard_device_of(acre_guard *guard, acre_device_type type,
                                           acre_device_id device);

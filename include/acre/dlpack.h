@@ -13,6 +13,9 @@
  * a tensor becomes an @ref acre_data_ptr by acre_from_dlpack(), which does too.
  *
  * Threads: any call from any thread; one tensor by one thread at a time.
+ *
+ * Fork: a child may read and delete tensors of host memory; memory of a device is the parent's
+ * (acre/base.h).
  */
 #ifndef ACRE_DLPACK_H
 #define ACRE_DLPACK_H
@@ -124,7 +127,7 @@ typedef struct acre_dl_layout {
 ACRE_API acre_status acre_to_dlpack(acre_data_ptr *ptr, const acre_dl_layout *layout,
                                     acre_dl_managed **out);
 
-/** The same in the versioned form, which carries flags. */
+/** Exports in the versioned form, which carries flags. */
 ACRE_API acre_status acre_to_dlpack_versioned(acre_data_ptr *ptr, const acre_dl_layout *layout,
                                               acre_dl_versioned **out);
 
@@ -140,7 +143,7 @@ ACRE_API acre_status acre_to_dlpack_versioned(acre_data_ptr *ptr, const acre_dl_
 ACRE_API acre_status acre_from_dlpack(acre_dl_managed *tensor, acre_data_ptr *out,
                                       uint64_t *out_bytes);
 
-/** The same for the versioned form. Errors: also ACRE_ERR_UNSUPPORTED for another major
+/** Imports a tensor in the versioned form. Errors: also ACRE_ERR_UNSUPPORTED for another major
  *  version; the tensor may then be given to its deleter, and nothing else be read. */
 ACRE_API acre_status acre_from_dlpack_versioned(acre_dl_versioned *tensor, acre_data_ptr *out,
                                                 uint64_t *out_bytes);

@@ -4,6 +4,8 @@
  *
  * All results are plain data, made by one call and freed by another. Threads: every
  * call may come from any thread; results are read-only.
+ *
+ * Fork: a child may use what the parent made, and make its own.
  */
 #ifndef ACRE_EXPLAIN_H
 #define ACRE_EXPLAIN_H
@@ -62,10 +64,12 @@ typedef struct acre_why_config {
 
 /** The state at the last failed request, or else when most was live. */
 typedef struct acre_why {
+    uint32_t struct_size;        /**< sizeof(acre_why), set by the library.               */
     uint32_t device;             /**< Which device it is about.                           */
     uint32_t has_oom;            /**< 1: a request failed.                                */
     uint32_t has_history;        /**< 0: only the state at the end is known.              */
     acre_verdict verdict;        /**< What stood in the way.                              */
+    uint32_t reserved;           /**< 0.                                                  */
     uint64_t event;              /**< Number of the event at that moment.                 */
     uint64_t oom_requested_bytes; /**< Of the request that failed, rounded.               */
     uint64_t oom_device_free_bytes; /**< What the device had free then.                   */
@@ -123,6 +127,8 @@ typedef struct acre_change {
 
 /** What differs between two snapshots, of live memory. */
 typedef struct acre_diff {
+    uint32_t struct_size;        /**< sizeof(acre_diff), set by the library.              */
+    uint32_t device;             /**< Which device it is about.                           */
     uint64_t allocated_a;        /**< Bytes in live blocks of the first.                  */
     uint64_t allocated_b;        /**< And of the second.                                  */
     uint64_t reserved_a;         /**< Bytes held from the device in the first.            */
@@ -132,8 +138,6 @@ typedef struct acre_diff {
     const acre_change *sizes;    /**< Size classes that differ, most growth first.        */
     uint64_t size_count;         /**< How many.                                           */
     const char *text;            /**< One paragraph.                                      */
-    uint32_t device;             /**< Which device it is about.                           */
-    uint32_t reserved;           /**< 0.                                                  */
     const char *device_reason;   /**< Why this device.                                    */
 } acre_diff;
 
@@ -186,8 +190,10 @@ typedef struct acre_advise_config {
 
 /** What was found. */
 typedef struct acre_advice {
-    uint32_t device;               /**< Whose history.                                    */
+    uint32_t struct_size;          /**< sizeof(acre_advice), set by the library.          */
+    uint32_t device;               /**< Device whose history is used.                     */
     uint32_t is_shortage;          /**< 1: no setting can help.                           */
+    uint32_t reserved;             /**< 0.                                                */
     uint64_t events;               /**< Of the trace.                                     */
     uint64_t bytes_requested_peak; /**< The physical limit.                               */
     uint64_t device_bytes;         /**< Capacity in question; 0: not known.               */

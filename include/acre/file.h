@@ -27,6 +27,8 @@
  * What streams still do with the memory must be finished before, by the caller. A device
  * whose memory was moved outlives the file, or acre_file_deregister().
  * Threads: any; transfers of one file take turns.
+ *
+ * Fork: see acre/base.h. A file that the parent opened answers ACRE_ERR_FORKED in a child.
  */
 #ifndef ACRE_FILE_H
 #define ACRE_FILE_H

@@ -18,6 +18,9 @@
  * acre_generator_capture_begin(). Between its begin and end the generator
  * refuses random seeds, offsets, states and clones with ACRE_ERR_STATE, and
  * accepts a seed only if it is the one it has. mt19937 fills cannot be captured.
+ *
+ * Fork: see acre/base.h. A child has copies of all generators in their states at the fork, so
+ * both processes go on with the same numbers unless one is seeded anew.
  */
 #ifndef ACRE_GENERATOR_H
 #define ACRE_GENERATOR_H

@@ -9,6 +9,9 @@
  * cache and allocator serves it.
  *
  * Devices without ACRE_CAP_GREEN answer ACRE_ERR_UNSUPPORTED.
+ *
+ * Fork: see acre/base.h. In a child, calls on a device that the parent had started answer
+ * ACRE_ERR_FORKED, unless the device works there (ACRE_BACKEND_FORK_SAFE).
  */
 #ifndef ACRE_GREEN_H
 #define ACRE_GREEN_H

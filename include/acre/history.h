@@ -16,6 +16,8 @@
  *
  * Threads: every call may come from any thread. Labels (acre_history_metadata_set()
  * and acre_history_compile_push()) belong to the calling thread.
+ *
+ * Fork: see acre/base.h. In a child, what was recorded before can be read.
  */
 #ifndef ACRE_HISTORY_H
 #define ACRE_HISTORY_H
@@ -82,6 +84,26 @@ typedef struct acre_context_source {
 /** Return addresses of the native stack, named by the dynamic linker. */
 ACRE_API const acre_context_source *acre_context_native(void);
 
+/** Objects of the user behind entries, instead of frames: counted, and named late.
+ *
+ * An object is made where a stack would be gathered. Each entry, live block and segment that it
+ * belongs to keeps it, as do copies of the history; the library holds references of its own and
+ * gives every one of them back. retain and release may be called with a lock of the library
+ * held: they must not call the cache, nor wait for a thread that does.
+ */
+typedef struct acre_context_objects {
+    /** An object with one reference for the library, or NULL for none. No lock is held. */
+    void *(*take)(void *arg);
+    /** One reference more. */
+    void (*retain)(void *arg, void *object);
+    /** One reference less. */
+    void (*release)(void *arg, void *object);
+    /** Names the frames behind an object, innermost first, and returns how many; at most
+     *  @p capacity. No lock is held. May be NULL: then snapshots show no frames. */
+    size_t (*resolve)(void *arg, void *object, acre_frame *out, size_t capacity);
+    void *arg; /**< Handed to all four; must outlive every reference. */
+} acre_context_objects;
+
 /** As many entries as host memory holds. */
 #define ACRE_HISTORY_UNBOUNDED UINT64_MAX
 
@@ -95,13 +117,17 @@ typedef struct acre_history_config {
      *  see them all the same. */
     const char *skip_actions;
     bool clear; /**< Forgets what was recorded before. */
+    /** Objects instead of what source gathers, or NULL. Copied. Caches only. */
+    const acre_context_objects *objects;
 } acre_history_config;
 
 /** Starts recording, or changes how: what was recorded stays, in order, as far
  *  as the new bound allows.
  *
  * @p config may be NULL: no stacks, unbounded.
- * Errors: ACRE_ERR_INVALID (struct_size, level, an unknown action), and
+ * Objects that another acre_history_config.objects made are given back; what they belonged to
+ * stays without them.
+ * Errors: ACRE_ERR_INVALID (struct_size, level, an unknown action, a function missing), and
  * ACRE_ERR_HOST_MEMORY; nothing has changed then.
  */
 ACRE_API acre_status acre_cache_history_start(acre_cache *cache,
@@ -141,6 +167,8 @@ typedef struct acre_annotation {
 
 /** What was recorded, copied. */
 typedef struct acre_history {
+    uint32_t struct_size;         /**< sizeof(acre_history), set by the library. */
+    uint32_t reserved;            /**< 0.                                        */
     acre_history_entry *entries;  /**< Oldest first.                             */
     uint64_t entry_count;         /**< May be 0.                                 */
     acre_stack *stacks;           /**< stacks[0] is empty.                       */
@@ -148,6 +176,10 @@ typedef struct acre_history {
     acre_annotation *annotations; /**< Oldest first.                             */
     uint64_t annotation_count;    /**< May be 0.                                 */
     acre_context_source source;   /**< Who gathered the stacks, and names them.  */
+    /** By stack: the object behind it, or NULL where there are frames. NULL as a whole when
+     *  there are no objects. The copy holds a reference to each. */
+    void **objects;
+    acre_context_objects object_source; /**< Whose objects they are.             */
 } acre_history;
 
 /** Copies what was recorded; give it to acre_history_destroy().

@@ -42,7 +42,7 @@ typedef struct acre_hostmem acre_hostmem;
 
 /** Bits of acre_hostmem_config.flags. */
 typedef enum acre_hostmem_flag {
-    /** Asks the kernel for huge pages in segments (madvise). */
+    /** Asks the kernel for huge pages for blocks of 4 MiB and more (madvise). */
     ACRE_HOSTMEM_HUGE_PAGES = 1u << 0,
     /** Does not start a thread: memory goes back by acre_hostmem_trim() only. */
     ACRE_HOSTMEM_NO_THREAD = 1u << 1,

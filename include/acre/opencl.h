@@ -12,6 +12,9 @@
  * "kind:gpu,memory:4GiB,grain:fine": which devices (all, cpu, gpu, accelerator),
  * how much of each at most, and whether memory is coarse-grained (the default;
  * the host goes through copies) or fine-grained (the host may touch it too).
+ *
+ * Fork: see acre/base.h. In a child, calls on a device that the parent had started answer
+ * ACRE_ERR_FORKED, unless the device works there (ACRE_BACKEND_FORK_SAFE).
  */
 #ifndef ACRE_OPENCL_H
 #define ACRE_OPENCL_H

@@ -19,6 +19,8 @@
  * is compressed only where the caller of another function asks for that, never here.
  *
  * Threads: one at a time per output.
+ *
+ * Fork: an output is the parent's; a child must neither write to it nor finish it.
  */
 #ifndef ACRE_OUTPUT_H
 #define ACRE_OUTPUT_H

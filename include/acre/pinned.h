@@ -22,6 +22,11 @@
  * system before more is taken from it.
  *
  * Threads: every call may come from any thread unless it says otherwise.
+ *
+ * Fork: see acre/base.h. Memory that the backend "host" page-locks goes on working in a child. That
+ * of a device which cannot live there is the parent's: every call that allocates, frees or changes
+ * answers ACRE_ERR_FORKED, whether or not memory is at hand; statistics, history and snapshots can
+ * still be read, and destroying the cache releases what it noted, not the memory.
  */
 #ifndef ACRE_PINNED_H
 #define ACRE_PINNED_H
@@ -105,7 +110,7 @@ ACRE_API acre_status acre_pinned_free(acre_pinned *pinned, void *pointer);
 ACRE_API acre_status acre_pinned_record_stream(acre_pinned *pinned, void *pointer,
                                                acre_device *device, void *stream);
 
-/** The same for data pointers: the allocation is that of @p context, else that which
+/** Records a use of a data pointer: the allocation is that of @p context, else that which
  *  begins at @p pointer; @p out_known tells whether there is one, and may be NULL.
  *  Errors: ACRE_ERR_HOST_MEMORY, those of acre_stream_native(). */
 ACRE_API acre_status acre_pinned_record_event(acre_pinned *pinned, void *pointer, void *context,

@@ -17,6 +17,8 @@
  *
  * No placement is lower than the largest sum of sizes needed at one moment, the
  * lower bound; most inputs reach it.
+ *
+ * Fork: a child may call these.
  */
 #ifndef ACRE_PLAN_H
 #define ACRE_PLAN_H
@@ -54,7 +56,7 @@ typedef struct acre_plan_buffer {
 typedef struct acre_plan_config {
     uint32_t struct_size; /**< sizeof(acre_plan_config).                                 */
     uint32_t threads;     /**< Threads to use; 0: 2. The result does not depend on it.   */
-    uint64_t capacity;    /**< A placement within so many bytes is wanted; 0: the lowest
+    uint64_t capacity;    /**< Height that a placement should not exceed; 0: the lowest
                                that can be found.                                        */
     uint64_t seed;        /**< Other seeds try other orders.                             */
     double seconds;       /**< Keep improving for at most this long; 0: a

@@ -21,6 +21,9 @@
  *
  * Threads: one at a time per planner, as the order of calls is the sequence; the
  * allocator of acre_planner_allocator() may be used from any thread.
+ *
+ * Fork: see acre/base.h. A planner on a device that does not work in a child answers
+ * ACRE_ERR_FORKED there.
  */
 #ifndef ACRE_PLANNER_H
 #define ACRE_PLANNER_H

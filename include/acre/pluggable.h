@@ -20,6 +20,8 @@
  *
  * Threads: every call may come from any thread; the plug-in is called without
  * any lock of the library held, by several threads at a time, and may call back.
+ *
+ * Fork: see acre/base.h. Whether memory of a plug-in works in a child is the plug-in's matter.
  */
 #ifndef ACRE_PLUGGABLE_H
 #define ACRE_PLUGGABLE_H
@@ -99,7 +101,7 @@ ACRE_API acre_status acre_pluggable_open(acre_device_type type, const char *libr
                                          const acre_pluggable_config *config,
                                          acre_allocator **out);
 
-/** The same from two functions, which outlive the allocator and its pointers. */
+/** Makes a pluggable allocator from two functions, which outlive the allocator and its pointers. */
 ACRE_API acre_status acre_pluggable_create(acre_device_type type, acre_pluggable_alloc_fn alloc,
                                            acre_pluggable_free_fn free,
                                            const acre_pluggable_config *config,

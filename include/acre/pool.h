@@ -23,6 +23,8 @@
  *
  * Pools belong to one cache, thus to one device. Threads: every call may come
  * from any thread.
+ *
+ * Fork: as the cache of the pools (acre/cache.h).
  */
 #ifndef ACRE_POOL_H
 #define ACRE_POOL_H
@@ -79,7 +81,7 @@ typedef struct acre_pool_config {
     /** Where segments come from instead of the device: its raw calls, with device
      *  and stream of the block current. Not with alloc. Outlives the pool. */
     acre_allocator *allocator;
-    acre_pool_alloc_fn alloc; /**< The same as functions; NULL: the device.         */
+    acre_pool_alloc_fn alloc; /**< The source as functions; NULL: the device.       */
     acre_pool_free_fn free;   /**< Its counterpart; both or none.                   */
     void *arg;                /**< Handed to both.                                  */
 } acre_pool_config;

@@ -6,6 +6,8 @@
  * to truth values, keeps it with the tensor, and hands it back after loading. Beside it
  * goes a tag that says on which device the bytes were. These calls make and read both;
  * how they are written down is the framework's matter. Threads: any.
+ *
+ * Fork: a child may call these.
  */
 #ifndef ACRE_SERIALIZE_H
 #define ACRE_SERIALIZE_H

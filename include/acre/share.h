@@ -24,6 +24,9 @@
  *
  * Whoever opens a block of a plain segment can reach the whole segment; of virtual
  * memory, the pages around the block.
+ *
+ * Fork: see acre/base.h. A child neither serves what the parent exported nor closes what the
+ * parent opened; the parent goes on doing both.
  */
 #ifndef ACRE_SHARE_H
 #define ACRE_SHARE_H
@@ -74,7 +77,7 @@ ACRE_API acre_status acre_share_revoke(acre_cache *cache, const void *pointer,
 
 /** Opens a handle as memory of @p device.
  *
- * The same bytes opened again on that device, by any thread, give the same
+ * A handle that is opened again on that device, by any thread, gives the same
  * address without another opening; each opening wants one acre_share_close(). The
  * bare 64 bytes of a plain handle are accepted too, as one of their own. Works in
  * the exporting process as well.

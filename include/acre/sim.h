@@ -63,7 +63,7 @@ typedef struct acre_sim_fault {
     uint64_t nth;              /**< Only the n-th that applies from now (1 = next), once. */
     uint32_t probability_ppm;  /**< Else each with this chance in a million; 0: all.      */
     uint32_t seed;             /**< Of that chance.                                       */
-    uint64_t bytes_min;        /**< Only calls of at least so many bytes.                 */
+    uint64_t bytes_min;        /**< Only calls of at least this size.                     */
     acre_status status;        /**< What to answer; 0 means ACRE_ERR_DEVICE.              */
     uint64_t delay_ns;         /**< By how much the call is late, with is_delay.          */
     uint32_t is_delay;         /**< 1: the call is late by delay_ns instead of failing.   */

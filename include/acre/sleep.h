@@ -24,6 +24,8 @@
  *
  * Both calls hold the cache's lock and wait for all work of the device first.
  * Threads: every call may come from any thread.
+ *
+ * Fork: as the cache of the pools (acre/cache.h).
  */
 #ifndef ACRE_SLEEP_H
 #define ACRE_SLEEP_H

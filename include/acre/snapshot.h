@@ -8,6 +8,8 @@
  * in a file is ever run), bare lists of segments as older versions wrote them, and
  * the library's own JSON; each plain or gzip. Written are pickles of protocol 4 with
  * the same keys, and JSON.
+ *
+ * Fork: a child may use what the parent read, and read its own.
  */
 #ifndef ACRE_SNAPSHOT_H
 #define ACRE_SNAPSHOT_H
@@ -115,7 +117,7 @@ typedef enum acre_convert_format {
  * Requests that failed are no part of the trace.
  * @p device counts where a snapshot becomes a trace; ACRE_DEVICE_CHOOSE is accepted.
  * Errors: those of reading and writing; ACRE_ERR_NOT_FOUND (the device has no history),
- *         ACRE_ERR_STATE (the segments of the snapshot do not add up).
+ *         ACRE_ERR_STATE (the snapshot is inconsistent).
  */
 ACRE_API acre_status acre_convert(const char *from, const char *to, acre_convert_format format,
                                   uint32_t device);

@@ -11,6 +11,9 @@
  * Errors of all calls: ACRE_ERR_INVALID (NULL, a key that is empty or longer than 8 KiB, a
  * value longer than 8 MiB), ACRE_ERR_HOST_MEMORY, ACRE_ERR_IO, ACRE_ERR_PEER (the server is
  * gone or refused), ACRE_ERR_FORMAT (a damaged file or answer).
+ *
+ * Fork: stores and servers are the parent's; a child opens its own. Destroying an inherited
+ * server ends nothing in the parent.
  */
 #ifndef ACRE_STORE_H
 #define ACRE_STORE_H

@@ -30,6 +30,8 @@
  * memory keeps one.
  *
  * Threads: any; a handle may serve several at once, each channel one at a time on a rank.
+ *
+ * Fork: groups, blocks and handles are the parent's; a child makes its own.
  */
 #ifndef ACRE_SYMM_H
 #define ACRE_SYMM_H
@@ -185,7 +187,7 @@ ACRE_API acre_status acre_symm_info_get(const acre_symm *symm, acre_symm_info *o
  *  ACRE_ERR_UNSUPPORTED (the rank is on another host). */
 ACRE_API acre_status acre_symm_buffer(const acre_symm *symm, int rank, size_t offset,
                                       size_t bytes, void **out);
-/** The same from the handle's offset on. */
+/** Address of the handle's offset in a rank's buffer; as acre_symm_buffer() otherwise. */
 ACRE_API acre_status acre_symm_remote(const acre_symm *symm, int rank, size_t bytes,
                                       void **out);
 /** Address of a rank's signal pad from element @p first on; @p count 0 means all that are

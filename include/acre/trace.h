@@ -13,6 +13,8 @@
  *
  * A replay feeds a trace to a cache on a simulated device that hands out
  * addresses only, and reports what was needed.
+ *
+ * Fork: a child may use what the parent read, and replay on its own.
  */
 #ifndef ACRE_TRACE_H
 #define ACRE_TRACE_H
@@ -121,7 +123,7 @@ typedef struct acre_replay_config {
     uint64_t device_bytes; /**< Capacity; 0: ACRE_REPLAY_DEVICE_BYTES.                   */
     uint32_t streams;      /**< N: allocation number i goes to stream i mod N; 0: as
                                 recorded.                                                */
-    uint32_t device;       /**< Of a snapshot: whose history, or ACRE_DEVICE_CHOOSE of
+    uint32_t device;       /**< Device whose history is used; ACRE_DEVICE_CHOOSE of
                                 acre/snapshot.h; ignored for traces.                     */
     acre_progress_fn progress; /**< Or NULL. Called on the calling thread.               */
     void *progress_arg;        /**< Handed to it.                                        */
@@ -167,7 +169,7 @@ typedef struct acre_replay_result {
     uint64_t start_open;    /**< Blocks among them whose exact size is not recorded ...   */
     uint64_t start_open_bytes; /**< ... and how many bytes larger they may be in all.     */
     uint64_t contradictions; /**< Events that do not fit the segments of the snapshot.    */
-    uint32_t device;        /**< Of a snapshot: whose history was replayed.               */
+    uint32_t device;        /**< Device whose history was replayed.                       */
     uint32_t padding;       /**< Bytes that the recorded allocator adds to each request: 32
                                  for Ascend's torch_npu, else 0.                          */
 } acre_replay_result;

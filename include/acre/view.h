@@ -15,6 +15,8 @@
  *     }
  *
  * Threads: one at a time per view.
+ *
+ * Fork: a child may use what the parent made, and make its own.
  */
 #ifndef ACRE_VIEW_H
 #define ACRE_VIEW_H

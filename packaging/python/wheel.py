@@ -17,7 +17,7 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARIES = ("libacre.so.0", "libacre_tools.so.0")
+LIBRARIES = ("libacre.so.0", "libacre_tools.so.0", "libacre_predict.so")
 
 
 def project() -> dict[str, str]:
@@ -48,7 +48,7 @@ def build_libraries(folder: str) -> dict[str, bytes]:
         subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
                         "-DACRE_TESTS=OFF"], check=True)
     subprocess.run(["cmake", "--build", str(build), "-j", str(os.cpu_count() or 1), "--target",
-                    "acre_shared", "acre_tools_shared"], check=True)
+                    "acre_shared", "acre_tools_shared", "acre_predict"], check=True)
     return {f"acre/{name}": (build / name).read_bytes() for name in LIBRARIES}
 
 
@@ -63,8 +63,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     info = f"{facts['name']}-{facts['version']}.dist-info"
     with tempfile.TemporaryDirectory() as folder:
         libraries = build_libraries(folder)
-    files = {f"acre/{path.name}": path.read_bytes()
-             for path in sorted((ROOT / "python" / "acre").iterdir())
+    files = {str(path.relative_to(ROOT / "python")): path.read_bytes()
+             for path in sorted((ROOT / "python" / "acre").rglob("*"))
              if path.suffix == ".py" or path.name == "py.typed"}
     files.update(libraries)
     files[f"{info}/METADATA"] = metadata().encode()

@@ -18,7 +18,7 @@ struct async {
     _Atomic(acre_allocator *) *place; /* see async_set_place, or NULL */
     acre_allocator *allocator;
     int lane_count;
-    struct lane lanes[];
+    struct async_lane lanes[];
 };
 
 /* ---- Allocating and freeing ---------------------------------------------------------------- */
@@ -43,7 +43,7 @@ static void async_delete(struct deleter_owner *owner, void *pointer)
     status_restore(&saved);
 }
 
-static acre_status lane_of(struct async *async, int device, struct lane **out)
+static acre_status lane_of(struct async *async, int device, struct async_lane **out)
 {
     if (device < 0 || device >= async->lane_count)
         return status_fail(ACRE_ERR_RANGE, "there is no device %d; this allocator serves 0 to %d",
@@ -55,7 +55,7 @@ static acre_status lane_of(struct async *async, int device, struct lane **out)
 static acre_status async_allocate(void *self, size_t bytes, acre_data_ptr *out)
 {
     struct async *async = self;
-    struct lane *lane = NULL;
+    struct async_lane *lane = NULL;
     void *stream = NULL, *base = NULL;
     int device = 0;
     acre_status status = acre_device_current(async->type, &device);
@@ -84,7 +84,7 @@ static acre_status async_empty_cache(void *self)
     acre_status first = ACRE_OK;
 
     for (int i = 0; i < async->lane_count; i++) {
-        struct lane *lane = &async->lanes[i];
+        struct async_lane *lane = &async->lanes[i];
         acre_status status;
 
         async_lane_tidy(lane);
@@ -123,7 +123,7 @@ static acre_status async_record_stream(void *self, const acre_data_ptr *ptr, acr
 static acre_status async_stats_get(void *self, int device, acre_allocator_stats *stats)
 {
     acre_async_usage usage = {.struct_size = sizeof usage};
-    struct lane *lane = NULL;
+    struct async_lane *lane = NULL;
     acre_status status = lane_of(self, device, &lane);
 
     if (status == ACRE_OK)
@@ -145,7 +145,7 @@ static acre_status async_stats_get(void *self, int device, acre_allocator_stats 
 
 static acre_status async_reset_accumulated(void *self, int device)
 {
-    struct lane *lane = NULL;
+    struct async_lane *lane = NULL;
     acre_status status = lane_of(self, device, &lane);
 
     if (status != ACRE_OK)
@@ -159,7 +159,7 @@ static acre_status async_reset_accumulated(void *self, int device)
 
 static acre_status async_reset_peak(void *self, int device)
 {
-    struct lane *lane = NULL;
+    struct async_lane *lane = NULL;
     acre_status status = lane_of(self, device, &lane);
 
     if (status != ACRE_OK)
@@ -213,7 +213,7 @@ static acre_status lanes_find(struct async *async)
     acre_status status = ACRE_OK;
 
     for (int i = 0; i < async->lane_count && status == ACRE_OK; i++) {
-        struct lane *lane = &async->lanes[i];
+        struct async_lane *lane = &async->lanes[i];
 
         status = acre_device_get(async->type, i, &lane->device);
         if (status == ACRE_OK)
@@ -273,7 +273,7 @@ acre_status acre_async_alloc(acre_allocator *allocator, size_t bytes, int device
                              void **out)
 {
     struct async *async = NULL;
-    struct lane *lane = NULL;
+    struct async_lane *lane = NULL;
     acre_status status = async_of(__func__, allocator, &async);
 
     if (status == ACRE_OK && (!out || bytes == 0))
@@ -313,7 +313,7 @@ acre_status acre_async_record_stream(acre_allocator *allocator, void *pointer, v
 acre_status acre_async_memory_fraction_set(acre_allocator *allocator, int device, double fraction)
 {
     struct async *async = NULL;
-    struct lane *lane = NULL;
+    struct async_lane *lane = NULL;
     acre_status status = async_of(__func__, allocator, &async);
 
     if (status == ACRE_OK)
@@ -334,7 +334,7 @@ acre_status acre_async_memory_fraction_set(acre_allocator *allocator, int device
 acre_status acre_async_info(acre_allocator *allocator, int device, uint64_t *largest)
 {
     struct async *async = NULL;
-    struct lane *lane = NULL;
+    struct async_lane *lane = NULL;
     uint64_t guess, total;
     void *trial;
     acre_status status = async_of(__func__, allocator, &async);

@@ -8,7 +8,7 @@
 
 #define BYTES_MAX ((size_t)1 << 60)
 
-struct block {
+struct async_block {
     struct list link; /* in put_off                                       */
     void *base;
     size_t bytes;
@@ -20,13 +20,13 @@ struct block {
 
 /* ---- Freeing --------------------------------------------------------------------------- */
 
-static void block_free(struct block *block)
+static void block_free(struct async_block *block)
 {
     heap_free(block->others);
     heap_free(block);
 }
 
-static bool is_capturing(const struct lane *lane, void *stream)
+static bool is_capturing(const struct async_lane *lane, void *stream)
 {
     acre_capture_info info = {.struct_size = sizeof info};
 
@@ -36,7 +36,7 @@ static bool is_capturing(const struct lane *lane, void *stream)
 }
 
 /* Whether a stream that uses the block is captured. */
-static bool is_block_capturing(const struct lane *lane, const struct block *block)
+static bool is_block_capturing(const struct async_lane *lane, const struct async_block *block)
 {
     bool is = is_capturing(lane, block->stream);
 
@@ -46,7 +46,7 @@ static bool is_block_capturing(const struct lane *lane, const struct block *bloc
 }
 
 /* A stream of the device that only waits and frees. */
-static acre_status helper_of(struct lane *lane, void **out)
+static acre_status helper_of(struct async_lane *lane, void **out)
 {
     void *made = NULL, *helper;
     acre_status status;
@@ -74,7 +74,7 @@ static acre_status helper_of(struct lane *lane, void **out)
 }
 
 /* Makes waiter wait for what stream has queued. */
-static acre_status wait_for(const struct lane *lane, void *waiter, void *stream)
+static acre_status wait_for(const struct async_lane *lane, void *waiter, void *stream)
 {
     const acre_backend_ops *ops = lane->device->ops;
     void *event;
@@ -89,7 +89,7 @@ static acre_status wait_for(const struct lane *lane, void *waiter, void *stream)
     return status;
 }
 
-static acre_status device_free(struct lane *lane, const struct block *block)
+static acre_status device_free(struct async_lane *lane, const struct async_block *block)
 {
     void *last = block->stream;
     acre_status status = ACRE_OK;
@@ -105,7 +105,7 @@ static acre_status device_free(struct lane *lane, const struct block *block)
 }
 
 /* Frees a block that is in no set, or puts it among the live ones again. */
-static acre_status block_release(struct lane *lane, struct block *block)
+static acre_status block_release(struct async_lane *lane, struct async_block *block)
 {
     acre_status status = device_free(lane, block);
     bool is_kept = false;
@@ -125,7 +125,7 @@ static acre_status block_release(struct lane *lane, struct block *block)
     return status;
 }
 
-void async_lane_tidy(struct lane *lane)
+void async_lane_tidy(struct async_lane *lane)
 {
     struct list ready = LIST_INITIALIZER(ready);
     struct status_saved saved;
@@ -140,7 +140,7 @@ void async_lane_tidy(struct lane *lane)
         return;
     status_save(&saved);
     LIST_FOR_EACH_SAFE(it, after, &ready) {
-        struct block *block = CONTAINER_OF(it, struct block, link);
+        struct async_block *block = CONTAINER_OF(it, struct async_block, link);
 
         list_remove(&block->link);
         if (is_block_capturing(lane, block)) {
@@ -156,7 +156,7 @@ void async_lane_tidy(struct lane *lane)
 
 /* ---- Allocating -------------------------------------------------------------------------- */
 
-static acre_status limit_check(struct lane *lane, size_t bytes)
+static acre_status limit_check(struct async_lane *lane, size_t bytes)
 {
     acre_async_usage usage = {.struct_size = sizeof usage};
     uint64_t limit;
@@ -178,14 +178,14 @@ static acre_status limit_check(struct lane *lane, size_t bytes)
 }
 
 /* Enters memory that the device gave. */
-static acre_status block_put(struct lane *lane, void *base, size_t bytes, void *stream)
+static acre_status block_put(struct async_lane *lane, void *base, size_t bytes, void *stream)
 {
-    struct block *block = heap_zalloc(sizeof *block);
+    struct async_block *block = heap_zalloc(sizeof *block);
     acre_status status;
 
     if (!block)
         return ACRE_ERR_HOST_MEMORY;
-    *block = (struct block){
+    *block = (struct async_block){
         .base = base, .bytes = bytes, .stream = stream, .is_captured = is_capturing(lane, stream)};
     list_init(&block->link);
     lock_take(&lane->lock);
@@ -203,7 +203,7 @@ static acre_status block_put(struct lane *lane, void *base, size_t bytes, void *
     return status;
 }
 
-acre_status async_lane_alloc(struct lane *lane, size_t bytes, void *stream, void **out)
+acre_status async_lane_alloc(struct async_lane *lane, size_t bytes, void *stream, void **out)
 {
     void *base = NULL;
     acre_status status;
@@ -227,10 +227,10 @@ acre_status async_lane_alloc(struct lane *lane, size_t bytes, void *stream, void
 
 /* ---- Records and life ------------------------------------------------------------------ */
 
-acre_status async_lane_record(struct lane *lane, void *pointer, void *stream, bool *out_known)
+acre_status async_lane_record(struct async_lane *lane, void *pointer, void *stream, bool *out_known)
 {
     acre_status status = ACRE_OK;
-    struct block *block;
+    struct async_block *block;
     bool is_new;
 
     lock_take(&lane->lock);
@@ -254,7 +254,7 @@ acre_status async_lane_record(struct lane *lane, void *pointer, void *stream, bo
     return status;
 }
 
-void async_lane_fini(struct lane *lane)
+void async_lane_fini(struct async_lane *lane)
 {
     struct ptrmap_entry *entry;
     size_t at = 0;
@@ -268,7 +268,7 @@ void async_lane_fini(struct lane *lane)
         block_free(entry->value);
     }
     LIST_FOR_EACH_SAFE(it, after, &lane->put_off)
-        block_free(CONTAINER_OF(it, struct block, link));
+        block_free(CONTAINER_OF(it, struct async_block, link));
     if (lane->helper)
         lane->device->ops->stream_destroy(LANE, lane->helper);
     lane->device->ops->async_trim(LANE, 0);
@@ -276,7 +276,7 @@ void async_lane_fini(struct lane *lane)
     lock_fini(&lane->lock);
 }
 
-void async_lane_init(struct lane *lane)
+void async_lane_init(struct async_lane *lane)
 {
     lock_init(&lane->lock, RANK_ALLOCATOR, "stream-ordered memory");
     ptrmap_init(&lane->blocks);
@@ -284,9 +284,9 @@ void async_lane_init(struct lane *lane)
     lane->limit = UINT64_MAX;
 }
 
-bool async_lane_free(struct lane *lane, void *base, acre_status *out_status)
+bool async_lane_free(struct async_lane *lane, void *base, acre_status *out_status)
 {
-    struct block *block;
+    struct async_block *block;
 
     lock_take(&lane->lock);
     block = ptrmap_take(&lane->blocks, base);

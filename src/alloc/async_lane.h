@@ -20,7 +20,7 @@
 #include <acre/allocator.h>
 
 /* What belongs to one device. */
-struct lane {
+struct async_lane {
     struct lock lock;
     acre_device *device;
     struct ptrmap blocks;   /* base to block                                      */
@@ -35,16 +35,17 @@ struct lane {
 #define LANE lane->device->self, lane->device->index
 
 /* Begins with the device set and the rest zero; ends by freeing what is left. */
-void async_lane_init(struct lane *lane);
-void async_lane_fini(struct lane *lane);
+void async_lane_init(struct async_lane *lane);
+void async_lane_fini(struct async_lane *lane);
 
 /* Errors: ACRE_ERR_LIMIT, ACRE_ERR_DEVICE_MEMORY, ACRE_ERR_HOST_MEMORY. */
-acre_status async_lane_alloc(struct lane *lane, size_t bytes, void *stream, void **out);
+acre_status async_lane_alloc(struct async_lane *lane, size_t bytes, void *stream, void **out);
 /* False when the base is not of this lane; else out_status tells how freeing went. */
-bool async_lane_free(struct lane *lane, void *base, acre_status *out_status);
+bool async_lane_free(struct async_lane *lane, void *base, acre_status *out_status);
 /* Notes that a stream uses a block. Errors: ACRE_ERR_HOST_MEMORY. */
-acre_status async_lane_record(struct lane *lane, void *pointer, void *stream, bool *out_known);
+acre_status async_lane_record(struct async_lane *lane, void *pointer, void *stream,
+                              bool *out_known);
 /* Frees what was put off and is in no capture any more. */
-void async_lane_tidy(struct lane *lane);
+void async_lane_tidy(struct async_lane *lane);
 
 #endif

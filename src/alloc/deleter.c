@@ -11,7 +11,7 @@
 
 static struct lock owners_lock = LOCK_INITIALIZER(RANK_ALLOCATOR, "deleters");
 FORK_GUARD(owners_lock);
-/* Who each function belongs to, or NULL; written under owners_lock. */
+/* The allocator that each function belongs to, or NULL; written under owners_lock. */
 static _Atomic(struct deleter_owner *) owners[DELETER_COUNT];
 static unsigned next_turn; /* where the next search begins; by owners_lock */
 

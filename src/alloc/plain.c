@@ -43,7 +43,7 @@ struct plain {
     struct list link;            /* in plains                                  */
 };
 
-struct record {
+struct plain_record {
     struct plain *owner;
     acre_device *device;
     size_t bytes;    /* as requested                           */
@@ -107,7 +107,7 @@ static void free_untracked(bool is_host, void *pointer)
     log_line(ACRE_LOG_DEBUG, "free of %p, which no plain allocator gave, was ignored", pointer);
 }
 
-static void record_forget_locked(struct record *record, void *pointer)
+static void record_forget_locked(struct plain_record *record, void *pointer)
 {
     struct plain *plain = record->owner;
     acre_allocator_stats *stats = &plain->stats[acre_device_id_of(record->device).index];
@@ -130,7 +130,7 @@ static void delete_pointer(bool is_host, void *pointer)
 
     status_save(&saved);
     lock_take(&table_lock);
-    struct record *record = ptrmap_get(&records, pointer);
+    struct plain_record *record = ptrmap_get(&records, pointer);
     bool is_ours = record && !record->is_leaving;
     if (is_ours)
         record->is_leaving = true;
@@ -189,11 +189,11 @@ static acre_status fail_allocate(struct plain *plain, acre_device *device, size_
 /* Enters a live pointer into table and statistics. */
 static acre_status record_put(struct plain *plain, acre_device *device, size_t bytes, void *pointer)
 {
-    struct record *record = heap_alloc(sizeof *record);
+    struct plain_record *record = heap_alloc(sizeof *record);
 
     if (!record)
         return ACRE_ERR_HOST_MEMORY;
-    *record = (struct record){plain, device, bytes, false};
+    *record = (struct plain_record){plain, device, bytes, false};
     lock_take(&table_lock);
     acre_status status = ptrmap_put(&records, pointer, record);
     if (status == ACRE_OK) {

@@ -10,23 +10,23 @@
 
 #include <stdatomic.h>
 
-struct slot {
+struct registry_slot {
     _Atomic(acre_allocator *) allocator; /* not owned; NULL: nobody serves   */
     uint8_t priority;                    /* of allocator; guarded by the lock */
 };
 
 static struct lock registry_lock = LOCK_INITIALIZER(RANK_REGISTRY, "allocator registry");
 FORK_GUARD(registry_lock);
-static struct slot device_slots[ACRE_DEVICE_TYPE_COUNT];
-static struct slot host_slots[ACRE_DEVICE_TYPE_COUNT];
+static struct registry_slot device_slots[ACRE_DEVICE_TYPE_COUNT];
+static struct registry_slot host_slots[ACRE_DEVICE_TYPE_COUNT];
 
-static struct slot *slot_of(struct slot *slots, acre_device_type type)
+static struct registry_slot *slot_of(struct registry_slot *slots, acre_device_type type)
 {
     return (int)type >= 0 && type < ACRE_DEVICE_TYPE_COUNT ? &slots[type] : NULL;
 }
 
-static acre_status registry_set(struct slot *slot, acre_device_type type, acre_allocator *allocator,
-                                uint8_t priority, bool *out_replaced)
+static acre_status registry_set(struct registry_slot *slot, acre_device_type type,
+                                acre_allocator *allocator, uint8_t priority, bool *out_replaced)
 {
     if (!slot)
         return status_fail(ACRE_ERR_INVALID, "there is no device type %d", (int)type);
@@ -42,7 +42,7 @@ static acre_status registry_set(struct slot *slot, acre_device_type type, acre_a
     return ACRE_OK;
 }
 
-static acre_allocator *registry_get(struct slot *slot)
+static acre_allocator *registry_get(struct registry_slot *slot)
 {
     return slot ? atomic_load_explicit(&slot->allocator, memory_order_acquire) : NULL;
 }
@@ -87,7 +87,7 @@ acre_allocator *acre_host_allocator_get(acre_device_type type)
     return registry_get(slot_of(host_slots, type));
 }
 
-static void registry_do_forget(struct slot *slots, const acre_allocator *allocator)
+static void registry_do_forget(struct registry_slot *slots, const acre_allocator *allocator)
 {
     for (int i = 0; i < ACRE_DEVICE_TYPE_COUNT; i++)
         if (atomic_load(&slots[i].allocator) == allocator) {

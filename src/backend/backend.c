@@ -14,6 +14,7 @@
 #include "backend/builtin.h"
 #include "backend/peer.h"
 #include "backend/stream.h"
+#include "backend/synchronous.h"
 #include "backend/table.h"
 #include "backend/thread.h"
 #include "base/bits.h"
@@ -26,6 +27,7 @@
 #include "base/struct_size.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +130,21 @@ static acre_backend *backend_find(const char *name)
     backend = find_locked(name);
     lock_drop(&registry_lock);
     return backend;
+}
+
+acre_backend *backend_of_library(const void *library)
+{
+    acre_backend *found = NULL;
+
+    lock_take(&registry_lock);
+    LIST_FOR_EACH(it, &backends) {
+        acre_backend *backend = CONTAINER_OF(it, acre_backend, link);
+
+        if (backend->library == library)
+            found = backend;
+    }
+    lock_drop(&registry_lock);
+    return found;
 }
 
 static int is_registered_locked(const acre_backend *backend)
@@ -331,6 +348,20 @@ static int name_is_valid(const char *name)
     return bytes > 0 && bytes <= NAME_BYTES_MAX;
 }
 
+/* The name is shown on one line whatever is in it. */
+static acre_status name_refuse(const char *name)
+{
+    char shown[NAME_BYTES_MAX + 1];
+
+    snprintf(shown, sizeof shown, "%s", name ? name : "(NULL)");
+    for (char *at = shown; *at; at++)
+        if (!isprint((unsigned char)*at))
+            *at = '?';
+    return status_fail(ACRE_ERR_INVALID,
+                       "backend name \"%s\" is not 1 to %d letters, digits, '-' and '_'", shown,
+                       NAME_BYTES_MAX);
+}
+
 /* Checks a description and widens a short one of an older caller. */
 static acre_status desc_take(const acre_backend_desc *given, acre_backend_desc *desc)
 {
@@ -339,9 +370,7 @@ static acre_status desc_take(const acre_backend_desc *given, acre_backend_desc *
     if (status != ACRE_OK)
         return status;
     if (!desc->name || !name_is_valid(desc->name))
-        return status_fail(ACRE_ERR_INVALID,
-                           "backend name \"%s\" is not 1 to %d letters, digits, '-' and '_'",
-                           desc->name ? desc->name : "(NULL)", NAME_BYTES_MAX);
+        return name_refuse(desc->name);
     if (!device_type_is_valid((int)desc->type))
         return status_fail(ACRE_ERR_INVALID, "backend \"%s\": device type %d does not exist",
                            desc->name, (int)desc->type);
@@ -381,11 +410,24 @@ static acre_status info_complete(const acre_backend *backend, int index, acre_de
     return ACRE_OK;
 }
 
+/* Calls an entry of somebody else's table, which may fail without a word. */
+static acre_status answer_check(const acre_backend *backend, const char *entry, acre_status status)
+{
+    if (status == ACRE_OK || *acre_last_error())
+        return status;
+    return status_fail(status, "backend \"%s\": its \"%s\" answers \"%s\"", backend->name, entry,
+                       acre_status_text(status));
+}
+
 static acre_status devices_ask(acre_backend *backend)
 {
+    static const struct status_saved nothing;
     int count = 0;
-    acre_status status = backend->ops.device_count(backend->self, &count);
+    acre_status status;
 
+    status_restore(&nothing); /* what failed before is no answer to this */
+    status =
+        answer_check(backend, "device_count", backend->ops.device_count(backend->self, &count));
     if (status != ACRE_OK)
         return status;
     if (count < 0 || count > BACKEND_DEVICES_MAX)
@@ -404,7 +446,8 @@ static acre_status devices_ask(acre_backend *backend)
         device->type = (int)backend->type;
         device->backend = backend;
         device->info.struct_size = sizeof device->info;
-        status = backend->ops.device_info(backend->self, i, &device->info);
+        status = answer_check(backend, "device_info",
+                              backend->ops.device_info(backend->self, i, &device->info));
         if (status == ACRE_OK)
             status = info_complete(backend, i, &device->info);
     }
@@ -417,9 +460,25 @@ static void backend_destroy(acre_backend *backend)
         return;
     peer_cache_destroy(backend->peers);
     stream_pools_destroy(backend);
+    synchronous_destroy(backend->synchronous);
     heap_free(backend->devices);
     heap_free(backend->name);
     heap_free(backend);
+}
+
+/* The table that is called, around the given one when its device is synchronous. */
+static acre_status table_install(const acre_backend_desc *desc, acre_backend *backend)
+{
+    acre_backend_ops around;
+    acre_status status;
+
+    if (!(desc->flags & ACRE_BACKEND_SYNCHRONOUS))
+        return table_complete(backend->name, desc->ops, &backend->ops, &backend->groups);
+    status = synchronous_create(desc, &around, &backend->synchronous);
+    if (status != ACRE_OK)
+        return status;
+    backend->self = backend->synchronous;
+    return table_complete(backend->name, &around, &backend->ops, &backend->groups);
 }
 
 /* Everything but the place in the registry. Destroyed by backend_destroy. */
@@ -435,13 +494,13 @@ static acre_status backend_create(const acre_backend_desc *desc, acre_backend **
     backend->shown = (int)desc->type;
     backend->codec = desc->codec;
     backend->flags = desc->flags;
-    backend->self = desc->self;
+    backend->self = backend->given_self = desc->self;
     backend->destroy = desc->destroy;
     backend->fork_generation = fork_generation();
     backend->name = heap_strdup(desc->name);
     if (!backend->name)
         goto undo;
-    status = table_complete(backend->name, desc->ops, &backend->ops, &backend->groups);
+    status = table_install(desc, backend);
     if (status == ACRE_OK)
         status = devices_ask(backend);
     if (status == ACRE_OK)
@@ -506,7 +565,7 @@ void acre_backend_unregister(acre_backend *backend)
     lock_drop(&registry_lock);
     thread_forget(backend);
     destroy = backend->destroy;
-    self = backend->self;
+    self = backend->given_self;
     backend_destroy(backend);
     if (destroy)
         destroy(self);

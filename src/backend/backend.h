@@ -19,6 +19,7 @@
 #define BACKEND_DEVICES_MAX 127
 
 struct stream_pools;
+struct synchronous;
 struct peer_cache;
 
 struct acre_device {
@@ -46,8 +47,11 @@ struct acre_backend {
     uint64_t masquerade_number;   /* order of masquerades, under the lock         */
     acre_backend_ops ops;         /* complete                                     */
     uint32_t groups;              /* capability bits of the groups in ops         */
-    void *self;
+    void *self;                   /* first argument of every entry of ops         */
+    void *given_self;             /* as it was registered, for destroy            */
     void (*destroy)(void *self);
+    const void *library;          /* that acre_backend_load() took it from, or NULL */
+    struct synchronous *synchronous; /* what self is then; NULL otherwise         */
     struct stream_pools *pools;   /* NULL without streams                         */
     struct peer_cache *peers;
     int device_count;
@@ -70,10 +74,14 @@ acre_status backend_check_fork(const acre_backend *backend);
 /* Whether a backend answers for a type, or a built-in one would. */
 int backend_is_known(acre_device_type type);
 
+/* The registered backend that came out of a library, or NULL. */
+acre_backend *backend_of_library(const void *library);
+
 /* Whether backend is registered at this moment. */
 int backend_is_registered(const acre_backend *backend);
 
-/* The same by number; an address may have been reused. */
+/* Whether the backend of that number is registered; an address may have been reused, a number
+ * is not. */
 int backend_number_is_live(uint64_t number);
 
 /* Changes under which type a backend is shown; form 0 ends a masquerade. */

@@ -243,11 +243,8 @@
     G(FABRIC, "fabric")                                                        \
     G(IPC_EVENTS, "shared events")
 
-#define OPS_MAP(E)                                                             \
-    OPS_REQUIRED_MAP(E)                                                        \
-    OPS_STREAMS_MAP(E)                                                         \
-    OPS_COPY_MAP(E)                                                            \
-    OPS_LAUNCH_MAP(E)                                                          \
+/* All groups but the required entries, streams, copies and launches. */
+#define OPS_REST_MAP(E)                                                        \
     OPS_KERNELS_MAP(E)                                                         \
     OPS_VALUES_MAP(E)                                                          \
     OPS_VIRTUAL_MAP(E)                                                         \
@@ -265,5 +262,12 @@
     OPS_ASYNC_MAP(E)                                                           \
     OPS_FABRIC_MAP(E)                                                          \
     OPS_IPC_EVENTS_MAP(E)
+
+#define OPS_MAP(E)                                                             \
+    OPS_REQUIRED_MAP(E)                                                        \
+    OPS_STREAMS_MAP(E)                                                         \
+    OPS_COPY_MAP(E)                                                            \
+    OPS_LAUNCH_MAP(E)                                                          \
+    OPS_REST_MAP(E)
 
 #endif

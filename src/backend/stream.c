@@ -33,7 +33,7 @@
 #define REFERENCE_DEFAULT 13
 
 /* The pool of one device. */
-struct pool {
+struct stream_pool {
     uint32_t next[POOL_CLASSES]; /* requests so far; under the lock           */
     _Atomic(void *) native[POOL_CLASSES][POOL_SLOTS]; /* NULL: not yet made   */
 };
@@ -41,7 +41,7 @@ struct pool {
 struct stream_pools {
     struct lock lock; /* held while a native stream is made */
     struct fork_guard fork_guard;
-    struct pool pools[]; /* one per device                     */
+    struct stream_pool pools[]; /* one per device                     */
 };
 
 /* What an id means. */
@@ -71,7 +71,7 @@ acre_status stream_pools_create(acre_backend *backend)
 
 static void pool_fini(acre_backend *backend, int index)
 {
-    struct pool *pool = &backend->pools->pools[index];
+    struct stream_pool *pool = &backend->pools->pools[index];
 
     for (int i = 0; i < POOL_CLASSES * POOL_SLOTS; i++) {
         void *native = pool->native[i / POOL_SLOTS][i % POOL_SLOTS];

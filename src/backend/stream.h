@@ -21,7 +21,7 @@ acre_status stream_check_id(const acre_backend *backend, int64_t id);
  * backend_of_type, ACRE_ERR_RANGE, ACRE_ERR_INVALID. */
 acre_status stream_device(acre_stream stream, acre_device **out);
 
-/* The same, and the native form of the stream. Errors: those and of acre_stream_native. */
+/* Checks a stream and gives its native form. Errors: also those of acre_stream_native. */
 acre_status stream_resolve(acre_stream stream, acre_device **out_device, void **out_native);
 
 /* Refuses to let memory of one device follow a stream of another: gives

@@ -60,13 +60,13 @@ const acre_backend_ops table_forked = {
 };
 
 /* Where an entry lies in the table and which group it belongs to. */
-struct entry {
+struct ops_entry {
     const char *name;
     size_t offset;       /* in acre_backend_ops */
     uint32_t capability; /* 0: required         */
 };
 
-static const struct entry entries[] = {
+static const struct ops_entry entries[] = {
 #define ENTRY(group, entry, parameters, arguments)                                                 \
     {#entry, offsetof(acre_backend_ops, entry), ACRE_CAP_##group},
     OPS_MAP(ENTRY)
@@ -93,7 +93,7 @@ const char *table_group_name(uint32_t capability)
     return "required";
 }
 
-static int entry_is_there(const acre_backend_ops *table, const struct entry *entry)
+static int entry_is_there(const acre_backend_ops *table, const struct ops_entry *entry)
 {
     any_function function;
 
@@ -102,8 +102,8 @@ static int entry_is_there(const acre_backend_ops *table, const struct entry *ent
 }
 
 /* The first entry of a group that is there, or that is absent. */
-static const struct entry *entry_of(const acre_backend_ops *table, uint32_t capability,
-                                    int is_there)
+static const struct ops_entry *entry_of(const acre_backend_ops *table, uint32_t capability,
+                                        int is_there)
 {
     for (size_t i = 0; i < ENTRY_COUNT; i++)
         if (entries[i].capability == capability && entry_is_there(table, &entries[i]) == is_there)
@@ -111,9 +111,7 @@ static const struct entry *entry_of(const acre_backend_ops *table, uint32_t capa
     return NULL;
 }
 
-/* Copies a table of this version; a shorter one has the required entries at least. */
-static acre_status sizes_take(const char *name, const acre_backend_ops *table,
-                              acre_backend_ops *out)
+acre_status table_take(const char *name, const acre_backend_ops *table, acre_backend_ops *out)
 {
     if (table->version != ACRE_BACKEND_VERSION)
         return status_fail(ACRE_ERR_INVALID,
@@ -131,8 +129,8 @@ static acre_status sizes_take(const char *name, const acre_backend_ops *table,
 static acre_status take_group(const char *name, acre_backend_ops *table, uint32_t capability,
                               uint32_t *groups)
 {
-    const struct entry *there = entry_of(table, capability, 1);
-    const struct entry *absent = entry_of(table, capability, 0);
+    const struct ops_entry *there = entry_of(table, capability, 1);
+    const struct ops_entry *absent = entry_of(table, capability, 0);
 
     if (absent && capability == 0)
         return status_fail(ACRE_ERR_INVALID, "backend \"%s\": the required entry \"%s\" is NULL",
@@ -163,7 +161,7 @@ acre_status table_complete(const char *name, const acre_backend_ops *table, acre
     };
     acre_backend_ops whole = {0};
     uint32_t there = 0;
-    acre_status status = sizes_take(name, table, &whole);
+    acre_status status = table_take(name, table, &whole);
 
     if (status != ACRE_OK)
         return status;

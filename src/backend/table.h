@@ -5,6 +5,11 @@
 
 #include <acre/backend.h>
 
+/* Copies a table of this version as it is: absent entries are NULL, also those beyond the end
+ * of a shorter one, which has the required entries at least.
+ * Errors: ACRE_ERR_INVALID. */
+acre_status table_take(const char *name, const acre_backend_ops *table, acre_backend_ops *out);
+
 /* Checks a table and copies it to out with every gap filled; out_groups gets
  * the capability bits of the groups that are there. name is for messages.
  * Errors: ACRE_ERR_INVALID names the entry or the group. */

@@ -19,15 +19,15 @@
 
 #include <pthread.h>
 
-struct record {
-    struct record *next;
+struct thread_record {
+    struct thread_record *next;
     uint64_t number;   /* of the backend, which may be gone */
     int device;        /* current one                       */
     int64_t streams[]; /* current id of each of its devices */
 };
 
-static _Thread_local struct record *records; /* of this thread, newest first */
-static pthread_key_t key;                    /* exists for its destructor    */
+static _Thread_local struct thread_record *records; /* of this thread, newest first */
+static pthread_key_t key;                           /* exists for its destructor    */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static int key_error;
 
@@ -35,7 +35,7 @@ static void records_free(void *unused)
 {
     (void)unused;
     while (records) {
-        struct record *next = records->next;
+        struct thread_record *next = records->next;
 
         heap_free(records);
         records = next;
@@ -47,9 +47,9 @@ static void key_make(void)
     key_error = pthread_key_create(&key, records_free);
 }
 
-static struct record *record_find(const acre_backend *backend)
+static struct thread_record *record_find(const acre_backend *backend)
 {
-    struct record *record = records;
+    struct thread_record *record = records;
 
     while (record && record->number != backend->number)
         record = record->next;
@@ -58,10 +58,10 @@ static struct record *record_find(const acre_backend *backend)
 
 static void thread_sweep(const acre_backend *gone)
 {
-    struct record **link = &records;
+    struct thread_record **link = &records;
 
     while (*link) {
-        struct record *record = *link;
+        struct thread_record *record = *link;
 
         if (gone ? record->number == gone->number : !backend_number_is_live(record->number)) {
             *link = record->next;
@@ -72,10 +72,10 @@ static void thread_sweep(const acre_backend *gone)
     }
 }
 
-static acre_status record_make(const acre_backend *backend, struct record **out)
+static acre_status record_make(const acre_backend *backend, struct thread_record **out)
 {
     size_t count = (size_t)backend->device_count;
-    struct record *record = record_find(backend);
+    struct thread_record *record = record_find(backend);
 
     if (record) {
         *out = record;
@@ -105,14 +105,14 @@ static acre_status record_make(const acre_backend *backend, struct record **out)
 
 int thread_device(const acre_backend *backend)
 {
-    struct record *record = record_find(backend);
+    struct thread_record *record = record_find(backend);
 
     return record ? record->device : 0;
 }
 
 acre_status thread_set_device(acre_backend *backend, int index)
 {
-    struct record *record;
+    struct thread_record *record;
     acre_status status;
 
     CHECK(index >= 0 && index < backend->device_count);
@@ -128,7 +128,7 @@ acre_status thread_set_device(acre_backend *backend, int index)
 
 int64_t thread_stream(const acre_backend *backend, int index)
 {
-    struct record *record = record_find(backend);
+    struct thread_record *record = record_find(backend);
 
     CHECK(index >= 0 && index < backend->device_count);
     return record ? record->streams[index] : stream_default_id(backend);
@@ -136,7 +136,7 @@ int64_t thread_stream(const acre_backend *backend, int index)
 
 acre_status thread_set_stream(acre_backend *backend, int index, int64_t id)
 {
-    struct record *record;
+    struct thread_record *record;
     acre_status status;
 
     if (thread_stream(backend, index) == id)

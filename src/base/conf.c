@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* The string being read. */
-struct reader {
+struct conf_reader {
     const struct conf_spec *spec;
     const char *source;
     const char *original; /* as given                                  */
@@ -27,7 +27,7 @@ struct reader {
 };
 
 /* Column, from 1, of the n-th character that is not white space. */
-static size_t column_of(const struct reader *reader, size_t n)
+static size_t column_of(const struct conf_reader *reader, size_t n)
 {
     size_t i = 0;
 
@@ -57,7 +57,7 @@ static size_t word_end(const char *text, size_t at)
     return at + strcspn(text + at, ",:[]");
 }
 
-static acre_status fail_grammar(const struct reader *reader, size_t at, const char *expected)
+static acre_status fail_grammar(const struct conf_reader *reader, size_t at, const char *expected)
 {
     char found[8] = "the end";
 
@@ -68,7 +68,7 @@ static acre_status fail_grammar(const struct reader *reader, size_t at, const ch
 }
 
 /* Finds the end of a list that opens at `at`. */
-static acre_status list_end(const struct reader *reader, size_t at, size_t *out)
+static acre_status list_end(const struct conf_reader *reader, size_t at, size_t *out)
 {
     const char *text = reader->text;
 
@@ -228,7 +228,7 @@ static const struct conf_option *find_option(const struct conf_spec *spec, const
 }
 
 /* Reads the value between `at` and `end` into the copy. */
-static acre_status conf_apply(struct reader *reader, const struct conf_option *option,
+static acre_status conf_apply(struct conf_reader *reader, const struct conf_option *option,
                               const char *key, size_t at, size_t end)
 {
     char *text = reader->text, after = text[end];
@@ -247,7 +247,7 @@ static acre_status conf_apply(struct reader *reader, const struct conf_option *o
 }
 
 /* Reads one item; applies it when it belongs to this pass. */
-static acre_status read_item(struct reader *reader, bool is_first_pass)
+static acre_status read_item(struct conf_reader *reader, bool is_first_pass)
 {
     char *text = reader->text;
     size_t key = reader->at, colon = word_end(text, key), value = colon + 1;
@@ -284,7 +284,7 @@ static acre_status read_item(struct reader *reader, bool is_first_pass)
     return status;
 }
 
-static acre_status read_all(struct reader *reader, bool is_first_pass)
+static acre_status read_all(struct conf_reader *reader, bool is_first_pass)
 {
     reader->at = 0;
     while (reader->text[reader->at]) {
@@ -298,7 +298,7 @@ static acre_status read_all(struct reader *reader, bool is_first_pass)
 acre_status conf_parse(const struct conf_spec *spec, const char *source, const char *text,
                        void *target, uint64_t *out_given)
 {
-    struct reader reader = {.spec = spec, .source = source, .original = text};
+    struct conf_reader reader = {.spec = spec, .source = source, .original = text};
     acre_status status = ACRE_ERR_HOST_MEMORY;
 
     CHECK(spec->option_count <= 64);

@@ -14,7 +14,7 @@
 bool host_limit_is_set(void);
 /* Counts bytes that were taken, or given back when negative. */
 void host_limit_count(int64_t bytes);
-/* Whether so many bytes more would exceed the limit; records the failure then. */
+/* Whether taking bytes would exceed the limit; records the failure if so. */
 bool host_limit_refuses(size_t bytes);
 
 #endif

@@ -50,7 +50,7 @@ void lock_drop(struct lock *lock);
 
 /* Waits for condition with the lock dropped meanwhile. */
 void lock_wait(struct lock *lock, pthread_cond_t *condition);
-/* The same for at most so long; 0 when woken, ETIMEDOUT otherwise. The
+/* Waits for at most the given time; 0 when woken, ETIMEDOUT otherwise. The
  * condition must use CLOCK_MONOTONIC (lock_condition_init). */
 int lock_wait_ns(struct lock *lock, pthread_cond_t *condition, long long ns);
 void lock_condition_init(pthread_cond_t *condition);

@@ -32,7 +32,7 @@ acre_status ring_init(struct ring *ring, size_t item_bytes, size_t capacity, rin
     return ACRE_OK;
 }
 
-/* Lets go of the oldest items until so many are left. */
+/* Drops the oldest items until only count are left. */
 static void drop_to(struct ring *ring, size_t count)
 {
     while (ring->count > count) {

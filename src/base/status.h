@@ -13,7 +13,7 @@
 acre_status status_fail(acre_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
-/* The same with a native code (errno, driver result) for acre_last_native. */
+/* Records a failure with a native code (errno, driver result) for acre_last_native. */
 acre_status status_fail_native(acre_status status, long native, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 

@@ -43,7 +43,7 @@ struct struct_name {
 acre_status struct_size_take(const struct struct_name *name, const void *given, void *own,
                              size_t own_bytes);
 
-/* The same for a table of functions: what the library does not know is left out, and half an
+/* Takes a table of functions: what the library does not know is left out, and half an
  * entry at the end of a shorter table becomes NULL. */
 acre_status struct_size_cut(const struct struct_name *name, const void *given, void *own,
                             size_t own_bytes);

@@ -131,9 +131,10 @@ void text_add_bytes(struct text *text, uint64_t bytes)
 void text_add_bytes_beside(struct text *text, uint64_t bytes, uint64_t other)
 {
     char one[TEXT_BYTES_MAX], two[TEXT_BYTES_MAX];
-    bool is_alike = bytes != other && strcmp(text_bytes(one, bytes), text_bytes(two, other)) == 0;
 
-    if (is_alike)
+    text_bytes(one, bytes);
+    text_bytes(two, other);
+    if (bytes != other && strcmp(one, two) == 0)
         text_add(text, "%llu bytes", (unsigned long long)bytes);
     else
         text_add(text, "%s", one);

@@ -333,7 +333,7 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event, unsigned int fla
     return error_of(acre_stream_native_wait(device, stream, event));
 }
 
-struct task {
+struct openreg_task {
     void (*fn)(void *);
     void *arg;
 };
@@ -341,7 +341,7 @@ struct task {
 /* Runs on a worker thread, which other streams use too. */
 static void run_task(void *arg)
 {
-    struct task task = *(struct task *)arg;
+    struct openreg_task task = *(struct openreg_task *)arg;
     int before = current;
 
     free(arg);
@@ -353,7 +353,7 @@ static void run_task(void *arg)
 orError_t orLaunchHostFunc(orStream_t stream, void (*fn)(void *), void *arg)
 {
     acre_device *device = stream_device(stream);
-    struct task *task;
+    struct openreg_task *task;
     acre_status status;
 
     if (!device || !fn)
@@ -361,7 +361,7 @@ orError_t orLaunchHostFunc(orStream_t stream, void (*fn)(void *), void *arg)
     task = malloc(sizeof *task);
     if (!task)
         return orErrorUnknown;
-    *task = (struct task){fn, arg};
+    *task = (struct openreg_task){fn, arg};
     status = acre_launch_host(device, stream, run_task, task);
     if (status != ACRE_OK)
         free(task);

@@ -7,7 +7,7 @@
  */
 #include "bind/torch.h"
 
-#include "bind/torch_late.h"
+#include "bind/torch_retry.h"
 #include "bind/torch_scope.h"
 
 #include <dlfcn.h>
@@ -64,12 +64,12 @@ static void fork_prepare(void)
 {
     pthread_mutex_lock(&making);
     torch_scope_fork(true);
-    late_fork(true);
+    retry_fork(true);
 }
 
 static void fork_done(void)
 {
-    late_fork(false);
+    retry_fork(false);
     torch_scope_fork(false);
     pthread_mutex_unlock(&making);
 }
@@ -141,7 +141,7 @@ void *acre_torch_malloc(ssize_t bytes, int device, void *stream)
     acre_cache *cache = acre_torch_cache(device);
     void *pointer = NULL;
 
-    late_retry();
+    retry_all();
     if (!cache || acre_cache_alloc(cache, (size_t)bytes, stream, &pointer) != ACRE_OK) {
         if (cache)
             torch_say("out of memory", device);
@@ -156,7 +156,7 @@ void acre_torch_free(void *pointer, ssize_t bytes, int device, void *stream)
     acre_cache *cache = torch_present(device);
 
     (void)bytes, (void)stream; /* the cache knows both */
-    if (pointer && (!cache || !late_free(cache, pointer)))
+    if (pointer && (!cache || !retry_free(cache, pointer)))
         torch_say("freeing failed", device);
 }
 
@@ -168,7 +168,7 @@ void acre_torch_init(int device_count)
 
 void acre_torch_reset(void)
 {
-    late_retry();
+    retry_all();
     for (int i = 0; i < DEVICES_MAX; i++)
         if (torch_present(i) && acre_cache_empty(torch_present(i)) != ACRE_OK)
             torch_say("emptying failed", i);

@@ -10,19 +10,19 @@
 
 enum { SLOT_COUNT = 64 };
 
-struct slot {
+struct scope_slot {
     bool is_used;
     int device;
     acre_pool_id id;
     struct cxx_filter filter; /* a copy, while used */
 };
 
-static struct slot slots[SLOT_COUNT];
+static struct scope_slot slots[SLOT_COUNT];
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER; /* of all of them */
 
 static bool torch_scope_ask(void *arg, void *stream)
 {
-    const struct slot *slot = arg;
+    const struct scope_slot *slot = arg;
 
     pthread_mutex_lock(&slots_lock);
     bool passes = slot->is_used && cxx_filter_passes(&slot->filter, stream);
@@ -30,16 +30,16 @@ static bool torch_scope_ask(void *arg, void *stream)
     return passes;
 }
 
-static struct slot *slot_take(int device, acre_pool_id id, const struct cxx_filter *filter)
+static struct scope_slot *slot_take(int device, acre_pool_id id, const struct cxx_filter *filter)
 {
-    struct slot *slot = NULL;
+    struct scope_slot *slot = NULL;
 
     pthread_mutex_lock(&slots_lock);
     for (int i = 0; i < SLOT_COUNT && !slot; i++)
         if (!slots[i].is_used)
             slot = &slots[i];
     if (slot) {
-        *slot = (struct slot){.is_used = true, .device = device, .id = id};
+        *slot = (struct scope_slot){.is_used = true, .device = device, .id = id};
         if (filter)
             cxx_filter_copy(&slot->filter, filter);
     }
@@ -47,7 +47,7 @@ static struct slot *slot_take(int device, acre_pool_id id, const struct cxx_filt
     return slot;
 }
 
-static void slot_drop(struct slot *slot)
+static void slot_drop(struct scope_slot *slot)
 {
     pthread_mutex_lock(&slots_lock);
     slot->is_used = false;
@@ -57,9 +57,9 @@ static void slot_drop(struct slot *slot)
     cxx_filter_drop(&filter);
 }
 
-static struct slot *slot_find(int device, acre_pool_id id)
+static struct scope_slot *slot_find(int device, acre_pool_id id)
 {
-    struct slot *slot = NULL;
+    struct scope_slot *slot = NULL;
 
     pthread_mutex_lock(&slots_lock);
     for (int i = 0; i < SLOT_COUNT && !slot; i++)
@@ -76,7 +76,7 @@ acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, co
 
     if (status != ACRE_OK)
         return status;
-    struct slot *slot = slot_take(device, id, filter);
+    struct scope_slot *slot = slot_take(device, id, filter);
     acre_pool_filter through = {.kind = ACRE_POOL_CALLBACK, .fn = torch_scope_ask, .arg = slot};
     status = slot ? acre_pool_begin(cache, id, &through) : ACRE_ERR_LIMIT;
     if (status != ACRE_OK && slot)
@@ -88,7 +88,7 @@ acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, co
 
 acre_status torch_scope_end(acre_cache *cache, int device, acre_pool_id id)
 {
-    struct slot *slot = slot_find(device, id);
+    struct scope_slot *slot = slot_find(device, id);
     acre_status status = acre_pool_end(cache, id);
 
     if (status == ACRE_OK && slot)

@@ -12,8 +12,8 @@
 #define SLAB_BLOCKS 64
 
 /* A slab; slabs are only freed together, when the store ends. */
-struct slab {
-    struct slab *next;
+struct block_slab {
+    struct block_slab *next;
     struct block blocks[SLAB_BLOCKS];
 };
 
@@ -24,7 +24,7 @@ void block_store_init(struct block_store *store)
 
 void block_store_fini(struct block_store *store)
 {
-    for (struct slab *slab = store->slabs, *next; slab; slab = next) {
+    for (struct block_slab *slab = store->slabs, *next; slab; slab = next) {
         next = slab->next;
         heap_free(slab);
     }
@@ -34,7 +34,7 @@ void block_store_fini(struct block_store *store)
 bool block_store_reserve_slow(struct block_store *store, size_t count)
 {
     while (store->spare_count < count) {
-        struct slab *slab = heap_zalloc(sizeof *slab);
+        struct block_slab *slab = heap_zalloc(sizeof *slab);
 
         if (!slab)
             return false;

@@ -64,10 +64,10 @@ struct block {
     /* First what the hot path of policy acre touches. */
     _Atomic uint64_t tag;    /* base while live, see block_tag_live; 0 otherwise   */
     size_t bytes;            /* size, a multiple of BLOCK_UNIT                     */
-    size_t requested;        /* bytes last asked for; kept when freed, 0 if never  */
     char *base;              /* first byte                                         */
     _Atomic(struct arena *) key;   /* the lanes it may go to (policy acre); NULL   */
     size_t units;            /* bytes / BLOCK_UNIT; set while not FREE (policy acre) */
+    size_t requested;        /* bytes last asked for; kept when freed, 0 if never  */
     uint32_t bin;            /* place in a lane; the same                          */
     uint32_t class_budget;         /* account in a lane; the same                        */
     union {
@@ -107,6 +107,13 @@ static inline void block_tag_live(struct block *block)
     atomic_store_explicit(&block->tag, (uintptr_t)block->base, memory_order_release);
 }
 
+/* Whether the tag of a block says who may free it: blocks of a policy whose threads keep free
+ * blocks, once they have an arena. Blocks obtained while caching was off have none. */
+static inline bool block_is_tagged(const struct block *block)
+{
+    return block->arena != NULL;
+}
+
 /* Whether it is live, used on other streams or not. */
 static inline bool block_tag_is_live(const struct block *block)
 {
@@ -126,7 +133,7 @@ static inline bool block_tag_claim(struct block *block, const void *pointer)
                                                    memory_order_relaxed);
 }
 
-/* The same for a block that other streams may use; the owner's lock is held. */
+/* As block_tag_claim, for a block that other streams may use; the owner's lock is held. */
 static inline bool block_tag_claim_used(struct block *block, const void *pointer)
 {
     uint64_t expected = (uintptr_t)pointer | BLOCK_TAG_USED;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Public calls of the caching allocator: check, lock, engine, unlock. */
 #include "cache/cache.h"
+#include "cache/engine.h"
 #include "cache/fork.h"
 
 #include "backend/backend.h"
@@ -10,8 +11,14 @@
 #include "base/status.h"
 #include "base/struct_size.h"
 #include "cache/observe/record.h"
+#include "cache/observe/report.h"
+#include "cache/pools/capture.h"
+#include "cache/pools/pools.h"
+#include "cache/pools/sleep.h"
+#include "cache/reclaim.h"
 #include "cache/size.h"
 #include "cache/acre/stitch.h"
+#include "cache/torch/grow.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,6 +52,7 @@ static acre_status cache_init(acre_cache *cache, const acre_cache_config *config
     if (status != ACRE_OK)
         return status;
     cache->policy = policy_get((acre_policy)cache->conf.policy);
+    cache->facts = cache->policy->facts;
     cache->limit_bytes = config->limit_bytes
                              ? config->limit_bytes
                              : limit_of_fraction(cache, cache->conf.memory_fraction);
@@ -57,7 +65,7 @@ static acre_status cache_init(acre_cache *cache, const acre_cache_config *config
     status = cache->policy->pool_init(cache, &cache->large);
     if (status != ACRE_OK)
         goto fini_small;
-    if (cache->policy->id == ACRE_POLICY_ACRE)
+    if (cache->facts.can_stitch)
         status = stitch_create(cache, &cache->small, &cache->large);
     if (status == ACRE_OK && cache->policy->init)
         status = cache->policy->init(cache);
@@ -174,8 +182,7 @@ void acre_cache_destroy(acre_cache *cache)
     status_save(&before);
     cache_fork_leave(cache);
     record_stop_locked(cache);
-    if (cache->policy->settle)
-        cache->policy->settle(cache);
+    cache->policy->settle(cache);
     if (cache->stats.allocation.all.current)
         log_line(ACRE_LOG_WARN, "a cache ends with %lld allocations of %lld bytes live",
                  (long long)cache->stats.allocation.all.current,
@@ -273,7 +280,7 @@ static acre_status free_direct_locked(acre_cache *cache, struct block *block)
 
 acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out)
 {
-    struct request request;
+    struct attempt attempt;
 
     if (UNLIKELY(!cache || !out))
         return status_fail(ACRE_ERR_INVALID, "acre_cache_alloc: cache and out are needed");
@@ -287,20 +294,18 @@ acre_status cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **ou
     REFUSE_FORKED(cache);
     if (UNLIKELY(!acre_cache_is_enabled(cache)))
         return alloc_direct(cache, bytes, out);
-    request.bytes = bytes;
-    request.stream = stream;
-    request.has_slack = false;
+    attempt_init(&attempt, bytes, stream);
     record_gather(cache, ACRE_CONTEXT_STATE);
     quick_lock_take(&cache->lock);
-    acre_status status = engine_alloc_locked(cache, &request);
+    acre_status status = engine_alloc_locked(cache, &attempt);
     if (LIKELY(status == ACRE_OK)) {
-        record_alloc_locked(cache, request.block);
-        cache->policy->admit(cache, request.block);
-        *out = request.block->base;
+        record_alloc_locked(cache, attempt.block);
+        cache->policy->admit(cache, attempt.block);
+        *out = attempt.block->base;
     }
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
-    return LIKELY(status == ACRE_OK) ? status : request_failed(cache, &request, status);
+    return LIKELY(status == ACRE_OK) ? status : attempt_failed(cache, &attempt, status);
 }
 
 /* Frees a live block with its share of the statistics. */
@@ -325,7 +330,7 @@ static acre_status free_locked(acre_cache *cache, struct block *block)
 
 acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, void *address)
 {
-    struct request request = {.bytes = bytes, .stream = stream};
+    struct attempt attempt;
     struct block *prefix = NULL;
 
     if (!cache)
@@ -339,11 +344,11 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
                            "address %p is not a multiple of kMinBlockSize, %zu bytes", address,
                            BLOCK_UNIT);
     REFUSE_FORKED(cache);
+    attempt_init(&attempt, bytes, stream);
     quick_lock_take(&cache->lock);
-    if (cache->policy->relieve)
-        cache->policy->relieve(cache);
+    cache->policy->relieve(cache);
     acre_status status = bytes < SIZE_REQUEST_END
-                             ? engine_alloc_at_locked(cache, &request, address, &prefix)
+                             ? engine_alloc_at_locked(cache, &attempt, address, &prefix)
                              : status_fail(ACRE_ERR_NOT_FOUND, "%zu bytes are too many", bytes);
     if (status == ACRE_OK) {
         struct label label = record_label_locked(cache, "mallocWithAddress");
@@ -351,8 +356,8 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
             record_alloc_locked(cache, prefix);
             cache->policy->admit(cache, prefix);
         }
-        record_alloc_locked(cache, request.block);
-        cache->policy->admit(cache, request.block);
+        record_alloc_locked(cache, attempt.block);
+        cache->policy->admit(cache, attempt.block);
         if (prefix)
             free_locked(cache, prefix);
         label_restore(label);
@@ -362,7 +367,7 @@ acre_status acre_cache_alloc_at(acre_cache *cache, size_t bytes, void *stream, v
     return status;
 }
 
-/* Frees a live block of policy acre that this thread is the first to claim. */
+/* Frees a live block that has a tag, if no other thread has claimed it first. */
 static acre_status free_tagged_locked(acre_cache *cache, struct block *block)
 {
     if (!block_tag_claim_used(block, block->base))
@@ -376,7 +381,7 @@ static acre_status free_tagged_locked(acre_cache *cache, struct block *block)
 
 acre_status cache_free_block_locked(acre_cache *cache, struct block *block)
 {
-    return block->arena ? free_tagged_locked(cache, block) : free_locked(cache, block);
+    return block_is_tagged(block) ? free_tagged_locked(cache, block) : free_locked(cache, block);
 }
 
 acre_status cache_free(acre_cache *cache, void *pointer)
@@ -395,19 +400,20 @@ acre_status cache_free(acre_cache *cache, void *pointer)
         status = fail_pointer(pointer);
     else if (UNLIKELY(block->state == BLOCK_DIRECT))
         status = free_direct_locked(cache, block);
-    else if (block->arena)
+    else if (block_is_tagged(block))
         status = free_tagged_locked(cache, block);
     else
         status = free_locked(cache, block);
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
+    record_gather_end(cache);
     return status;
 }
 
 /* Notes that stream uses a live block. */
 static acre_status use_locked(acre_cache *cache, struct block *block, void *stream)
 {
-    bool is_tagged = block->arena != NULL;
+    bool is_tagged = block_is_tagged(block);
     uint64_t capture_id;
 
     if (is_tagged && !block_tag_use(block))
@@ -449,13 +455,13 @@ acre_status acre_cache_empty(acre_cache *cache)
     REFUSE_FORKED(cache);
     record_gather(cache, ACRE_CONTEXT_ALL);
     quick_lock_take(&cache->lock);
-    if (cache->policy->relieve)
-        cache->policy->relieve(cache);
+    cache->policy->relieve(cache);
     acre_status status = reclaim_all_locked(cache);
     if (!cache->capture_count)
         deferred_trim(&cache->deferred);
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
+    record_gather_end(cache);
     return status;
 }
 

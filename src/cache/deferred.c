@@ -8,19 +8,19 @@
 #include "cache/torch/pool.h"
 
 /* The events waited for on one stream, oldest first. */
-struct queue {
+struct deferred_queue {
     struct list link; /* in deferred.queues */
     struct list entries;
     void *stream;
 };
 
-struct entry {
+struct deferred_entry {
     struct list link;  /* in a queue, held, bad, in a list under construction, or spare */
     void *event;       /* NULL when hold is set                              */
     struct hold *hold; /* NULL for a stream                                  */
     struct block *block;
-    struct queue *queue; /* where it will go; only while under construction    */
-    void *stream;        /* that of the event                                  */
+    struct deferred_queue *queue; /* where it will go; only while under construction    */
+    void *stream;                 /* that of the event                                  */
 };
 
 void deferred_init(struct deferred *deferred, struct acre_device *device)
@@ -50,26 +50,26 @@ static void free_entries(struct list *entries)
 {
     LIST_FOR_EACH_SAFE(link, after, entries) {
         list_remove(link);
-        heap_free(CONTAINER_OF(link, struct entry, link));
+        heap_free(CONTAINER_OF(link, struct deferred_entry, link));
     }
 }
 
 void deferred_fini(struct deferred *deferred)
 {
     LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
-        struct queue *queue = CONTAINER_OF(link, struct queue, link);
+        struct deferred_queue *queue = CONTAINER_OF(link, struct deferred_queue, link);
         LIST_FOR_EACH(at, &queue->entries)
-            event_destroy(deferred, CONTAINER_OF(at, struct entry, link)->event);
+            event_destroy(deferred, CONTAINER_OF(at, struct deferred_entry, link)->event);
         free_entries(&queue->entries);
         list_remove(&queue->link);
         heap_free(queue);
     }
     LIST_FOR_EACH(link, &deferred->held) {
-        struct hold *hold = CONTAINER_OF(link, struct entry, link)->hold;
+        struct hold *hold = CONTAINER_OF(link, struct deferred_entry, link)->hold;
         hold->end(hold);
     }
     LIST_FOR_EACH(link, &deferred->bad)
-        event_destroy(deferred, CONTAINER_OF(link, struct entry, link)->event);
+        event_destroy(deferred, CONTAINER_OF(link, struct deferred_entry, link)->event);
     free_entries(&deferred->held);
     free_entries(&deferred->bad);
     deferred_trim(deferred);
@@ -188,12 +188,12 @@ static void event_put(struct deferred *deferred, void *event)
     deferred->idle_events[deferred->idle_count++] = event;
 }
 
-static struct queue *queue_for(struct deferred *deferred, void *stream)
+static struct deferred_queue *queue_for(struct deferred *deferred, void *stream)
 {
-    struct queue *queue;
+    struct deferred_queue *queue;
 
     LIST_FOR_EACH(link, &deferred->queues) {
-        queue = CONTAINER_OF(link, struct queue, link);
+        queue = CONTAINER_OF(link, struct deferred_queue, link);
         if (queue->stream == stream)
             return queue;
     }
@@ -206,7 +206,7 @@ static struct queue *queue_for(struct deferred *deferred, void *stream)
     return queue;
 }
 
-static void queue_drop_if_empty(struct queue *queue)
+static void queue_drop_if_empty(struct deferred_queue *queue)
 {
     if (!list_empty(&queue->entries))
         return;
@@ -214,9 +214,9 @@ static void queue_drop_if_empty(struct queue *queue)
     heap_free(queue);
 }
 
-static struct entry *entry_take(struct deferred *deferred)
+static struct deferred_entry *entry_take(struct deferred *deferred)
 {
-    struct entry *entry;
+    struct deferred_entry *entry;
 
     if (list_empty(&deferred->spare_entries)) {
         entry = heap_alloc(sizeof *entry);
@@ -224,7 +224,7 @@ static struct entry *entry_take(struct deferred *deferred)
             list_init(&entry->link);
         return entry;
     }
-    entry = CONTAINER_OF(deferred->spare_entries.next, struct entry, link);
+    entry = CONTAINER_OF(deferred->spare_entries.next, struct deferred_entry, link);
     list_remove(&entry->link);
     return entry;
 }
@@ -232,10 +232,10 @@ static struct entry *entry_take(struct deferred *deferred)
 /* Records an event on the stream of a use and gives an entry for it, in no list;
  * a hold needs no event. */
 static acre_status entry_make(struct deferred *deferred, struct block *block, const struct use *use,
-                              struct entry **out)
+                              struct deferred_entry **out)
 {
     struct acre_device *device = deferred->device;
-    struct entry *entry = entry_take(deferred);
+    struct deferred_entry *entry = entry_take(deferred);
     acre_status status = ACRE_ERR_HOST_MEMORY;
 
     if (!entry)
@@ -270,7 +270,7 @@ put_entry:
 }
 
 /* Lets a block wait for an entry that was made. */
-static void entry_queue(struct deferred *deferred, struct entry *entry)
+static void entry_queue(struct deferred *deferred, struct deferred_entry *entry)
 {
     if (entry->hold) {
         list_push_back(&deferred->held, &entry->link);
@@ -283,7 +283,7 @@ static void entry_queue(struct deferred *deferred, struct entry *entry)
 }
 
 /* Takes back an entry that is in no list. */
-static void entry_undo(struct deferred *deferred, struct entry *entry)
+static void entry_undo(struct deferred *deferred, struct deferred_entry *entry)
 {
     if (!entry->hold) {
         event_put(deferred, entry->event);
@@ -300,13 +300,13 @@ acre_status deferred_add(struct deferred *deferred, struct block *block)
     CHECK(block->state == BLOCK_LIVE && block->uses);
     list_init(&made);
     for (struct use *use = block->uses; use && status == ACRE_OK; use = use->next) {
-        struct entry *entry = NULL;
+        struct deferred_entry *entry = NULL;
         status = entry_make(deferred, block, use, &entry);
         if (status == ACRE_OK)
             list_push_front(&made, &entry->link);
     }
     LIST_FOR_EACH_SAFE(link, after, &made) {
-        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        struct deferred_entry *entry = CONTAINER_OF(link, struct deferred_entry, link);
         list_remove(&entry->link);
         if (status == ACRE_OK)
             entry_queue(deferred, entry);
@@ -323,8 +323,8 @@ acre_status deferred_add(struct deferred *deferred, struct block *block)
 }
 
 /* An event has completed. */
-static void entry_finish(struct deferred *deferred, struct entry *entry, deferred_done_fn done,
-                         void *arg)
+static void entry_finish(struct deferred *deferred, struct deferred_entry *entry,
+                         deferred_done_fn done, void *arg)
 {
     struct block *block = entry->block;
 
@@ -346,7 +346,7 @@ static void entry_finish(struct deferred *deferred, struct entry *entry, deferre
 void deferred_collect_holds(struct deferred *deferred, deferred_done_fn done, void *arg)
 {
     LIST_FOR_EACH_SAFE(link, after, &deferred->held) {
-        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        struct deferred_entry *entry = CONTAINER_OF(link, struct deferred_entry, link);
         if (entry->hold->is_over(entry->hold))
             entry_finish(deferred, entry, done, arg);
     }
@@ -354,7 +354,8 @@ void deferred_collect_holds(struct deferred *deferred, deferred_done_fn done, vo
 
 /* Takes an entry whose event the device no longer answers for out of its queue, so that it is
  * in nobody's way. Its block is kept back. */
-static void entry_set_aside(struct deferred *deferred, struct entry *entry, acre_status status)
+static void entry_set_aside(struct deferred *deferred, struct deferred_entry *entry,
+                            acre_status status)
 {
     list_remove(&entry->link);
     list_push_back(&deferred->bad, &entry->link);
@@ -372,7 +373,7 @@ static void bad_collect(struct deferred *deferred, deferred_done_fn done, void *
     struct acre_device *device = deferred->device;
 
     LIST_FOR_EACH_SAFE(link, after, &deferred->bad) {
-        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        struct deferred_entry *entry = CONTAINER_OF(link, struct deferred_entry, link);
         if (device->ops->event_query(device->self, device->index, entry->event) != ACRE_OK)
             continue;
         deferred->bad_count--;
@@ -382,7 +383,7 @@ static void bad_collect(struct deferred *deferred, deferred_done_fn done, void *
 
 /* Waits for a stream by an event that could not be asked: a new record takes the place of the
  * old one, and comes after all that the old one stood for. */
-static acre_status bad_wait(struct deferred *deferred, struct entry *entry)
+static acre_status bad_wait(struct deferred *deferred, struct deferred_entry *entry)
 {
     struct acre_device *device = deferred->device;
     const acre_backend_ops *ops = device->ops;
@@ -408,9 +409,10 @@ void deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, voi
     if (deferred->bad_count)
         bad_collect(deferred, done, arg);
     LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
-        struct queue *queue = CONTAINER_OF(link, struct queue, link);
+        struct deferred_queue *queue = CONTAINER_OF(link, struct deferred_queue, link);
         while (!list_empty(&queue->entries)) {
-            struct entry *entry = CONTAINER_OF(queue->entries.next, struct entry, link);
+            struct deferred_entry *entry =
+                CONTAINER_OF(queue->entries.next, struct deferred_entry, link);
             acre_status status =
                 device->ops->event_query(device->self, device->index, entry->event);
             if (status == ACRE_ERR_NOT_READY)
@@ -432,9 +434,9 @@ acre_status deferred_synchronize(struct deferred *deferred, const struct private
 
     deferred_collect_holds(deferred, done, arg);
     LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
-        struct queue *queue = CONTAINER_OF(link, struct queue, link);
+        struct deferred_queue *queue = CONTAINER_OF(link, struct deferred_queue, link);
         LIST_FOR_EACH_SAFE(at, behind, &queue->entries) {
-            struct entry *entry = CONTAINER_OF(at, struct entry, link);
+            struct deferred_entry *entry = CONTAINER_OF(at, struct deferred_entry, link);
             if (pool && entry->block->pool->owner != pool)
                 continue;
             acre_status status =
@@ -447,7 +449,7 @@ acre_status deferred_synchronize(struct deferred *deferred, const struct private
         queue_drop_if_empty(queue);
     }
     LIST_FOR_EACH_SAFE(link, after, &deferred->bad) {
-        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        struct deferred_entry *entry = CONTAINER_OF(link, struct deferred_entry, link);
         if (pool && entry->block->pool->owner != pool)
             continue;
         acre_status status = bad_wait(deferred, entry);
@@ -466,9 +468,9 @@ bool deferred_check(const struct deferred *deferred, const char **fact)
     uint64_t count = 0;
 
     LIST_FOR_EACH(link, &deferred->queues) {
-        const struct queue *queue = CONTAINER_OF(link, struct queue, link);
+        const struct deferred_queue *queue = CONTAINER_OF(link, struct deferred_queue, link);
         LIST_FOR_EACH(at, &queue->entries) {
-            const struct entry *entry = CONTAINER_OF(at, struct entry, link);
+            const struct deferred_entry *entry = CONTAINER_OF(at, struct deferred_entry, link);
             *fact = "deferred: a queued block waits";
             if (entry->block->state != BLOCK_WAITING)
                 return false;
@@ -481,14 +483,14 @@ bool deferred_check(const struct deferred *deferred, const char **fact)
     uint64_t held = 0;
     LIST_FOR_EACH(link, &deferred->held) {
         *fact = "deferred: a held block waits";
-        if (CONTAINER_OF(link, struct entry, link)->block->state != BLOCK_WAITING)
+        if (CONTAINER_OF(link, struct deferred_entry, link)->block->state != BLOCK_WAITING)
             return false;
         held++;
     }
     uint64_t bad = 0;
     LIST_FOR_EACH(link, &deferred->bad) {
         *fact = "deferred: a block with a bad event waits";
-        if (CONTAINER_OF(link, struct entry, link)->block->state != BLOCK_WAITING)
+        if (CONTAINER_OF(link, struct deferred_entry, link)->block->state != BLOCK_WAITING)
             return false;
         bad++;
     }

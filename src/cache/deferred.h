@@ -46,7 +46,7 @@ struct use {
 
 struct deferred {
     struct acre_device *device;
-    struct list queues;             /* of struct queue, in order of first wait     */
+    struct list queues;             /* of struct deferred_queue, in order of first wait     */
     struct list held;               /* entries of freed blocks with holds          */
     uint64_t held_count;            /* how many                                    */
     struct list bad;                /* entries whose event the device does not answer for */

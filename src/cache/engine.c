@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine: moves blocks between pools, users and queues and accounts for it,
  * whatever the policy. Live statistics are the caller's (stats.h). */
+#include "cache/engine.h"
+
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "cache/cache.h"
 #include "cache/acre/range.h"
 #include "cache/observe/record.h"
+#include "cache/pools/capture.h"
+#include "cache/pools/pools.h"
 #include "cache/size.h"
 
 /* Accounts for a block that leaves the pool: whole, or with a tail that stays. */
@@ -15,7 +19,7 @@ static inline void count_taken(acre_cache *cache, bool is_small, bool was_split,
 {
     acre_cache_stats *stats = &cache->stats;
 
-    if (cache->policy->settle || block->is_expandable)
+    if (cache->facts.counts_late || block->is_expandable)
         return;
     if (tail && !was_split) {
         stats_up(&stats->inactive_split, is_small, 1);
@@ -45,7 +49,7 @@ static struct block *engine_commit(acre_cache *cache, struct block *block, size_
     count_taken(cache, is_small, was_split, block, tail);
     block->state = BLOCK_LIVE;
     block->requested = requested;
-    if (UNLIKELY(block->bytes >= cache->conf.max_split_bytes && !cache->policy->settle)) {
+    if (UNLIKELY(block->bytes >= cache->conf.max_split_bytes && !cache->facts.counts_late)) {
         block->is_oversize = true;
         stat_up(&cache->stats.oversize_allocations, 1);
     }
@@ -53,9 +57,20 @@ static struct block *engine_commit(acre_cache *cache, struct block *block, size_
     return block;
 }
 
-static bool may_split(const acre_cache *cache, const struct block *block, size_t rounded)
+/* Makes a FREE block that is in no index LIVE, cut if the policy allows. */
+static inline struct block *commit_request(acre_cache *cache, struct block *block,
+                                           const struct request *request)
 {
-    return block->bytes > rounded && cache->policy->may_split(cache, block, rounded);
+    bool is_split =
+        block->bytes > request->rounded && cache->policy->may_split(cache, block, request->rounded);
+
+    return engine_commit(cache, block, request->rounded, request->bytes, is_split);
+}
+
+struct block *engine_commit_locked(acre_cache *cache, struct block *block,
+                                   const struct request *request)
+{
+    return commit_request(cache, block, request);
 }
 
 /* Which pool serves, now that the size is known. */
@@ -68,29 +83,23 @@ static inline acre_status engine_route(acre_cache *cache, struct request *reques
     return ACRE_OK;
 }
 
-/* Out of memory is said of memory that was asked for, and of nothing else: a report is
- * written about it. */
-static acre_status failure_of_other(acre_status status)
-{
-    return status == ACRE_ERR_DEVICE_MEMORY ? ACRE_ERR_DEVICE : status;
-}
-
-/* From a known pool; part of both calls below, so that the common one stays short. */
-static inline __attribute__((always_inline)) acre_status alloc_in(acre_cache *cache,
-                                                                  struct request *request)
+acre_status engine_alloc_locked(acre_cache *cache, struct attempt *attempt)
 {
     const struct policy *policy = cache->policy;
-    acre_status status = engine_collect_locked(cache, request->stream);
+    struct request *request = &attempt->request;
     struct block *block;
+    acre_status status = engine_route(cache, request);
 
+    if (LIKELY(status == ACRE_OK))
+        status = engine_collect_locked(cache, request->stream);
     if (UNLIKELY(status != ACRE_OK))
-        return failure_of_other(status);
+        return attempt_other_failure(status);
     if (UNLIKELY(!block_store_reserve(&cache->blocks, 1)))
         return ACRE_ERR_HOST_MEMORY;
-    request->is_rejected = false;
+    attempt->is_rejected = false;
     block = request->rounded ? policy->find(cache, request) : NULL;
     if (UNLIKELY(!block)) {
-        status = acquire_locked(cache, request, &block);
+        status = policy->acquire(cache, attempt, &block);
         if (status != ACRE_OK)
             return status;
         /* The lock may have been dropped and the spare object used. */
@@ -99,21 +108,8 @@ static inline __attribute__((always_inline)) acre_status alloc_in(acre_cache *ca
             return ACRE_ERR_HOST_MEMORY;
         }
     }
-    request->block = engine_commit(cache, block, request->rounded, request->bytes,
-                                   may_split(cache, block, request->rounded));
+    attempt->block = commit_request(cache, block, request);
     return ACRE_OK;
-}
-
-acre_status engine_alloc_locked(acre_cache *cache, struct request *request)
-{
-    acre_status status = engine_route(cache, request);
-
-    return LIKELY(status == ACRE_OK) ? alloc_in(cache, request) : failure_of_other(status);
-}
-
-acre_status engine_alloc_in_locked(acre_cache *cache, struct request *request)
-{
-    return alloc_in(cache, request);
 }
 
 /* The FREE block of stream that covers [address, address + bytes), or NULL. */
@@ -134,10 +130,11 @@ static struct block *find_around(const acre_cache *cache, const struct pool *poo
     return NULL;
 }
 
-acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, char *address,
+acre_status engine_alloc_at_locked(acre_cache *cache, struct attempt *attempt, char *address,
                                    struct block **out_prefix)
 {
     const struct policy *policy = cache->policy;
+    struct request *request = &attempt->request;
     acre_status status = engine_route(cache, request);
     struct block *block, *prefix = NULL;
 
@@ -162,8 +159,7 @@ acre_status engine_alloc_at_locked(acre_cache *cache, struct request *request, c
         prefix = engine_commit(cache, block, bytes, bytes, true);
         policy->remove(block->pool, block);
     }
-    request->block = engine_commit(cache, block, request->rounded, request->bytes,
-                                   may_split(cache, block, request->rounded));
+    attempt->block = commit_request(cache, block, request);
     *out_prefix = prefix;
     return ACRE_OK;
 }
@@ -208,7 +204,7 @@ void engine_put_locked(acre_cache *cache, struct block *block)
         count++;
         bytes += (int64_t)block->bytes;
     }
-    if (policy->settle || block->is_expandable)
+    if (cache->facts.counts_late || block->is_expandable)
         return;
     stats_move(&cache->stats.inactive_split, pool->is_small, count);
     stats_move(&cache->stats.inactive_split_bytes, pool->is_small, bytes);
@@ -257,7 +253,7 @@ struct block *engine_find_locked(const acre_cache *cache, const void *pointer)
 
     if (!block || block->base != pointer)
         return NULL;
-    if (block->arena && !block_tag_is_live(block))
+    if (block_is_tagged(block) && !block_tag_is_live(block))
         return NULL; /* freed, and kept by a thread */
     return block->state == BLOCK_LIVE || block->state == BLOCK_DIRECT ? block : NULL;
 }

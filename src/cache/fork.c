@@ -19,14 +19,14 @@ FORK_GUARD(caches_lock);
 static void fork_prepare(void)
 {
     FOR_EACH_CACHE(cache)
-    if (cache->front)
+    if (cache->facts.has_lanes)
         front_stop_locked(cache->front);
 }
 
 static void fork_parent(void)
 {
     FOR_EACH_CACHE(cache)
-    if (cache->front)
+    if (cache->facts.has_lanes)
         front_go_locked(cache->front);
 }
 
@@ -34,7 +34,7 @@ static void fork_child(void)
 {
     threads_forget_others();
     FOR_EACH_CACHE(cache)
-    if (cache->front && cache_fork_refuse(cache) != ACRE_OK)
+    if (cache->facts.has_lanes && cache_fork_refuse(cache) != ACRE_OK)
         front_abandon_locked(cache);
 }
 

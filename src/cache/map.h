@@ -35,9 +35,9 @@
 struct block;
 
 enum {
-    MAP_UNIT_SHIFT = 9,  /* one entry per so many bytes (log2)         */
-    MAP_LEAF_SHIFT = 28, /* one leaf per so many bytes (log2)          */
-    MAP_ROOT_SHIFT = 48, /* one root per so many bytes (log2)          */
+    MAP_UNIT_SHIFT = 9,  /* bytes per entry, as a power of two         */
+    MAP_LEAF_SHIFT = 28, /* bytes per leaf, as a power of two          */
+    MAP_ROOT_SHIFT = 48, /* bytes per root, as a power of two          */
     MAP_HIGH_SHIFT = 57, /* addresses above are refused                */
     MAP_LEAF_COUNT = 1 << (MAP_LEAF_SHIFT - MAP_UNIT_SHIFT),
     MAP_ROOT_COUNT = 1 << (MAP_ROOT_SHIFT - MAP_LEAF_SHIFT),

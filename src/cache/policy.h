@@ -5,20 +5,34 @@
  * large a block is, which pool and segment size serve it, which free block to
  * take and whether to cut it, and keeps the index of free blocks.
  *
- * Every entry is called with the cache's lock held and must not drop it.
+ * Every entry is called with the cache's lock held and, acquire aside, must not drop it.
  */
 #ifndef SRC_CACHE_POLICY_H
 #define SRC_CACHE_POLICY_H
 
 #include <acre/cache.h>
 
+struct attempt;
 struct block;
 struct pool;
 struct request;
 
+/* What else depends on the policy. Nothing outside a policy asks for its id, or infers it
+ * from what it sees; it asks for the fact that it needs. */
+struct policy_facts {
+    bool has_lanes;       /* threads keep free blocks: cache->front is there, and live blocks
+                           * have a tag (block.h) and an arena                              */
+    bool counts_late;     /* statistics are brought up to date by settle; the policy counts
+                           * split blocks, and there are no oversize ones                   */
+    bool can_stitch;      /* memory may be stitched (stitch.h)                              */
+    bool can_expand;      /* segments may be expandable (grow.c)                            */
+    bool splits_to_limit; /* blocks beyond max_split_size are released before all others    */
+};
+
 struct policy {
     acre_policy id;
     const char *name;
+    struct policy_facts facts;
 
     /* Block size for a request; 0 when it cannot be represented. */
     size_t (*round)(const acre_cache *cache, size_t bytes);
@@ -47,8 +61,9 @@ struct policy {
     acre_status (*prepare)(acre_cache *cache, const struct request *request);
     /* A block that serves the request, taken out of the index; NULL: none. */
     struct block *(*find)(acre_cache *cache, const struct request *request);
-    /* As find, from another pool, when the device has nothing. NULL: never. */
-    struct block *(*borrow)(acre_cache *cache, const struct request *request);
+    /* From a miss of find to a FREE block that is in no index, large enough. May drop and
+     * retake the lock. On failure, attempt_failed is to be called. */
+    acre_status (*acquire)(acre_cache *cache, struct attempt *attempt, struct block **out);
     /* Whether to cut the request off that block, which is larger. */
     bool (*may_split)(const acre_cache *cache, const struct block *block, size_t rounded);
 
@@ -59,14 +74,12 @@ struct policy {
                     bool is_waiting);
     /* nobody uses it any more and it goes back to its pool next. */
     void (*retire)(acre_cache *cache, struct block *block);
-    /* Gives back free blocks held outside the pools; whether there were any.
-     * NULL: a policy without such. */
+    /* Gives back free blocks held outside the pools; whether there were any. */
     bool (*relieve)(acre_cache *cache);
-    /* Caching was switched on or off. NULL: nothing to do. */
+    /* Caching was switched on or off. */
     void (*enable)(acre_cache *cache, bool enabled);
     /* Brings cache->stats up to date before they are read or reset, and goes on
-     * from what is in there afterwards. NULL: they always are; otherwise the
-     * engine leaves counting split and oversize blocks to the policy. */
+     * from what is in there afterwards. */
     void (*settle)(acre_cache *cache);
     void (*resume)(acre_cache *cache);
     /* Whether the index of a pool is sound; names the fact that does not hold. */

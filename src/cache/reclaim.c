@@ -7,14 +7,20 @@
  * matter as long as it is reused on that stream, but before it goes back to the
  * device all work has to be done: some drivers wait by themselves when memory is
  * freed, others do not, so the cache waits. */
+#include "cache/reclaim.h"
+
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/acre/arena.h"
 #include "cache/cache.h"
+#include "cache/engine.h"
 #include "cache/observe/record.h"
 #include "cache/acre/stitch.h"
+#include "cache/pools/capture.h"
+#include "cache/pools/pools.h"
+#include "cache/torch/grow.h"
 
 /* Whether a block is free and nobody's: its stream is none (policy acre). */
 static bool is_common(const struct block *block)
@@ -100,8 +106,7 @@ static acre_status release_segment(acre_cache *cache, struct segment *segment, b
         cache->policy->remove(block->pool, block);
         block_destroy(&cache->blocks, block);
     }
-    record_segment_locked(cache, ACRE_ACTION_SEGMENT_FREE, segment->base, segment->bytes,
-                          segment->stream, segment->pool, segment->stack);
+    record_segment_locked(cache, ACRE_ACTION_SEGMENT_FREE, segment->base, segment->bytes, segment);
     cache->held_bytes -= segment->bytes;
     cache->stats.num_device_free++;
     stats_down(&cache->stats.segment, is_small, 1);
@@ -145,7 +150,7 @@ static bool may_go(const acre_cache *cache, const struct block *block)
     return is_whole(block) && reclaim_may_release_locked(cache, block->segment);
 }
 
-/* The same for a FREE block that is a whole segment. */
+/* Returns the segment of a FREE block that is all of it; as release_segment. */
 static acre_status reclaim_release(acre_cache *cache, struct block *block, bool *is_quiet)
 {
     CHECK(is_whole(block));
@@ -180,7 +185,8 @@ void reclaim_garbage_locked(acre_cache *cache)
     double age_sum = 0;
     bool is_quiet = false;
 
-    if (cache->held_bytes <= threshold)
+    if (cache->limit_bytes == ACRE_CACHE_NO_LIMIT || cache->conf.gc_threshold <= 0 ||
+        cache->held_bytes <= threshold)
         return;
     uint64_t target = cache->held_bytes - threshold;
     for (struct block *block = cache->policy->first(pool); block;
@@ -204,7 +210,7 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
     struct pool *pool = request->pool;
     bool is_quiet = false;
 
-    if (max_split == UINT64_MAX || cache->policy->id != ACRE_POLICY_TORCH)
+    if (max_split == UINT64_MAX || !cache->facts.splits_to_limit)
         return false;
     if (pool->owner && (cache->capture_count || pool->owner->is_baked))
         return false; /* a graph may know its addresses */

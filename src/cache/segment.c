@@ -6,23 +6,25 @@
 #include "cache/torch/expand.h"
 
 void segment_init(struct segment *segment, struct block *block, struct pool *pool, void *stream,
-                  void *base, size_t bytes, uint64_t order)
+                  void *base, size_t bytes)
 {
     CHECK(bytes && bytes % BLOCK_UNIT == 0);
-    *segment = (struct segment){.base = base,
-                                .bytes = bytes,
-                                .first = block,
-                                .pool = pool,
-                                .stream = stream,
-                                .order = order};
+    *segment = (struct segment){
+        .base = base, .bytes = bytes, .first = block, .pool = pool, .stream = stream};
     list_init(&segment->link);
     block->base = base;
     block->bytes = bytes;
     block->stream = stream;
-    block->order = order;
+    block->order = 0;
     block->segment = segment;
     block->pool = pool;
     block->is_expandable = false;
+}
+
+void segment_set_order(struct segment *segment, uint64_t order)
+{
+    segment->order = order;
+    segment->first->order = order;
 }
 
 bool segment_check(const struct segment *segment, const char **fact)

@@ -10,6 +10,8 @@
 #include "base/status.h"
 #include "base/struct_size.h"
 #include "cache/cache.h"
+#include "cache/pools/pools.h"
+#include "cache/torch/grow.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,8 +27,7 @@ void acre_cache_enable(acre_cache *cache, bool enabled)
         return;
     quick_lock_take(&cache->lock);
     atomic_store(&cache->is_enabled, enabled);
-    if (cache->policy->enable)
-        cache->policy->enable(cache, acre_cache_is_enabled(cache));
+    cache->policy->enable(cache, acre_cache_is_enabled(cache));
     quick_lock_drop(&cache->lock);
 }
 
@@ -126,11 +127,9 @@ acre_status acre_cache_stats_get(acre_cache *cache, acre_cache_stats *stats)
     if (status != ACRE_OK)
         return status;
     quick_lock_take(&cache->lock);
-    if (cache->policy->settle)
-        cache->policy->settle(cache);
+    cache->policy->settle(cache);
     STRUCT_GIVE(acre_cache_stats, stats, &cache->stats);
-    if (cache->policy->resume)
-        cache->policy->resume(cache);
+    cache->policy->resume(cache);
     quick_lock_drop(&cache->lock);
     return ACRE_OK;
 }
@@ -141,13 +140,11 @@ static void settings_reset(acre_cache *cache, void (*fn)(acre_cache_stats *),
     if (!cache)
         return;
     quick_lock_take(&cache->lock);
-    if (cache->policy->settle)
-        cache->policy->settle(cache);
+    cache->policy->settle(cache);
     fn(&cache->stats);
     LIST_FOR_EACH(link, &cache->accounts)
         fn_array(&CONTAINER_OF(link, struct pool_account, link)->reserved);
-    if (cache->policy->resume)
-        cache->policy->resume(cache);
+    cache->policy->resume(cache);
     quick_lock_drop(&cache->lock);
 }
 
@@ -161,26 +158,27 @@ void acre_cache_stats_reset_accumulated(acre_cache *cache)
     settings_reset(cache, stats_reset_accumulated, stats_array_reset_accumulated);
 }
 
-acre_status acre_cache_info(acre_cache *cache, uint64_t *largest)
+acre_status acre_cache_info(acre_cache *cache, uint64_t *out_largest_block,
+                            uint64_t *out_device_free)
 {
-    uint64_t total;
+    uint64_t total, device_free, largest = 0;
 
-    if (!cache || !largest)
+    if (!cache || !out_largest_block || !out_device_free)
         return settings_refuse("acre_cache_info");
     struct acre_device *device = cache->device;
-    if (*largest == 0) {
-        acre_status status = device->ops->memory_info(device->self, device->index, largest, &total);
-        if (status != ACRE_OK)
-            return status;
-    }
+    acre_status status =
+        device->ops->memory_info(device->self, device->index, &device_free, &total);
+    if (status != ACRE_OK)
+        return status;
     quick_lock_take(&cache->lock);
-    if (cache->policy->relieve)
-        cache->policy->relieve(cache);
+    cache->policy->relieve(cache);
     for (struct pool *pool = NULL; (pool = pools_next_locked(cache, pool));)
         for (struct block *block = cache->policy->first(pool); block;
              block = cache->policy->next(pool, block))
-            *largest = block->bytes > *largest ? block->bytes : *largest;
+            largest = block->bytes > largest ? block->bytes : largest;
     quick_lock_drop(&cache->lock);
+    *out_largest_block = largest;
+    *out_device_free = device_free;
     return ACRE_OK;
 }
 

@@ -4,18 +4,18 @@
 #include "base/heap.h"
 #include "base/status.h"
 
-static inline bool range_less(const struct range *a, const struct range *b)
+static inline bool range_less(const struct book_range *a, const struct book_range *b)
 {
     return a->base < b->base;
 }
 
 /* Ranges that end at or before the key come before it. */
-static inline bool range_before(const struct range *range, const uintptr_t *key)
+static inline bool range_before(const struct book_range *range, const uintptr_t *key)
 {
     return range->base + (range->bytes - 1) < *key;
 }
 
-RBTREE_DEFINE(range_set, struct range, node, uintptr_t, range_less, range_before);
+RBTREE_DEFINE(range_set, struct book_range, node, uintptr_t, range_less, range_before);
 
 static const char *const origin_words[] = {
     [RANGE_ALLOC] = "a device allocation",
@@ -46,7 +46,7 @@ void books_fini(struct books *books)
     size_t at = 0;
 
     while (!rbtree_empty(&books->ranges)) {
-        struct range *range = range_set_first(&books->ranges);
+        struct book_range *range = range_set_first(&books->ranges);
 
         range_set_remove(&books->ranges, range);
         heap_free(range);
@@ -63,25 +63,25 @@ void books_fini(struct books *books)
 }
 
 /* The range that holds an address, or NULL. */
-static struct range *find_locked(const struct books *books, const void *pointer)
+static struct book_range *find_locked(const struct books *books, const void *pointer)
 {
     uintptr_t key = (uintptr_t)pointer;
-    struct range *range = range_set_lower_bound(&books->ranges, &key);
+    struct book_range *range = range_set_lower_bound(&books->ranges, &key);
 
     return range && range->base <= key ? range : NULL;
 }
 
 /* The first range that shares a byte with [base, base + bytes), or NULL. */
-static struct range *overlap_locked(const struct books *books, uintptr_t base, size_t bytes)
+static struct book_range *overlap_locked(const struct books *books, uintptr_t base, size_t bytes)
 {
-    struct range *range = range_set_lower_bound(&books->ranges, &base);
+    struct book_range *range = range_set_lower_bound(&books->ranges, &base);
 
     return range && range->base <= base + (bytes - 1) ? range : NULL;
 }
 
-acre_status books_put(struct books *books, const struct range *given)
+acre_status books_put(struct books *books, const struct book_range *given)
 {
-    struct range *range = heap_zalloc(sizeof *range), *there;
+    struct book_range *range = heap_zalloc(sizeof *range), *there;
     acre_status status = ACRE_OK;
 
     if (!range)
@@ -107,9 +107,9 @@ acre_status books_put(struct books *books, const struct range *given)
 }
 
 acre_status books_take(struct books *books, enum range_origin origin, int device, const void *base,
-                       struct range *out)
+                       struct book_range *out)
 {
-    struct range *range, *gone = NULL;
+    struct book_range *range, *gone = NULL;
     acre_status status = ACRE_OK;
 
     lock_take(&books->lock);
@@ -131,9 +131,9 @@ acre_status books_take(struct books *books, enum range_origin origin, int device
     return status;
 }
 
-bool books_find(struct books *books, const void *pointer, struct range *out)
+bool books_find(struct books *books, const void *pointer, struct book_range *out)
 {
-    struct range *range;
+    struct book_range *range;
 
     lock_take(&books->lock);
     range = find_locked(books, pointer);
@@ -143,9 +143,9 @@ bool books_find(struct books *books, const void *pointer, struct range *out)
     return range != NULL;
 }
 
-bool books_any(struct books *books, struct range *out)
+bool books_any(struct books *books, struct book_range *out)
 {
-    struct range *range;
+    struct book_range *range;
 
     lock_take(&books->lock);
     range = range_set_first(&books->ranges);
@@ -202,7 +202,7 @@ void books_count(struct books *books, uint64_t *out_ranges, uint64_t *out_object
 {
     lock_take(&books->lock);
     *out_ranges = 0;
-    for (struct range *range = range_set_first(&books->ranges); range;
+    for (struct book_range *range = range_set_first(&books->ranges); range;
          range = range_set_next(range))
         ++*out_ranges;
     *out_objects = books->objects.count;

@@ -31,7 +31,7 @@ enum range_origin {
     RANGE_POOLED,     /* memory of a stream-ordered pool          */
 };
 
-struct range {
+struct book_range {
     struct rbnode node;
     uintptr_t base;
     size_t bytes;
@@ -52,7 +52,7 @@ struct object {
 
 struct books {
     struct lock lock;
-    struct rbtree ranges;   /* of struct range by base; they never overlap */
+    struct rbtree ranges;   /* of struct book_range by base; they never overlap */
     struct ptrmap objects;  /* address of a struct object to itself        */
 };
 
@@ -62,17 +62,17 @@ void books_fini(struct books *books);
 
 /* Enters a copy of a range. Errors: ACRE_ERR_EXISTS (it overlaps one that is
  * there), ACRE_ERR_HOST_MEMORY. An opened range that is there counts again. */
-acre_status books_put(struct books *books, const struct range *range);
+acre_status books_put(struct books *books, const struct book_range *range);
 /* Takes out the range with that exact base and origin, of that device unless it is
  * host memory; out gets a copy. An opened range stays while it is open elsewhere;
  * out->open_count tells how often. Errors: ACRE_ERR_INVALID. */
 acre_status books_take(struct books *books, enum range_origin origin, int device,
-                       const void *base, struct range *out);
+                       const void *base, struct book_range *out);
 /* The range around a pointer. */
-bool books_find(struct books *books, const void *pointer, struct range *out);
+bool books_find(struct books *books, const void *pointer, struct book_range *out);
 
 /* Any range, for those that empty the books. */
-bool books_any(struct books *books, struct range *out);
+bool books_any(struct books *books, struct book_range *out);
 
 /* Objects, which belong to the caller until books_fini. Errors of put:
  * ACRE_ERR_HOST_MEMORY; of the others: ACRE_ERR_INVALID (not one of that kind). */

@@ -400,7 +400,7 @@ acre_status driver_create(const struct vendor *vendor, struct driver **out)
 static void leftovers_free(struct driver *driver)
 {
     acre_status status = ACRE_OK;
-    struct range range;
+    struct book_range range;
 
     while (status == ACRE_OK && books_any(&driver->books, &range)) {
         void *base = (void *)range.base;

@@ -78,10 +78,10 @@ acre_status driver_check_fork(const struct driver *driver);
  * driver be asked for memory while a stream is captured. leave returns status. */
 acre_status driver_enter(struct driver *driver, int device, struct driver_scope *scope);
 acre_status driver_enter_memory(struct driver *driver, int device, struct driver_scope *scope);
-/* The same in the context of a stream, which may be that of a green context. */
+/* As driver_enter_memory, in the context of a stream, which may be that of a green context. */
 acre_status driver_enter_stream_memory(struct driver *driver, int device, const void *stream,
                                        struct driver_scope *scope);
-/* The same for work on a stream: where that is one of a green context, its context. */
+/* As driver_enter, for work on a stream: for one of a green context, in that context. */
 acre_status driver_enter_stream(struct driver *driver, int device, const void *stream,
                                 struct driver_scope *scope);
 acre_status driver_leave(struct driver *driver, struct driver_scope *scope, acre_status status);

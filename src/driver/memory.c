@@ -29,7 +29,7 @@ static acre_status native_alloc(struct driver *driver, int device, size_t bytes,
 acre_status drv_memory_alloc(void *self, int device, size_t bytes, void **out_base)
 {
     struct driver *driver = self;
-    struct range range = {.bytes = bytes, .device = device, .origin = RANGE_ALLOC};
+    struct book_range range = {.bytes = bytes, .device = device, .origin = RANGE_ALLOC};
     acre_status status = native_alloc(driver, device, bytes, &range.native);
 
     if (status == ACRE_OK && (uintptr_t)range.native % ALIGNMENT) {
@@ -51,7 +51,7 @@ acre_status drv_memory_alloc(void *self, int device, size_t bytes, void **out_ba
 acre_status drv_memory_free(void *self, int device, void *base)
 {
     struct driver *driver = self;
-    struct range range;
+    struct book_range range;
     acre_status status = books_take(&driver->books, RANGE_ALLOC, device, base, &range);
 
     if (status != ACRE_OK)
@@ -68,7 +68,7 @@ acre_status drv_memory_host_alloc(void *self, size_t bytes, void **out_base)
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct range range = {.bytes = bytes, .device = -1, .origin = RANGE_HOST};
+    struct book_range range = {.bytes = bytes, .device = -1, .origin = RANGE_HOST};
     int device = driver_any_device(driver);
     acre_status status = ON_DEVICE_MEMORY(
         CALL(host_alloc, &range.native, bytes, DRIVER_HOST_PORTABLE | DRIVER_HOST_MAPPED));
@@ -91,7 +91,7 @@ acre_status drv_memory_host_free(void *self, void *base)
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct range range;
+    struct book_range range;
     int device = driver_any_device(driver);
     acre_status status = books_take(&driver->books, RANGE_HOST, device, base, &range);
 
@@ -107,11 +107,11 @@ acre_status drv_memory_host_register(void *self, void *base, size_t bytes)
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct range range = {.base = (uintptr_t)base,
-                          .bytes = bytes,
-                          .native = base,
-                          .device = -1,
-                          .origin = RANGE_REGISTERED};
+    struct book_range range = {.base = (uintptr_t)base,
+                               .bytes = bytes,
+                               .native = base,
+                               .device = -1,
+                               .origin = RANGE_REGISTERED};
     int device = driver_any_device(driver);
     acre_status status;
 
@@ -131,7 +131,7 @@ acre_status drv_memory_host_unregister(void *self, void *base)
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct range range;
+    struct book_range range;
     int device = driver_any_device(driver);
     acre_status status = books_take(&driver->books, RANGE_REGISTERED, device, base, &range);
 
@@ -180,7 +180,7 @@ acre_status drv_memory_pointer_info(void *self, const void *pointer, acre_pointe
                               .base = (void *)(uintptr_t)pointer,
                               .bytes = 0};
     acre_pointer_info foreign = {.struct_size = sizeof foreign};
-    struct range range;
+    struct book_range range;
 
     if (books_find(&driver->books, pointer, &range)) {
         bool is_host = range.device < 0;
@@ -204,7 +204,7 @@ acre_status drv_memory_ipc_export(void *self, int device, void *base, uint8_t ou
     struct driver *driver = self;
     struct driver_scope scope;
     driver_ipc_memory handle;
-    struct range range;
+    struct book_range range;
     acre_status status;
 
     if (!books_find(&driver->books, base, &range) || range.base != (uintptr_t)base ||
@@ -224,7 +224,7 @@ acre_status drv_memory_ipc_export(void *self, int device, void *base, uint8_t ou
 
 /* Opens a handle and asks for its extent; nothing stays open on failure. */
 static acre_status native_open(struct driver *driver, const driver_ipc_memory *handle,
-                               struct range *range)
+                               struct book_range *range)
 {
     bool is_old = driver->vendor->vendor == VENDOR_HIP && driver->library.version < 60000000;
     acre_status status =
@@ -249,7 +249,7 @@ acre_status drv_memory_ipc_open(void *self, int device, const uint8_t handle[64]
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct range range = {.device = device, .origin = RANGE_OPENED};
+    struct book_range range = {.device = device, .origin = RANGE_OPENED};
     driver_ipc_memory native;
     acre_status status;
 
@@ -266,7 +266,7 @@ acre_status drv_memory_ipc_close(void *self, int device, void *base)
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct range range;
+    struct book_range range;
     acre_status status = books_take(&driver->books, RANGE_OPENED, device, base, &range);
 
     if (status != ACRE_OK)

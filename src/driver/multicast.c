@@ -263,31 +263,41 @@ static bool binding_at(struct driver *driver, const struct multicast *multicast,
     return is_there;
 }
 
-/* Writes a part of src to one member. Memory of another device may not be reachable
- * from this one, so that copy is one between devices. */
-static acre_status write_one(struct driver *driver, int device, const struct binding *binding,
-                             void *dst, const void *src, size_t bytes, driver_stream stream)
+/* Who writes, and in which order. */
+struct multicast_write {
+    struct driver *driver;
+    int device;
+    driver_stream stream;
+};
+
+/* Writes a part of src to the memory of one member. That of another device may not be
+ * reachable from this one, so that copy is one between devices. */
+static acre_status write_one(const struct multicast_write *write, int member, void *dst,
+                             const void *src, size_t bytes)
 {
-    if (binding->device == device)
-        return driver->vendor->copy_async(driver, dst, src, bytes, stream);
-    return driver->vendor->copy_peer_async(driver, dst, binding->device, src, device, bytes,
-                                           stream);
+    struct driver *driver = write->driver;
+
+    if (member == write->device)
+        return driver->vendor->copy_async(driver, dst, src, bytes, write->stream);
+    return driver->vendor->copy_peer_async(driver, dst, member, src, write->device, bytes,
+                                           write->stream);
 }
 
-static acre_status write_all(struct driver *driver, int device, const struct multicast *multicast,
-                             size_t offset, const char *src, size_t bytes, driver_stream stream)
+static acre_status write_all(const struct multicast_write *write, const struct multicast *multicast,
+                             size_t offset, const char *src, size_t bytes)
 {
     acre_status status = ACRE_OK;
     struct binding binding;
 
     for (size_t i = 0;
-         status == ACRE_OK && binding_at(driver, multicast, offset, bytes, i, &binding); i++) {
+         status == ACRE_OK && binding_at(write->driver, multicast, offset, bytes, i, &binding);
+         i++) {
         size_t begin = offset > binding.offset ? offset : binding.offset;
         size_t bound = binding.offset + binding.bytes;
         size_t end = offset + bytes < bound ? offset + bytes : bound;
 
-        status = write_one(driver, device, &binding, binding.memory + (begin - binding.offset),
-                           src + (begin - offset), end - begin, stream);
+        status = write_one(write, binding.device, binding.memory + (begin - binding.offset),
+                           src + (begin - offset), end - begin);
     }
     return status;
 }
@@ -301,5 +311,6 @@ acre_status drv_multicast_write(void *self, int device, void *handle, size_t off
 
     if (status != ACRE_OK)
         return status;
-    return ON_STREAM(stream, write_all(driver, device, handle, offset, src, bytes, stream));
+    struct multicast_write write = {driver, device, stream};
+    return ON_STREAM(stream, write_all(&write, handle, offset, src, bytes));
 }

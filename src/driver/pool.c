@@ -15,7 +15,7 @@ static acre_status pool_grant(struct driver *driver, driver_pool pool, int acces
     return driver->library.call.pool_set_access ? CALL(pool_set_access, pool, &desc, 1) : ACRE_OK;
 }
 
-/* The same for those that were let reach the device before its pool was made. */
+/* Opens the pool to the devices that were given access before the pool was made. */
 static acre_status grant_all(struct driver *driver, int device, driver_pool pool)
 {
     acre_status status = ACRE_OK;
@@ -84,7 +84,7 @@ void drv_pool_fini(struct driver *driver)
 
 /* ---- Memory ----------------------------------------------------------------------------- */
 
-static acre_status alloc_in(struct driver *driver, int device, struct range *range,
+static acre_status alloc_in(struct driver *driver, int device, struct book_range *range,
                             driver_stream stream)
 {
     driver_pool pool = NULL;
@@ -105,7 +105,7 @@ acre_status drv_pool_alloc(void *self, int device, size_t bytes, void *stream, v
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct range range = {.bytes = bytes, .device = device, .origin = RANGE_POOLED};
+    struct book_range range = {.bytes = bytes, .device = device, .origin = RANGE_POOLED};
     acre_status status;
 
     if (bytes == 0)
@@ -120,7 +120,7 @@ acre_status drv_pool_free(void *self, int device, void *base, void *stream)
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct range range;
+    struct book_range range;
     acre_status status = books_take(&driver->books, RANGE_POOLED, device, base, &range);
 
     if (status != ACRE_OK)

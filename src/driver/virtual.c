@@ -40,7 +40,7 @@ acre_status drv_virtual_reserve(void *self, int device, size_t bytes, void **out
 {
     struct driver *driver = self;
     struct driver_scope scope;
-    struct range range = {.bytes = bytes, .device = device, .origin = RANGE_RESERVED};
+    struct book_range range = {.bytes = bytes, .device = device, .origin = RANGE_RESERVED};
     acre_status status = ON_DEVICE_MEMORY(CALL(reserve, &range.native, bytes, 0, NULL, 0));
 
     /* Addresses ran out, not memory. */
@@ -61,7 +61,7 @@ acre_status drv_virtual_reserve(void *self, int device, size_t bytes, void **out
 acre_status drv_virtual_unreserve(void *self, int device, void *base, size_t bytes)
 {
     struct driver *driver = self;
-    struct range range;
+    struct book_range range;
     acre_status status = driver_check_fork(driver);
 
     if (status == ACRE_OK)
@@ -182,7 +182,7 @@ acre_status drv_virtual_map(void *self, int device, void *base, size_t bytes, si
     struct driver *driver = self;
     struct driver_scope scope;
     struct physical *physical;
-    struct range range;
+    struct book_range range;
     acre_status status = physical_find(driver, device, handle, &physical);
 
     if (status != ACRE_OK)

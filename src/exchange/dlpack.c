@@ -76,14 +76,14 @@ static acre_status device_import(acre_dl_device device, acre_device_id *out)
 /* ---- Extents -------------------------------------------------------------------- */
 
 /* What both an exported layout and an imported tensor say. */
-struct extent {
+struct dlpack_extent {
     int32_t ndim;
     acre_dl_type dtype;
     const int64_t *shape;
     const int64_t *strides; /* NULL: compact */
 };
 
-static acre_status extent_check(const struct extent *extent)
+static acre_status extent_check(const struct dlpack_extent *extent)
 {
     if (extent->ndim < 0 || extent->ndim > ACRE_DLPACK_DIMS_MAX)
         return status_fail(ACRE_ERR_INVALID, "%" PRId32 " dimensions; there may be 0 to %d",
@@ -103,7 +103,7 @@ static acre_status extent_check(const struct extent *extent)
     return ACRE_OK;
 }
 
-static bool extent_is_empty(const struct extent *extent)
+static bool extent_is_empty(const struct dlpack_extent *extent)
 {
     for (int32_t i = 0; i < extent->ndim; i++)
         if (extent->shape[i] == 0)
@@ -112,7 +112,7 @@ static bool extent_is_empty(const struct extent *extent)
 }
 
 /* One more than the place of the last element; false when it does not fit. */
-static bool extent_reach(const struct extent *extent, uint64_t *out)
+static bool extent_reach(const struct dlpack_extent *extent, uint64_t *out)
 {
     uint64_t reach = 1, compact = 1;
 
@@ -128,7 +128,7 @@ static bool extent_reach(const struct extent *extent, uint64_t *out)
     return true;
 }
 
-static acre_status extent_bytes(const struct extent *extent, uint64_t *out)
+static acre_status extent_bytes(const struct dlpack_extent *extent, uint64_t *out)
 {
     uint64_t element_bits = (uint64_t)extent->dtype.bits * extent->dtype.lanes, reach, bits;
     acre_status status = extent_check(extent);
@@ -149,16 +149,16 @@ static acre_status extent_bytes(const struct extent *extent, uint64_t *out)
     return ACRE_OK;
 }
 
-static struct extent tensor_extent(const acre_dl_tensor *tensor)
+static struct dlpack_extent tensor_extent(const acre_dl_tensor *tensor)
 {
-    return (struct extent){tensor->ndim, tensor->dtype, tensor->shape, tensor->strides};
+    return (struct dlpack_extent){tensor->ndim, tensor->dtype, tensor->shape, tensor->strides};
 }
 
 acre_status acre_dlpack_bytes(const acre_dl_tensor *tensor, uint64_t *out_bytes)
 {
     if (!tensor || !out_bytes)
         return status_fail(ACRE_ERR_INVALID, "acre_dlpack_bytes: an argument is NULL");
-    struct extent extent = tensor_extent(tensor);
+    struct dlpack_extent extent = tensor_extent(tensor);
 
     return extent_bytes(&extent, out_bytes);
 }
@@ -187,7 +187,7 @@ static acre_status layout_check(const acre_data_ptr *ptr, const acre_dl_layout *
 {
     uint64_t bytes, end;
 
-    struct extent extent = {layout->ndim, layout->dtype, layout->shape, layout->strides};
+    struct dlpack_extent extent = {layout->ndim, layout->dtype, layout->shape, layout->strides};
     acre_status status = extent_bytes(&extent, &bytes);
     if (status != ACRE_OK)
         return status;

@@ -25,13 +25,13 @@ struct io_request {
     bool is_fixed;    /* memory lies in what io_fix() was given        */
 };
 
-struct ring;
+struct io_ring;
 
 struct io {
     int fd;
     unsigned depth;
     unsigned under_way;
-    struct ring *ring;    /* NULL: the plain engine                            */
+    struct io_ring *ring;    /* NULL: the plain engine                            */
     struct io_result {
         unsigned tag;
         ssize_t bytes;    /* or -errno                                         */
@@ -56,7 +56,7 @@ void io_start(struct io *io, const struct io_request *request);
 struct io_result io_finish(struct io *io);
 
 /* For tests: the nth request of the process from now, 1 being the next, is not done but
- * has this result; a result above 0 cuts the request down to so many bytes. */
+ * has this result; a result above 0 cuts the request down to that many bytes. */
 void io_fail_nth(uint64_t nth, ssize_t result);
 /* Switches that off; tells whether a request was concerned since. */
 bool io_fail_disarm(void);

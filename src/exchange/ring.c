@@ -16,13 +16,13 @@
 
 static _Atomic bool is_refusing; /* for tests */
 
-struct ring {
+struct io_ring {
     struct io_uring uring;
 };
 
-acre_status ring_create(unsigned depth, struct ring **out)
+acre_status ring_create(unsigned depth, struct io_ring **out)
 {
-    struct ring *ring = heap_zalloc(sizeof *ring);
+    struct io_ring *ring = heap_zalloc(sizeof *ring);
 
     if (!ring)
         return ACRE_ERR_HOST_MEMORY;
@@ -39,7 +39,7 @@ acre_status ring_create(unsigned depth, struct ring **out)
     return ACRE_OK;
 }
 
-void ring_destroy(struct ring *ring)
+void ring_destroy(struct io_ring *ring)
 {
     if (!ring)
         return;
@@ -47,7 +47,7 @@ void ring_destroy(struct ring *ring)
     heap_free(ring);
 }
 
-bool ring_fix(struct ring *ring, void *base, size_t bytes)
+bool ring_fix(struct io_ring *ring, void *base, size_t bytes)
 {
     struct iovec vector = {base, bytes};
 
@@ -56,7 +56,7 @@ bool ring_fix(struct ring *ring, void *base, size_t bytes)
 }
 
 /* What is in the queue goes to the kernel: how many, or -errno. */
-static int ring_submit(struct ring *ring)
+static int ring_submit(struct io_ring *ring)
 {
     int submitted;
 
@@ -68,7 +68,7 @@ static int ring_submit(struct ring *ring)
     return submitted;
 }
 
-int ring_start(struct ring *ring, int fd, const struct io_request *request)
+int ring_start(struct io_ring *ring, int fd, const struct io_request *request)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
     unsigned bytes = (unsigned)request->bytes;
@@ -87,13 +87,13 @@ int ring_start(struct ring *ring, int fd, const struct io_request *request)
     int submitted = ring_submit(ring);
     if (submitted > 0)
         return 0;
-    /* It stays in the queue and goes with the next: as one that does nothing. */
+    /* The entry stays in the queue and is submitted with the next one, as a no-op. */
     io_uring_prep_nop(sqe);
     io_uring_sqe_set_data64(sqe, TAG_NOTHING);
     return submitted < 0 ? submitted : -EAGAIN;
 }
 
-struct io_result ring_finish(struct ring *ring)
+struct io_result ring_finish(struct io_ring *ring)
 {
     struct io_uring_cqe *cqe = NULL;
 
@@ -121,7 +121,7 @@ void ring_refuse(bool refuse)
     (void)refuse;
 }
 
-acre_status ring_create(unsigned depth, struct ring **out)
+acre_status ring_create(unsigned depth, struct io_ring **out)
 {
     (void)depth;
     (void)out;
@@ -129,12 +129,12 @@ acre_status ring_create(unsigned depth, struct ring **out)
                                              "(liburing-dev), or use engine ACRE_FILE_PLAIN");
 }
 
-void ring_destroy(struct ring *ring)
+void ring_destroy(struct io_ring *ring)
 {
     (void)ring;
 }
 
-bool ring_fix(struct ring *ring, void *base, size_t bytes)
+bool ring_fix(struct io_ring *ring, void *base, size_t bytes)
 {
     (void)ring;
     (void)base;
@@ -142,7 +142,7 @@ bool ring_fix(struct ring *ring, void *base, size_t bytes)
     return false;
 }
 
-int ring_start(struct ring *ring, int fd, const struct io_request *request)
+int ring_start(struct io_ring *ring, int fd, const struct io_request *request)
 {
     (void)ring;
     (void)fd;
@@ -150,7 +150,7 @@ int ring_start(struct ring *ring, int fd, const struct io_request *request)
     return -ENOSYS;
 }
 
-struct io_result ring_finish(struct ring *ring)
+struct io_result ring_finish(struct io_ring *ring)
 {
     (void)ring;
     return (struct io_result){0, -ENOSYS};

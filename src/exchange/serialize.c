@@ -64,7 +64,7 @@ int acre_location_text(acre_device_id device, char *buffer, size_t bytes)
     return snprintf(buffer, room, "%s:%d", name, index_or_current(device));
 }
 
-/* The type with a name of so many letters. */
+/* The type that the first length letters of name mean. */
 static bool type_find(const char *name, size_t length, acre_device_type *out)
 {
     static const acre_device_type types[] = {ACRE_DEVICE_CPU, ACRE_DEVICE_CUDA, ACRE_DEVICE_OPENCL,

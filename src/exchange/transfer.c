@@ -11,23 +11,23 @@
 enum { RETRIES_MAX = 1000 }; /* of requests that moved nothing and may be repeated */
 
 /* A block that is under way. */
-struct slot {
+struct transfer_slot {
     size_t at; /* its place in the range          */
     size_t bytes;
     size_t done; /* of bytes, by earlier requests   */
     unsigned retries;
 };
 
-struct run {
+struct transfer_run {
     const struct transfer *t;
-    struct slot slots[IO_DEPTH_MAX];
+    struct transfer_slot slots[IO_DEPTH_MAX];
     unsigned idle[IO_DEPTH_MAX]; /* slots that are not under way */
     unsigned idle_count;
     size_t next;        /* first byte that no slot had  */
     acre_status status; /* the first failure            */
 };
 
-static char *slot_memory(const struct run *run, unsigned index)
+static char *slot_memory(const struct transfer_run *run, unsigned index)
 {
     const struct transfer *t = run->t;
 
@@ -35,10 +35,10 @@ static char *slot_memory(const struct run *run, unsigned index)
 }
 
 /* Copies a whole block between the stage and the memory. */
-static acre_status stage_copy(const struct run *run, unsigned index)
+static acre_status stage_copy(const struct transfer_run *run, unsigned index)
 {
     const struct transfer *t = run->t;
-    const struct slot *slot = &run->slots[index];
+    const struct transfer_slot *slot = &run->slots[index];
     char *stage = slot_memory(run, index), *memory = t->memory + slot->at;
     char *to = t->is_write ? stage : memory, *from = t->is_write ? memory : stage;
 
@@ -50,10 +50,10 @@ static acre_status stage_copy(const struct run *run, unsigned index)
                      t->is_write ? ACRE_COPY_DEVICE_TO_HOST : ACRE_COPY_HOST_TO_DEVICE);
 }
 
-static void slot_request(struct run *run, unsigned index)
+static void slot_request(struct transfer_run *run, unsigned index)
 {
     const struct transfer *t = run->t;
-    const struct slot *slot = &run->slots[index];
+    const struct transfer_slot *slot = &run->slots[index];
 
     io_start(t->io, &(struct io_request){.memory = slot_memory(run, index) + slot->done,
                                          .bytes = slot->bytes - slot->done,
@@ -63,14 +63,14 @@ static void slot_request(struct run *run, unsigned index)
                                          .is_fixed = t->stage && t->stage_is_fixed});
 }
 
-static void slot_begin(struct run *run)
+static void slot_begin(struct transfer_run *run)
 {
     const struct transfer *t = run->t;
     unsigned index = run->idle[--run->idle_count];
     size_t left = t->bytes - run->next;
 
-    run->slots[index] =
-        (struct slot){.at = run->next, .bytes = left < t->block_bytes ? left : t->block_bytes};
+    run->slots[index] = (struct transfer_slot){
+        .at = run->next, .bytes = left < t->block_bytes ? left : t->block_bytes};
     if (t->is_write && t->stage)
         run->status = stage_copy(run, index);
     if (run->status != ACRE_OK) {
@@ -81,7 +81,8 @@ static void slot_begin(struct run *run)
     slot_request(run, index);
 }
 
-static acre_status io_failed(const struct run *run, const struct slot *slot, int error)
+static acre_status io_failed(const struct transfer_run *run, const struct transfer_slot *slot,
+                             int error)
 {
     const struct transfer *t = run->t;
     bool is_room = error == ENOSPC || error == EDQUOT || error == EFBIG;
@@ -95,9 +96,9 @@ static acre_status io_failed(const struct run *run, const struct slot *slot, int
 }
 
 /* A result that is no failure and not the whole: may it go on from there? */
-static acre_status slot_continue(struct run *run, unsigned index, size_t moved)
+static acre_status slot_continue(struct transfer_run *run, unsigned index, size_t moved)
 {
-    struct slot *slot = &run->slots[index];
+    struct transfer_slot *slot = &run->slots[index];
     const struct transfer *t = run->t;
 
     if (moved == 0)
@@ -117,9 +118,9 @@ static acre_status slot_continue(struct run *run, unsigned index, size_t moved)
 }
 
 /* Takes one result; the slot is idle afterwards or under way again. */
-static void slot_result(struct run *run, struct io_result result)
+static void slot_result(struct transfer_run *run, struct io_result result)
 {
-    struct slot *slot = &run->slots[result.tag];
+    struct transfer_slot *slot = &run->slots[result.tag];
     size_t missing = slot->bytes - slot->done;
     acre_status status;
 
@@ -144,7 +145,7 @@ static void slot_result(struct run *run, struct io_result result)
 
 acre_status transfer_run(const struct transfer *transfer)
 {
-    struct run run = {.t = transfer, .idle_count = transfer->io->depth};
+    struct transfer_run run = {.t = transfer, .idle_count = transfer->io->depth};
 
     CHECK(transfer->io->under_way == 0 && transfer->block_bytes % transfer->alignment == 0);
     for (unsigned i = 0; i < run.idle_count; i++)

@@ -63,7 +63,7 @@ static const struct trial {
 #define TRIALS (sizeof trials / sizeof *trials)
 
 /* The result and what it points at. */
-struct whole {
+struct advise_whole {
     acre_advice advice; /* first: the user holds its address */
     struct notes notes;
     acre_setting settings[TRIALS + 1];
@@ -73,13 +73,13 @@ struct whole {
 };
 
 /* What threads share. */
-struct work {
+struct advise_work {
     const char *path;
     const acre_advise_config *config;
     struct feed *feed;          /* the job                    */
     struct feed *requests;      /* with requests that failed, or NULL */
     struct device_state *state; /* when the request failed, or at the peak; NULL: a trace */
-    struct whole *whole;
+    struct advise_whole *whole;
     atomic_size_t next;              /* setting to take            */
     atomic_size_t done;              /* settings finished          */
     atomic_int status;               /* of the first failure       */
@@ -91,7 +91,7 @@ struct work {
 /* ---- Trying --------------------------------------------------------------------------------- */
 
 /* Replays a feed that several threads share, or reads the file anew. */
-static acre_status replay_shared(struct work *work, struct feed *from,
+static acre_status replay_shared(struct advise_work *work, struct feed *from,
                                  const acre_replay_config *config, acre_replay_result *result)
 {
     struct feed *feed = NULL;
@@ -108,7 +108,7 @@ static acre_status replay_shared(struct work *work, struct feed *from,
 
 /* Whether a setting serves the job on the device in question, and the requests that failed
  * in the recording too. */
-static acre_status try_fit(struct work *work, acre_setting *setting)
+static acre_status try_fit(struct advise_work *work, acre_setting *setting)
 {
     uint64_t device_bytes = work->whole->advice.device_bytes;
     bool is_plan = setting->flags & ACRE_SETTING_PLAN;
@@ -134,7 +134,8 @@ static acre_status try_fit(struct work *work, acre_setting *setting)
     return status;
 }
 
-static acre_status try_curve(struct work *work, const acre_setting *setting, uint64_t *points)
+static acre_status try_curve(struct advise_work *work, const acre_setting *setting,
+                             uint64_t *points)
 {
     struct feed *feed = NULL;
     bool is_shared = false;
@@ -148,7 +149,7 @@ static acre_status try_curve(struct work *work, const acre_setting *setting, uin
     return status;
 }
 
-static acre_status try_setting(struct work *work, acre_setting *setting)
+static acre_status try_setting(struct advise_work *work, acre_setting *setting)
 {
     acre_replay_config config = {.struct_size = sizeof config,
                                  .policy = setting->policy,
@@ -178,7 +179,7 @@ static acre_status try_setting(struct work *work, acre_setting *setting)
 /* Takes settings until there are none. */
 static void *try_all(void *arg)
 {
-    struct work *work = arg;
+    struct advise_work *work = arg;
 
     for (;;) {
         size_t at = atomic_fetch_add(&work->next, 1);
@@ -198,7 +199,7 @@ static void *try_all(void *arg)
 }
 
 /* Waits for the threads and tells how far they are. */
-static void watch_progress(struct work *work)
+static void watch_progress(struct advise_work *work)
 {
     size_t count = work->whole->advice.setting_count;
 
@@ -210,7 +211,7 @@ static void watch_progress(struct work *work)
     }
 }
 
-static acre_status run_threads(struct work *work)
+static acre_status run_threads(struct advise_work *work)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t wanted = work->config->threads ? work->config->threads
@@ -236,7 +237,8 @@ static acre_status run_threads(struct work *work)
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 /* The request that failed last, and whether to make it again. */
-static acre_status read_request(struct work *work, const struct snapshot *snapshot, uint64_t event)
+static acre_status read_request(struct advise_work *work, const struct snapshot *snapshot,
+                                uint64_t event)
 {
     acre_advice *advice = &work->whole->advice;
     const struct snap_entry *entry = &snapshot_history(snapshot, advice->device)[event];
@@ -253,7 +255,7 @@ static acre_status read_request(struct work *work, const struct snapshot *snapsh
 }
 
 /* Levels of the recording, and the state that is explained. */
-static acre_status read_levels(struct work *work, const struct snapshot *snapshot)
+static acre_status read_levels(struct advise_work *work, const struct snapshot *snapshot)
 {
     acre_advice *advice = &work->whole->advice;
     const struct snap_device *trace = &snapshot->devices[advice->device];
@@ -285,9 +287,9 @@ static acre_status read_levels(struct work *work, const struct snapshot *snapsho
 }
 
 /* What a snapshot tells beyond its history. */
-static acre_status read_facts(struct work *work)
+static acre_status read_facts(struct advise_work *work)
 {
-    struct whole *whole = work->whole;
+    struct advise_whole *whole = work->whole;
     acre_advice *advice = &whole->advice;
     struct snapshot *snapshot = NULL;
     bool is_snapshot;
@@ -313,7 +315,7 @@ static acre_status read_facts(struct work *work)
 }
 
 /* The recorded settings first, then all others. */
-static void list_settings(struct whole *whole)
+static void list_settings(struct advise_whole *whole)
 {
     acre_advice *advice = &whole->advice;
     size_t count = 0;
@@ -338,7 +340,7 @@ static void list_settings(struct whole *whole)
 }
 
 /* Opens the recording and reads all of it once. */
-static acre_status open_feed(struct work *work)
+static acre_status open_feed(struct advise_work *work)
 {
     const acre_trace_event *events;
     size_t count = 1;
@@ -350,9 +352,9 @@ static acre_status open_feed(struct work *work)
 }
 
 /* What each setting holds over time, one after the other. */
-static acre_status draw_curves(struct work *work)
+static acre_status draw_curves(struct advise_work *work)
 {
-    struct whole *whole = work->whole;
+    struct advise_whole *whole = work->whole;
     acre_status status = ACRE_OK;
 
     for (uint64_t i = 0; i < whole->advice.setting_count && status == ACRE_OK; i++) {
@@ -367,9 +369,9 @@ static acre_status draw_curves(struct work *work)
     return status;
 }
 
-static acre_status advise_advise(struct work *work)
+static acre_status advise_advise(struct advise_work *work)
 {
-    struct whole *whole = work->whole;
+    struct advise_whole *whole = work->whole;
     acre_advice *advice = &whole->advice;
     acre_status status = open_feed(work);
 
@@ -401,7 +403,7 @@ acre_status acre_advise(const char *path, const acre_advise_config *config, acre
 {
     acre_advise_config whole = {.struct_size = sizeof whole, .device = ACRE_DEVICE_CHOOSE};
     acre_status status = ACRE_OK;
-    struct work work = {.path = path, .config = &whole, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct advise_work work = {.path = path, .config = &whole, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
     if (!path || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_advise: %s is NULL", path ? "out" : "path");
@@ -413,6 +415,7 @@ acre_status acre_advise(const char *path, const acre_advise_config *config, acre
     if (!work.whole)
         return ACRE_ERR_HOST_MEMORY;
     acre_advice *advice = &work.whole->advice;
+    advice->struct_size = sizeof *advice;
     advice->device_bytes = work.config->device_bytes;
     advice->device_reason = advice->allocator = advice->failed_stack = "";
     status = advise_advise(&work);
@@ -428,7 +431,7 @@ acre_status acre_advise(const char *path, const acre_advise_config *config, acre
 
 void acre_advice_destroy(acre_advice *advice)
 {
-    struct whole *whole = (struct whole *)advice;
+    struct advise_whole *whole = (struct advise_whole *)advice;
 
     if (!whole)
         return;

@@ -9,7 +9,7 @@
 
 #define CURVE_POINTS 480
 
-/* Replays a feed of so many events on a device that is large enough. points[i] is the
+/* Replays a feed of that many events on a device that is large enough. points[i] is the
  * highest number of bytes held in part i of CURVE_POINTS equal parts of the events.
  * Errors: those of replaying. */
 acre_status curve_trace(struct feed *feed, uint64_t events, const acre_setting *setting,

@@ -235,11 +235,15 @@ acre_status device_state_create(const struct snapshot *snapshot, uint32_t device
     for (size_t i = 0; i < device_state->past.segment_count; i++)
         look_at_segment(snapshot, device_state, &device_state->past.segments[i], &own, &at);
     add_categories(snapshot, device, device_state);
-    device_state->requested_bytes = device_state->past.requested_bytes;
-    for (size_t i = 0; i < device_state->past.block_count; i++)
-        *(device_state->past.blocks[i].is_open ? &device_state->waiting_bytes
-                                               : &device_state->allocated_bytes) +=
-            device_state->past.blocks[i].bytes;
+    for (size_t i = 0; i < device_state->past.block_count; i++) {
+        const struct past_block *block = &device_state->past.blocks[i];
+
+        if (block->is_open)
+            device_state->waiting_bytes += block->bytes;
+        else
+            device_state->allocated_bytes += block->bytes;
+        device_state->requested_bytes += block->is_open ? 0 : block->requested_bytes;
+    }
     *out = device_state;
     return ACRE_OK;
 }

@@ -13,14 +13,14 @@
 
 #include <stdlib.h>
 
-struct whole {
+struct diff_whole {
     acre_diff diff; /* first: the user holds its address */
     struct notes notes;
     char text[2048];
 };
 
 /* One snapshot at its moment. */
-struct side {
+struct diff_side {
     const struct snapshot *snapshot;
     struct device_state *device_state;
 };
@@ -74,7 +74,7 @@ static int by_growth(const void *a, const void *b)
 }
 
 /* Adds up both sides by a common key below key_max. */
-static acre_status collect_stacks(const struct side sides[2], struct change *changes,
+static acre_status collect_stacks(const struct diff_side sides[2], struct change *changes,
                                   size_t key_max)
 {
     struct snapshot *common = NULL;
@@ -97,7 +97,7 @@ static acre_status collect_stacks(const struct side sides[2], struct change *cha
     return status;
 }
 
-static void collect_sizes(const struct side sides[2], struct change *changes)
+static void collect_sizes(const struct diff_side sides[2], struct change *changes)
 {
     for (int side = 0; side < 2; side++)
         for (size_t i = 0; i < sides[side].device_state->size_count; i++) {
@@ -108,15 +108,23 @@ static void collect_sizes(const struct side sides[2], struct change *changes)
         }
 }
 
+/* Changes by stack, or by size. */
+struct change_set {
+    struct change *changes;
+    size_t count;
+    bool are_stacks;
+};
+
 /* Sorts what differs and gives it to the user. */
-static acre_status diff_publish(const struct side sides[2], struct change *changes, size_t count,
-                                bool are_stacks, struct notes *notes, const acre_change **out,
-                                uint64_t *out_count)
+static acre_status diff_publish(const struct diff_side sides[2], const struct change_set *set,
+                                struct notes *notes, const acre_change **out, uint64_t *out_count)
 {
+    struct change *changes = set->changes;
+    bool are_stacks = set->are_stacks;
     char text[STACK_TEXT_MAX];
     size_t kept = 0;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < set->count; i++)
         if (changes[i].bytes[0] != changes[i].bytes[1] ||
             changes[i].count[0] != changes[i].count[1])
             changes[kept++] = changes[i];
@@ -140,7 +148,7 @@ static acre_status diff_publish(const struct side sides[2], struct change *chang
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static void diff_tell(struct whole *whole)
+static void diff_tell(struct diff_whole *whole)
 {
     acre_diff *diff = &whole->diff;
     struct text text;
@@ -170,7 +178,7 @@ static void diff_tell(struct whole *whole)
     diff->text = whole->text;
 }
 
-static acre_status diff_do_compare(const struct side sides[2], struct whole *whole)
+static acre_status diff_do_compare(const struct diff_side sides[2], struct diff_whole *whole)
 {
     size_t key_max = sides[0].device_state->stack_count + sides[1].device_state->stack_count;
     struct change *changes = heap_array(key_max + 65, sizeof *changes);
@@ -178,12 +186,12 @@ static acre_status diff_do_compare(const struct side sides[2], struct whole *who
     acre_status status = changes ? collect_stacks(sides, changes, key_max) : ACRE_ERR_HOST_MEMORY;
 
     if (status == ACRE_OK)
-        status = diff_publish(sides, changes, key_max + 1, true, &whole->notes, &whole->diff.stacks,
-                              &whole->diff.stack_count);
+        status = diff_publish(sides, &(struct change_set){changes, key_max + 1, true},
+                              &whole->notes, &whole->diff.stacks, &whole->diff.stack_count);
     collect_sizes(sides, sizes);
     if (status == ACRE_OK)
-        status = diff_publish(sides, sizes, 64, false, &whole->notes, &whole->diff.sizes,
-                              &whole->diff.size_count);
+        status = diff_publish(sides, &(struct change_set){sizes, 64, false}, &whole->notes,
+                              &whole->diff.sizes, &whole->diff.size_count);
     heap_free(changes);
     whole->diff.allocated_a = sides[0].device_state->allocated_bytes;
     whole->diff.allocated_b = sides[1].device_state->allocated_bytes;
@@ -194,7 +202,7 @@ static acre_status diff_do_compare(const struct side sides[2], struct whole *who
     return status;
 }
 
-static acre_status open_side(struct side *side, uint32_t device, bool at_peak)
+static acre_status open_side(struct diff_side *side, uint32_t device, bool at_peak)
 {
     const struct snapshot *snapshot = side->snapshot;
     uint64_t event;
@@ -214,16 +222,18 @@ static acre_status open_side(struct side *side, uint32_t device, bool at_peak)
 acre_status acre_diff_create(const acre_snapshot *a, const acre_snapshot *b, uint32_t device,
                              uint32_t flags, acre_diff **out)
 {
-    struct side sides[2] = {{.snapshot = (const struct snapshot *)a},
-                            {.snapshot = (const struct snapshot *)b}};
+    struct diff_side sides[2] = {{.snapshot = (const struct snapshot *)a},
+                                 {.snapshot = (const struct snapshot *)b}};
 
     if (!a || !b || !out || flags & ~ACRE_DIFF_PEAK)
         return status_fail(ACRE_ERR_INVALID, "acre_diff_create: %s",
                            a && b && out ? "unknown flags" : "an argument is NULL");
-    struct whole *whole = heap_zalloc(sizeof *whole);
+    struct diff_whole *whole = heap_zalloc(sizeof *whole);
     acre_status status = whole ? facts_device(sides[1].snapshot, device, FACTS_STATE,
                                               &whole->diff.device, &whole->diff.device_reason)
                                : ACRE_ERR_HOST_MEMORY;
+    if (whole)
+        whole->diff.struct_size = sizeof whole->diff;
     for (int i = 0; i < 2 && status == ACRE_OK; i++)
         status = open_side(&sides[i], whole->diff.device, flags & ACRE_DIFF_PEAK);
     if (status == ACRE_OK)
@@ -239,7 +249,7 @@ acre_status acre_diff_create(const acre_snapshot *a, const acre_snapshot *b, uin
 
 void acre_diff_destroy(acre_diff *diff)
 {
-    struct whole *whole = (struct whole *)diff;
+    struct diff_whole *whole = (struct diff_whole *)diff;
 
     if (!whole)
         return;

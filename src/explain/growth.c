@@ -15,19 +15,19 @@
 #define ITERATIONS_MIN 4
 #define STARTS_MAX     4096
 
-struct level {
+struct growth_level {
     uint64_t bytes, count;
 };
 
-struct watch {
+struct growth_watch {
     const struct snapshot *snapshot;
     const struct snap_entry *entries;
     uint64_t device_states[GROWTH_MOMENTS]; /* events before which the levels are taken */
     size_t device_state_count;
-    uint16_t free_action; /* the event that ends a block                */
-    bool has_marks;       /* they are marks of the program            */
-    struct level *now;    /* by stack                                 */
-    struct level *then;   /* by moment, then stack                    */
+    uint16_t free_action;      /* the event that ends a block                */
+    bool has_marks;            /* they are marks of the program            */
+    struct growth_level *now;  /* by stack                                 */
+    struct growth_level *then; /* by moment, then stack                    */
 };
 
 /* ---- Moments ----------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ static uint32_t start_name(const struct snapshot *snapshot, size_t annotation)
 }
 
 /* The first event that is not before a time. */
-static uint64_t event_at(const struct watch *watch, uint64_t end, int64_t time_us)
+static uint64_t event_at(const struct growth_watch *watch, uint64_t end, int64_t time_us)
 {
     uint64_t low = 0, high = end;
 
@@ -96,8 +96,8 @@ struct rhythm {
 
 /* Whether a stack allocates once in each iteration, as far as can be told: evenly, through
  * most of the history. What runs through one step of an optimizer alone does not count. */
-static bool rhythm_marks(const struct watch *watch, const struct rhythm *rhythm, uint32_t stack,
-                         uint64_t end)
+static bool rhythm_marks(const struct growth_watch *watch, const struct rhythm *rhythm,
+                         uint32_t stack, uint64_t end)
 {
     if (rhythm->count < ITERATIONS_MIN || rhythm->count > STARTS_MAX)
         return false;
@@ -108,7 +108,7 @@ static bool rhythm_marks(const struct watch *watch, const struct rhythm *rhythm,
 
 /* The stack that marks iterations without help of the program: of those that allocate
  * evenly, the one that allocates least often. SNAP_NONE: there is none. */
-static acre_status find_marker(const struct watch *watch, uint64_t end, uint32_t *out)
+static acre_status find_marker(const struct growth_watch *watch, uint64_t end, uint32_t *out)
 {
     size_t count = watch->snapshot->stack_count;
     struct rhythm *rhythms = heap_array(count, sizeof *rhythms);
@@ -141,7 +141,7 @@ static acre_status find_marker(const struct watch *watch, uint64_t end, uint32_t
 }
 
 /* Where iterations start: at marks of the program, else where a stack marks them. */
-static acre_status find_starts(struct watch *watch, uint32_t device, uint64_t end,
+static acre_status find_starts(struct growth_watch *watch, uint32_t device, uint64_t end,
                                uint64_t starts[STARTS_MAX], size_t *out_count)
 {
     const struct snapshot *snapshot = watch->snapshot;
@@ -165,7 +165,7 @@ static acre_status find_starts(struct watch *watch, uint32_t device, uint64_t en
     return status;
 }
 
-static acre_status choose_moments(struct watch *watch, uint32_t device, uint64_t end)
+static acre_status choose_moments(struct growth_watch *watch, uint32_t device, uint64_t end)
 {
     uint64_t *starts = heap_array(STARTS_MAX, sizeof *starts);
     size_t count = 0;
@@ -186,7 +186,7 @@ static acre_status choose_moments(struct watch *watch, uint32_t device, uint64_t
 
 /* ---- Levels ---------------------------------------------------------------------------------- */
 
-static acre_status growth_walk(struct watch *watch, uint64_t end)
+static acre_status growth_walk(struct growth_watch *watch, uint64_t end)
 {
     size_t stack_count = watch->snapshot->stack_count, device_state = 0;
     struct ptrmap live = PTRMAP_INITIALIZER; /* address + 1 to entry + 1 */
@@ -216,10 +216,10 @@ static acre_status growth_walk(struct watch *watch, uint64_t end)
     return status;
 }
 
-static bool growth_grows(const struct watch *watch, size_t stack, struct growth *out)
+static bool growth_grows(const struct growth_watch *watch, size_t stack, struct growth *out)
 {
     size_t stack_count = watch->snapshot->stack_count, last = watch->device_state_count - 1;
-    const struct level *levels = watch->then + stack;
+    const struct growth_level *levels = watch->then + stack;
 
     for (size_t i = 1; i <= last; i++)
         if (levels[i * stack_count].count <= levels[(i - 1) * stack_count].count)
@@ -248,7 +248,7 @@ static void growth_keep(struct growth *found, size_t *count, const struct growth
 }
 
 /* Whether nine in ten allocations are freed again between each two moments. */
-static bool is_steady(const struct watch *watch)
+static bool is_steady(const struct growth_watch *watch)
 {
     for (size_t i = 1; i < watch->device_state_count; i++) {
         uint64_t allocs = 0, frees = 0;
@@ -265,7 +265,7 @@ static bool is_steady(const struct watch *watch)
 acre_status growth_find(const struct snapshot *snapshot, uint32_t device,
                         struct growth found[GROWTH_MAX], size_t *out_count)
 {
-    struct watch watch = {.snapshot = snapshot};
+    struct growth_watch watch = {.snapshot = snapshot};
     uint64_t end = snapshot->devices[device].entry_count;
     acre_status status = ACRE_OK;
 

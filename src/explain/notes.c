@@ -8,7 +8,7 @@
 
 void *notes_take(struct notes *notes, size_t bytes)
 {
-    struct note *note = heap_zalloc(sizeof *note + bytes);
+    struct explain_note *note = heap_zalloc(sizeof *note + bytes);
 
     if (!note)
         return NULL;
@@ -35,7 +35,7 @@ char *notes_text(struct notes *notes, const char *format, ...)
 void notes_fini(struct notes *notes)
 {
     while (notes->first) {
-        struct note *note = notes->first;
+        struct explain_note *note = notes->first;
         notes->first = note->next;
         heap_free(note);
     }

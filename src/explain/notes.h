@@ -5,13 +5,13 @@
 
 #include <stddef.h>
 
-struct note {
-    struct note *next;
+struct explain_note {
+    struct explain_note *next;
     max_align_t bytes[];
 };
 
 struct notes {
-    struct note *first;
+    struct explain_note *first;
 };
 
 /* Cleared memory that lives as long as the notes; NULL when there is none. */

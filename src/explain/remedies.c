@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* While remedies are collected. */
-struct list {
+struct remedy_list {
     acre_remedy items[REMEDY_MAX];
     size_t count;
     uint64_t worth_bytes; /* less than this is not worth a line */
@@ -16,7 +16,8 @@ struct list {
 };
 
 /* Adds a remedy: a size stands between the two parts of the sentence. */
-static void remedy_add(struct list *list, uint64_t bytes, const char *before, const char *after)
+static void remedy_add(struct remedy_list *list, uint64_t bytes, const char *before,
+                       const char *after)
 {
     char size[TEXT_BYTES_MAX];
 
@@ -29,15 +30,14 @@ static void remedy_add(struct list *list, uint64_t bytes, const char *before, co
 }
 
 /* Where the allocator itself stood in the way. */
-static void add_settings(struct list *list, const struct device_state *device_state)
+static void add_settings(struct remedy_list *list, const struct device_state *device_state)
 {
     const acre_why *why = list->why;
 
     if (why->verdict == ACRE_VERDICT_FRAGMENTATION && !why->is_expandable)
         remedy_add(list, why->free_split_bytes + why->oom_device_free_bytes,
                    "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: up to ",
-                   " of free memory can then serve such a request; \"acre advise\" replays this "
-                   "recording and tells whether it does.");
+                   " of free memory can then serve such a request.");
     if (why->verdict == ACRE_VERDICT_FRAGMENTATION && why->is_expandable)
         remedy_add(list, why->free_split_bytes, "expandable_segments is on already. Up to ",
                    " are free in pages that are partly in use: allocate what lives long before "
@@ -56,7 +56,7 @@ static void add_settings(struct list *list, const struct device_state *device_st
 }
 
 /* Where less has to be live. Estimates: memory is split by what stacks tell. */
-static void add_savings(struct list *list, const struct device_state *device_state)
+static void add_savings(struct remedy_list *list, const struct device_state *device_state)
 {
     const uint64_t *categories = device_state->categories;
 
@@ -99,7 +99,7 @@ static int by_use(const void *a, const void *b)
 acre_status remedies_find(const struct device_state *device_state, struct notes *notes,
                           acre_why *why)
 {
-    struct list list = {.notes = notes, .why = why};
+    struct remedy_list list = {.notes = notes, .why = why};
     size_t first;
 
     if (!why->oom_requested_bytes)

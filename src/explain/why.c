@@ -13,34 +13,54 @@
 #include "format/snapshot/facts.h"
 #include "replay/recorded.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#define FRAGMENTED " fragmented (free inside partly used segments)"
 
 #define TOP_MAX 20
 #define MIB     ((uint64_t)1 << 20)
 
 /* The result and what it points at. */
-struct whole {
-    acre_why why; /* first: the user holds its address */
+struct why_whole {
+    acre_why why;                 /* first: the user holds its address */
+    uint64_t large_segment_bytes; /* as recorded: large_segment_size_mb */
     struct notes notes;
     char text[4096];
 };
 
 /* ---- Verdict --------------------------------------------------------------------------------- */
 
-/* The segment that a request makes necessary, by PyTorch's rule. */
-static uint64_t segment_bytes(uint64_t request)
+/* The segment that a request makes necessary, by PyTorch's rule: 2 MiB up to 1 MiB, a large
+ * segment below 10 MiB, else whole 2 MiB; segments that grow do so by pages, of 2 MiB for small
+ * requests and of a large segment for others. */
+static uint64_t segment_bytes(const struct why_whole *whole)
 {
+    uint64_t request = whole->why.oom_requested_bytes, large = whole->large_segment_bytes;
+    uint64_t unit = whole->why.is_expandable ? large : 2 * MIB;
+
     if (request <= MIB)
         return 2 * MIB;
     if (request < 10 * MIB)
-        return 20 * MIB;
-    return request > UINT64_MAX - 2 * MIB ? request : (request + 2 * MIB - 1) / (2 * MIB) * 2 * MIB;
+        return large;
+    return request > UINT64_MAX - unit ? request : (request + unit - 1) / unit * unit;
+}
+
+/* large_segment_size_mb of recorded settings, or its default. */
+static uint64_t large_segment_of(const char *conf)
+{
+    static const char option[] = "large_segment_size_mb:";
+    const char *found = strstr(conf, option);
+    unsigned long long mib = found ? strtoull(found + sizeof option - 1, NULL, 10) : 0;
+
+    return mib > 0 && mib < UINT64_MAX / MIB ? mib * MIB : 20 * MIB;
 }
 
 /* Adds up what might have served the request, the nearest first, until it is enough. */
-static acre_verdict why_judge(acre_why *why, const struct device_state *device_state,
+static acre_verdict why_judge(struct why_whole *whole, const struct device_state *device_state,
                               bool is_private)
 {
+    acre_why *why = &whole->why;
     uint64_t request = why->oom_requested_bytes;
     uint64_t can = why->oom_device_free_bytes + device_state->free_whole_bytes;
     uint64_t shared_own = is_private ? 0 : device_state->own_free_bytes;
@@ -50,7 +70,7 @@ static acre_verdict why_judge(acre_why *why, const struct device_state *device_s
     why->missing_bytes = request > can ? request - can : 0;
     if (device_state->own_largest_bytes >= request)
         return ACRE_VERDICT_UNUSED;
-    if (why->oom_device_free_bytes >= segment_bytes(request))
+    if (why->oom_device_free_bytes >= segment_bytes(whole))
         return ACRE_VERDICT_LIMIT;
     can += device_state->own_free_bytes;
     if (request <= can)
@@ -71,15 +91,37 @@ static void add_bytes(struct text *text, const char *before, uint64_t bytes, con
     text_add(text, "%s", after);
 }
 
+/* What was held, and what of it was in use. A history that begins before the snapshot, or one
+ * without its segments, may tell of more than is there. */
+static void tell_held(struct text *text, const acre_why *why)
+{
+    uint64_t live = why->allocated_bytes + why->waiting_bytes;
+
+    if (live > why->reserved_bytes)
+        add_bytes(text, "the history tells of ", live, " in use, more than the ");
+    else
+        text_add(text, "the allocator held ");
+    text_add_bytes_beside(text, why->reserved_bytes, live > why->reserved_bytes ? live : 0);
+    if (live > why->reserved_bytes) {
+        text_add(text, " in the segments of the snapshot, which is not whole; of these");
+    } else {
+        text_add(text, ", of which ");
+        text_add_bytes_beside(text, why->allocated_bytes, why->reserved_bytes);
+        text_add(text, " were in use");
+        if (why->waiting_bytes)
+            add_bytes(text, ", ", why->waiting_bytes, " waited for other streams");
+        text_add(text, " and");
+    }
+}
+
 static void tell_request(struct text *text, const acre_why *why)
 {
     add_bytes(text, "A request of ", why->oom_requested_bytes, " failed");
     if (*why->oom_stack)
         text_add(text, ", made by %s", why->oom_stack);
     add_bytes(text, ". The device had ", why->oom_device_free_bytes, " free; ");
-    add_bytes(text, "the allocator held ", why->reserved_bytes, ", of which ");
-    text_add_bytes_beside(text, why->allocated_bytes, why->reserved_bytes);
-    add_bytes(text, " were in use and ", why->free_split_bytes, " free between blocks in use, ");
+    tell_held(text, why);
+    add_bytes(text, " ", why->free_split_bytes, FRAGMENTED ", ");
     add_bytes(text, "at most ", why->largest_free_bytes, " in one piece. ");
 }
 
@@ -140,9 +182,8 @@ static void tell_peak(struct text *text, const acre_why *why)
              why->has_history ? "No request failed. When most was live, after event %llu, "
                               : "No history was recorded; when the snapshot was taken, ",
              (unsigned long long)why->event);
-    add_bytes(text, "the allocator held ", why->reserved_bytes, ", of which ");
-    text_add_bytes_beside(text, why->allocated_bytes, why->reserved_bytes);
-    add_bytes(text, " were in use and ", why->free_split_bytes, " free between blocks in use. ");
+    tell_held(text, why);
+    add_bytes(text, " ", why->free_split_bytes, FRAGMENTED ". ");
     const acre_share *share = shares_first_known(why->top, why->top_count);
     if (share)
         add_bytes(text, "The largest share with a stack, ", share->bytes, ", is of ");
@@ -173,7 +214,7 @@ static void tell_gaps(struct text *text, const acre_why *why)
                          "torch.cuda.memory._dump_snapshot(\"job.pickle\").");
 }
 
-static void why_tell(struct whole *whole)
+static void why_tell(struct why_whole *whole)
 {
     acre_why *why = &whole->why;
     struct text text;
@@ -205,7 +246,7 @@ static void why_tell(struct whole *whole)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static acre_status add_growth(const struct snapshot *snapshot, struct whole *whole)
+static acre_status add_growth(const struct snapshot *snapshot, struct why_whole *whole)
 {
     struct growth found[GROWTH_MAX];
     char text[STACK_TEXT_MAX];
@@ -257,7 +298,7 @@ static void why_fill(acre_why *why, const struct device_state *device_state, uin
 }
 
 /* Finds the moment: the last request that failed, else when most was live. */
-static acre_status why_begin(const struct snapshot *snapshot, struct whole *whole,
+static acre_status why_begin(const struct snapshot *snapshot, struct why_whole *whole,
                              const struct snap_entry **out_request)
 {
     acre_why *why = &whole->why;
@@ -265,6 +306,7 @@ static acre_status why_begin(const struct snapshot *snapshot, struct whole *whol
 
     recorded_conf(snapshot, conf);
     why->is_expandable = strstr(conf, "expandable_segments:True") != NULL;
+    whole->large_segment_bytes = large_segment_of(conf);
     why->device_count = (uint32_t)snapshot->device_count;
     why->allocator = facts_padding(snapshot) ? "torch_npu" : "PyTorch";
     why->has_history = facts_has_history(snapshot, why->device);
@@ -285,7 +327,7 @@ static acre_status why_begin(const struct snapshot *snapshot, struct whole *whol
 }
 
 static acre_status why_explain(const struct snapshot *snapshot, const acre_why_config *config,
-                               struct whole *whole)
+                               struct why_whole *whole)
 {
     acre_why *why = &whole->why;
     struct device_state *device_state = NULL;
@@ -310,7 +352,7 @@ static acre_status why_explain(const struct snapshot *snapshot, const acre_why_c
         status = add_growth(snapshot, whole);
     if (status == ACRE_OK) {
         why_fill(why, device_state, config->device_bytes);
-        why->verdict = why_judge(why, device_state, request_is_private(snapshot, request));
+        why->verdict = why_judge(whole, device_state, request_is_private(snapshot, request));
         status = remedies_find(device_state, &whole->notes, why);
     }
     if (status == ACRE_OK)
@@ -332,9 +374,10 @@ acre_status acre_why_create(const acre_snapshot *snapshot, const acre_why_config
         status = STRUCT_TAKE("acre_why_create", acre_why_config, config, &own);
     if (status != ACRE_OK)
         return status;
-    struct whole *whole = heap_zalloc(sizeof *whole);
+    struct why_whole *whole = heap_zalloc(sizeof *whole);
     if (!whole)
         return ACRE_ERR_HOST_MEMORY;
+    whole->why.struct_size = sizeof whole->why;
     status = why_explain((const struct snapshot *)snapshot, &own, whole);
     if (status != ACRE_OK) {
         acre_why_destroy(&whole->why);
@@ -346,7 +389,7 @@ acre_status acre_why_create(const acre_snapshot *snapshot, const acre_why_config
 
 void acre_why_destroy(acre_why *why)
 {
-    struct whole *whole = (struct whole *)why;
+    struct why_whole *whole = (struct why_whole *)why;
 
     if (!whole)
         return;

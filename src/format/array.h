@@ -32,7 +32,7 @@ static inline acre_status array_room(void **items, size_t *capacity, size_t need
     return ACRE_OK;
 }
 
-/* The same for owner->items, owner->item_count and owner->item_capacity. */
+/* array_room for owner->items, owner->item_count and owner->item_capacity. */
 #define ARRAY_ROOM(owner, items, item, more)                                   \
     ((owner)->item##_count + (more) <= (owner)->item##_capacity                \
          ? ACRE_OK                                                             \

@@ -8,23 +8,23 @@
 #define ENTRIES_MIN 64
 
 /* Numbers first to last, all used. Two ranges never touch. */
-struct range {
+struct id_range {
     uint64_t first, last;
     struct rbnode node;
 };
 
-static inline bool range_less(const struct range *a, const struct range *b)
+static inline bool range_less(const struct id_range *a, const struct id_range *b)
 {
     return a->first < b->first;
 }
 
 /* The range lies entirely below the number. */
-static inline bool range_before(const struct range *range, const uint64_t *id)
+static inline bool range_before(const struct id_range *range, const uint64_t *id)
 {
     return range->last < *id;
 }
 
-RBTREE_DEFINE(ranges, struct range, node, uint64_t, range_less, range_before);
+RBTREE_DEFINE(ranges, struct id_range, node, uint64_t, range_less, range_before);
 
 void idset_init(struct idset *set)
 {
@@ -33,7 +33,7 @@ void idset_init(struct idset *set)
 
 void idset_fini(struct idset *set)
 {
-    for (struct range *range; (range = ranges_first(&set->ranges));) {
+    for (struct id_range *range; (range = ranges_first(&set->ranges));) {
         ranges_remove(&set->ranges, range);
         heap_free(range);
     }
@@ -46,7 +46,7 @@ void idset_fini(struct idset *set)
 
 bool idset_was_used(const struct idset *set, uint64_t id)
 {
-    const struct range *range = ranges_lower_bound(&set->ranges, &id);
+    const struct id_range *range = ranges_lower_bound(&set->ranges, &id);
 
     return range && range->first <= id;
 }
@@ -55,15 +55,15 @@ size_t idset_range_count(const struct idset *set)
 {
     size_t count = 0;
 
-    for (struct range *range = ranges_first(&set->ranges); range; range = ranges_next(range))
+    for (struct id_range *range = ranges_first(&set->ranges); range; range = ranges_next(range))
         count++;
     return count;
 }
 
 /* Joins range with its successor when no number is missing between them. */
-static void join_next(struct idset *set, struct range *range)
+static void join_next(struct idset *set, struct id_range *range)
 {
-    struct range *next = ranges_next(range);
+    struct id_range *next = ranges_next(range);
 
     if (next && next->first - 1 == range->last) {
         range->last = next->last;
@@ -74,8 +74,8 @@ static void join_next(struct idset *set, struct range *range)
 
 static acre_status mark_used(struct idset *set, uint64_t id)
 {
-    struct range *above = ranges_lower_bound(&set->ranges, &id);
-    struct range *below = above ? ranges_prev(above) : ranges_last(&set->ranges);
+    struct id_range *above = ranges_lower_bound(&set->ranges, &id);
+    struct id_range *below = above ? ranges_prev(above) : ranges_last(&set->ranges);
 
     if (above && above->first <= id)
         return ACRE_ERR_EXISTS;
@@ -90,7 +90,7 @@ static acre_status mark_used(struct idset *set, uint64_t id)
         set->recent = above;
         return ACRE_OK;
     }
-    struct range *range = heap_alloc(sizeof *range);
+    struct id_range *range = heap_alloc(sizeof *range);
     if (!range)
         return ACRE_ERR_HOST_MEMORY;
     range->first = range->last = id;
@@ -102,7 +102,7 @@ static acre_status mark_used(struct idset *set, uint64_t id)
 /* The usual case first: the number after the last one, and the highest. */
 static acre_status mark_next_used(struct idset *set, uint64_t id)
 {
-    struct range *recent = set->recent;
+    struct id_range *recent = set->recent;
 
     if (recent && recent->last == id - 1 && recent == ranges_last(&set->ranges)) {
         recent->last = id;

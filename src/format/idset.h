@@ -21,8 +21,8 @@ struct idset_entry {
 };
 
 struct idset {
-    struct rbtree ranges;        /* of struct range, by first number           */
-    struct range *recent;        /* the range grown last, or NULL              */
+    struct rbtree ranges;        /* of struct id_range, by first number           */
+    struct id_range *recent;        /* the range grown last, or NULL              */
     struct idset_entry *entries; /* live numbers; open addressing              */
     size_t entry_count;          /* power of two, or 0                         */
     size_t live_count;

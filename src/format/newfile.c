@@ -18,13 +18,13 @@
 #define SLOTS     16 /* temporary names that a signal handler may remove */
 
 /* A temporary name; written before is_used is set, so that a handler reads it whole. */
-struct slot {
+struct newfile_slot {
     atomic_int is_used; /* 0 free, 1 being written, 2 in use */
     int folder;
     char name[NEWFILE_TEMPORARY];
 };
 
-static struct slot slots[SLOTS];
+static struct newfile_slot slots[SLOTS];
 static atomic_bool is_named_always;
 
 void newfile_name_always(bool is_named)
@@ -36,7 +36,7 @@ static acre_status newfile_fail(const char *path, const char *what)
 {
     int code = errno;
 
-    return status_fail_native(ACRE_ERR_IO, code, "%s: %s: %s", path, what, strerror(code));
+    return status_fail_native(ACRE_ERR_IO, code, "%s %s: %s", what, path, strerror(code));
 }
 
 /* ---- Temporary names ---------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static acre_status link_follow(const struct newfile *file, const char *folder, c
     ssize_t length = readlinkat(file->folder, file->name, target, sizeof target - 1);
 
     if (length < 0)
-        return newfile_fail(path, "the link cannot be read");
+        return newfile_fail(path, "cannot read the link");
     target[length] = 0;
     if (!folder_is_own(file->folder))
         return status_fail(ACRE_ERR_REJECTED,
@@ -130,7 +130,7 @@ static acre_status link_follow(const struct newfile *file, const char *folder, c
                               : snprintf(longer, sizeof longer, "%s/%s", folder, target);
     if (size < 0 || size >= PATH_MAX) {
         errno = ENAMETOOLONG;
-        return newfile_fail(path, "the link cannot be followed");
+        return newfile_fail(path, "cannot follow the link");
     }
     memcpy(path, longer, (size_t)size + 1);
     return ACRE_OK;
@@ -145,7 +145,7 @@ static acre_status open_directly(struct newfile *file, const char *path, const s
                            (unsigned)facts->st_uid);
     file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | (facts ? O_NOFOLLOW : 0));
     if (file->fd < 0)
-        return newfile_fail(path, "cannot be written");
+        return newfile_fail(path, "cannot write");
     close(file->folder);
     file->folder = -1;
     return ACRE_OK;
@@ -165,18 +165,18 @@ static acre_status newfile_find(struct newfile *file, const char *wanted, struct
 
     if (strlen(wanted) >= sizeof path || !*wanted) {
         errno = *wanted ? ENAMETOOLONG : ENOENT;
-        return newfile_fail(wanted, "cannot be written");
+        return newfile_fail(wanted, "cannot write");
     }
     memcpy(path, wanted, strlen(wanted) + 1);
     for (int links = 0; links < LINKS_MAX; links++) {
         if (!path_split(path, folder, file->name))
-            return newfile_fail(wanted, "cannot be written");
+            return newfile_fail(wanted, "cannot write");
         file->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (file->folder < 0)
-            return newfile_fail(wanted, "cannot be written");
+            return newfile_fail(wanted, "cannot write");
         if (fstatat(file->folder, file->name, facts, AT_SYMLINK_NOFOLLOW) != 0) {
             facts->st_nlink = 0;
-            return errno == ENOENT ? ACRE_OK : newfile_fail(wanted, "cannot be written");
+            return errno == ENOENT ? ACRE_OK : newfile_fail(wanted, "cannot write");
         }
         if (S_ISREG(facts->st_mode))
             return ACRE_OK;
@@ -191,7 +191,7 @@ static acre_status newfile_find(struct newfile *file, const char *wanted, struct
             return status;
     }
     errno = ELOOP;
-    return newfile_fail(wanted, "cannot be written");
+    return newfile_fail(wanted, "cannot write");
 }
 
 /* ---- Opening and naming --------------------------------------------------------------------- */
@@ -205,15 +205,15 @@ static acre_status newfile_make(struct newfile *file, const char *path)
     if (file->fd >= 0)
         return ACRE_OK;
     if (!is_named && (errno == EACCES || errno == EROFS || errno == ENOSPC || errno == EDQUOT))
-        return newfile_fail(path, "its folder cannot be written");
+        return newfile_fail(path, "cannot write to the folder of");
     if (!temporary_make(file))
-        return newfile_fail(path, "no random name");
+        return newfile_fail(path, "cannot draw a random name for");
     slot_take(file);
     file->fd = openat(file->folder, file->temporary,
                       O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
     if (file->fd >= 0)
         return ACRE_OK;
-    acre_status status = newfile_fail(path, "cannot be written");
+    acre_status status = newfile_fail(path, "cannot write");
     slot_put(file);
     file->temporary[0] = 0;
     return status;
@@ -227,21 +227,21 @@ acre_status newfile_open(struct newfile *file, const char *path)
     if (strcmp(path, "-") == 0) {
         fflush(stdout);
         file->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-        return file->fd >= 0 ? ACRE_OK : newfile_fail("standard output", "cannot be written");
+        return file->fd >= 0 ? ACRE_OK : newfile_fail("standard output", "cannot write");
     }
     acre_status status = newfile_find(file, path, &facts);
     if (status == ACRE_OK && file->fd >= 0)
         return ACRE_OK;
     if (status == ACRE_OK && facts.st_nlink > 0 &&
         faccessat(file->folder, file->name, W_OK, AT_EACCESS) != 0)
-        status = newfile_fail(path, "cannot be written");
+        status = newfile_fail(path, "cannot write");
     if (status == ACRE_OK)
         status = newfile_make(file, path);
     if (status == ACRE_OK && facts.st_nlink > 0) {
         if (geteuid() == 0 && fchown(file->fd, facts.st_uid, facts.st_gid) != 0)
-            status = newfile_fail(path, "its owner cannot be kept");
+            status = newfile_fail(path, "cannot keep the owner of");
         if (status == ACRE_OK && fchmod(file->fd, facts.st_mode & 0777) != 0)
-            status = newfile_fail(path, "its mode cannot be kept");
+            status = newfile_fail(path, "cannot keep the mode of");
     }
     if (status != ACRE_OK)
         newfile_abandon(file);
@@ -275,7 +275,7 @@ acre_status newfile_commit(struct newfile *file, const char *path)
         pthread_sigmask(SIG_SETMASK, &all, &old);
         if ((!file->temporary[0] && !newfile_link(file)) ||
             renameat(file->folder, file->temporary, file->folder, file->name) != 0) {
-            status = newfile_fail(path, "it cannot be replaced");
+            status = newfile_fail(path, "cannot replace");
         } else {
             file->temporary[0] = 0;
             slot_put(file);
@@ -285,7 +285,7 @@ acre_status newfile_commit(struct newfile *file, const char *path)
     int fd = file->fd;
     file->fd = -1;
     if (close(fd) != 0 && status == ACRE_OK)
-        status = newfile_fail(path, "writing failed");
+        status = newfile_fail(path, "cannot write");
     newfile_abandon(file);
     return status;
 }

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "format/snapshot/facts.h"
 
-struct reading {
+struct plan_reading {
     acre_plan_table *table;
     struct ptrmap live; /* address to number of its buffer + 1 */
     uint64_t now;
@@ -22,7 +22,7 @@ struct reading {
     uint32_t padding;     /* of every size, see facts.h       */
 };
 
-static acre_status add_buffer(struct reading *reading, uint64_t start, uint64_t bytes)
+static acre_status add_buffer(struct plan_reading *reading, uint64_t start, uint64_t bytes)
 {
     acre_plan_table *table = reading->table;
     acre_status status = table_grow(table, true);
@@ -35,7 +35,7 @@ static acre_status add_buffer(struct reading *reading, uint64_t start, uint64_t 
     return ACRE_OK;
 }
 
-static acre_status take_entry(struct reading *reading, const struct snap_entry *entry)
+static acre_status take_entry(struct plan_reading *reading, const struct snap_entry *entry)
 {
     const void *address = (const void *)(uintptr_t)entry->address;
     acre_plan_table *table = reading->table;
@@ -60,7 +60,7 @@ static acre_status take_entry(struct reading *reading, const struct snap_entry *
 }
 
 /* What lives at the end and was never met in the history lived throughout. */
-static acre_status take_blocks(struct reading *reading, const struct snapshot *snapshot,
+static acre_status take_blocks(struct plan_reading *reading, const struct snapshot *snapshot,
                                uint32_t device)
 {
     acre_status status = ACRE_OK;
@@ -93,7 +93,7 @@ static uint16_t find_free_action(const struct snapshot *snapshot, const struct s
 static acre_status take_snapshot(acre_plan_table *table, const struct snapshot *snapshot,
                                  uint32_t device, const char *path)
 {
-    struct reading reading = {.table = table, .padding = facts_padding(snapshot)};
+    struct plan_reading reading = {.table = table, .padding = facts_padding(snapshot)};
     const char *reason;
     acre_status status = facts_device(snapshot, device, FACTS_HISTORY, &device, &reason);
 

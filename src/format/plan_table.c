@@ -61,12 +61,12 @@ static bool is_snapshot(const acre_plan_table *table)
 }
 
 /* Which buffer an allocation is, by its slot. */
-struct slots {
+struct table_slots {
     size_t *buffer;
     size_t capacity;
 };
 
-static acre_status add_event(acre_plan_table *table, struct slots *slots,
+static acre_status add_event(acre_plan_table *table, struct table_slots *slots,
                              const acre_trace_event *event, uint64_t number)
 {
     if (event->kind == ACRE_TRACE_FREE)
@@ -94,7 +94,7 @@ static acre_status add_event(acre_plan_table *table, struct slots *slots,
 
 static acre_status read_trace(acre_plan_table *table, const char *path)
 {
-    struct slots slots = {NULL, 0};
+    struct table_slots slots = {NULL, 0};
     acre_trace_event events[256];
     acre_trace *trace = NULL;
     uint64_t number = 0;

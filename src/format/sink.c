@@ -15,7 +15,7 @@ static acre_status fail_io(const char *path, const char *what)
 {
     int code = errno;
 
-    return status_fail_native(ACRE_ERR_IO, code, "%s: %s: %s", path, what, strerror(code));
+    return status_fail_native(ACRE_ERR_IO, code, "%s %s: %s", what, path, strerror(code));
 }
 
 static void sink_free(struct sink *sink)
@@ -84,7 +84,7 @@ static void write_all(struct sink *sink, const unsigned char *bytes, size_t coun
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0) {
-            sink->failed = fail_io(sink->path, "writing failed");
+            sink->failed = fail_io(sink->path, "cannot write");
             return;
         }
         bytes += done;

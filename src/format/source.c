@@ -42,7 +42,7 @@ static acre_status fail_io(const struct source *source, const char *what)
 {
     int code = errno;
 
-    return status_fail_native(ACRE_ERR_IO, code, "%s: %s: %s", source->path, what, strerror(code));
+    return status_fail_native(ACRE_ERR_IO, code, "%s %s: %s", what, source->path, strerror(code));
 }
 
 /* Fills input when it is empty. */
@@ -55,7 +55,7 @@ static acre_status source_refill(struct source *source)
         got = read(source->fd, source->input, sizeof source->input);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        return fail_io(source, "reading failed");
+        return fail_io(source, "cannot read");
     source->input_at = 0;
     source->input_count = (size_t)got;
     source->read_bytes += (uint64_t)got;
@@ -175,7 +175,7 @@ static acre_status source_begin(struct source *source)
     if (source->input_count == 1 && source->input[0] == 0x1f) {
         ssize_t got = read(source->fd, source->input + 1, 1);
         if (got < 0)
-            return fail_io(source, "reading failed");
+            return fail_io(source, "cannot read");
         source->input_count += (size_t)got;
         source->read_bytes += (uint64_t)got;
     }
@@ -196,7 +196,7 @@ acre_status source_open(const char *path, struct source **out)
         goto close;
     source->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (source->fd < 0) {
-        status = fail_io(source, "it cannot be opened");
+        status = fail_io(source, "cannot open");
         goto close;
     }
     if (fstat(source->fd, &facts) == 0 && S_ISREG(facts.st_mode))
@@ -243,7 +243,7 @@ acre_status source_rewind(struct source *source)
 {
     gzip_stop(source);
     if (lseek(source->fd, 0, SEEK_SET) < 0)
-        return fail_io(source, "it cannot be read twice");
+        return fail_io(source, "cannot read a second time");
     source->read_bytes = 0;
     source->input_at = source->input_count = 0;
     source->is_end = false;

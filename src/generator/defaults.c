@@ -7,18 +7,18 @@
 #include "base/status.h"
 #include "generator/generator.h"
 
-struct entry {
-    struct entry *next;
+struct default_entry {
+    struct default_entry *next;
     acre_generator *generator; /* owned */
 };
 
 static struct lock entries_lock = LOCK_INITIALIZER(RANK_LEAF, "default generators");
 FORK_GUARD(entries_lock);
-static struct entry *entries; /* guarded by entries_lock */
+static struct default_entry *entries; /* guarded by entries_lock */
 
 static acre_generator *find_locked(acre_device_id device)
 {
-    for (struct entry *entry = entries; entry; entry = entry->next) {
+    for (struct default_entry *entry = entries; entry; entry = entry->next) {
         acre_device_id known = acre_generator_device(entry->generator);
 
         if (known.type == device.type && known.index == device.index)
@@ -34,9 +34,9 @@ static acre_generator_kind kind_for(acre_device_type type)
                                                                   : ACRE_GENERATOR_PHILOX;
 }
 
-static acre_status make_entry(acre_device_id device, struct entry **out)
+static acre_status make_entry(acre_device_id device, struct default_entry **out)
 {
-    struct entry *entry = heap_zalloc(sizeof *entry);
+    struct default_entry *entry = heap_zalloc(sizeof *entry);
     acre_status status;
 
     if (!entry)
@@ -60,7 +60,7 @@ free_entry:
 /* Two threads may both make one; the first to put it in wins. */
 static acre_status find_or_make(acre_device_id device, acre_generator **out)
 {
-    struct entry *made = NULL;
+    struct default_entry *made = NULL;
     acre_status status;
 
     lock_take(&entries_lock);
@@ -106,14 +106,14 @@ acre_status acre_generator_default(acre_device_type type, int index, acre_genera
 
 void acre_generator_default_clear(void)
 {
-    struct entry *entry;
+    struct default_entry *entry;
 
     lock_take(&entries_lock);
     entry = entries;
     entries = NULL;
     lock_drop(&entries_lock);
     while (entry) {
-        struct entry *next = entry->next;
+        struct default_entry *next = entry->next;
 
         acre_generator_destroy(entry->generator);
         heap_free(entry);

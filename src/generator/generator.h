@@ -31,7 +31,7 @@ struct acre_generator {
 struct generator_state *generator_state_hold(struct generator_state *state);
 void generator_state_drop(struct generator_state *state);
 
-/* Where the offset is after so many words, rounded up to 4.
+/* The offset after a number of words, rounded up to 4.
  * Errors: ACRE_ERR_RANGE past 2^64. */
 acre_status generator_offset_after(uint64_t offset, uint64_t words, uint64_t *out);
 

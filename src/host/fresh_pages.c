@@ -12,7 +12,7 @@
 
 #define HUGE_BYTES ((size_t)2 << 20)
 
-static _Atomic bool is_huge, is_interleaved;
+static _Atomic bool is_interleaved;
 
 static void *range_map(size_t bytes)
 {
@@ -52,15 +52,12 @@ void *fresh_pages_map(size_t bytes)
 
     if (base == MAP_FAILED || bytes < HUGE_BYTES)
         return base;
-    if (atomic_load_explicit(&is_huge, memory_order_relaxed))
-        madvise(base, bytes, MADV_HUGEPAGE);
     if (atomic_load_explicit(&is_interleaved, memory_order_relaxed))
         range_interleave(base, bytes);
     return base;
 }
 
-void fresh_pages_advise(bool wants_huge, bool wants_interleave)
+void fresh_pages_spread(bool wants_interleave)
 {
-    atomic_store(&is_huge, wants_huge);
     atomic_store(&is_interleaved, wants_interleave);
 }

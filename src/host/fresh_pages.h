@@ -12,8 +12,8 @@
 /* Maps pages, of which none is touched; MAP_FAILED and errno when there are none. */
 void *fresh_pages_map(size_t bytes);
 
-/* Whether the kernel is asked for huge pages in ranges mapped from now on, and whether
- * these are spread over all memory nodes. For the whole process; off until set. */
-void fresh_pages_advise(bool wants_huge, bool wants_interleave);
+/* Whether ranges mapped from now on are spread over all memory nodes. For the whole process; off
+ * until set. */
+void fresh_pages_spread(bool wants_interleave);
 
 #endif

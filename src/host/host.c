@@ -33,7 +33,7 @@
 /* Where a range came from; each is given back by its own call. */
 enum origin { FROM_ALLOC, FROM_HOST_ALLOC, FROM_REGISTER };
 
-struct range {
+struct host_range {
     struct rbnode node; /* in ranges, by base                                   */
     uintptr_t base;
     size_t bytes; /* as asked for; pages of the first two are rounded up  */
@@ -45,18 +45,18 @@ static struct lock host_lock = LOCK_INITIALIZER(RANK_DEVICE, "host memory");
 static struct rbtree ranges = RBTREE_INITIALIZER; /* host_lock */
 static uint64_t bytes_used;                       /* of FROM_ALLOC; host_lock */
 
-static inline bool range_less(const struct range *a, const struct range *b)
+static inline bool range_less(const struct host_range *a, const struct host_range *b)
 {
     return a->base < b->base;
 }
 
 /* Comes before a pointer: ends at or below it. */
-static inline bool range_before(const struct range *range, const uintptr_t *pointer)
+static inline bool range_before(const struct host_range *range, const uintptr_t *pointer)
 {
     return range->base + (range->bytes - 1) < *pointer;
 }
 
-RBTREE_DEFINE(range_set, struct range, node, uintptr_t, range_less, range_before);
+RBTREE_DEFINE(range_set, struct host_range, node, uintptr_t, range_less, range_before);
 
 static uint64_t page_bytes(void)
 {
@@ -69,10 +69,10 @@ static uint64_t total_bytes(void)
 }
 
 /* The range around a pointer, or NULL. */
-static struct range *range_find_locked(const void *pointer)
+static struct host_range *range_find_locked(const void *pointer)
 {
     uintptr_t key = (uintptr_t)pointer;
-    struct range *range = range_set_lower_bound(&ranges, &key);
+    struct host_range *range = range_set_lower_bound(&ranges, &key);
 
     return range && range->base <= key ? range : NULL;
 }
@@ -156,10 +156,10 @@ static acre_status pages_map(size_t bytes, acre_status on_failure, uintptr_t *ou
 }
 
 /* Enters a new range; refuses one that overlaps another. */
-static acre_status range_add_locked(struct range *range)
+static acre_status range_add_locked(struct host_range *range)
 {
     uintptr_t key = range->base;
-    struct range *next = range_set_lower_bound(&ranges, &key);
+    struct host_range *next = range_set_lower_bound(&ranges, &key);
 
     if (next && next->base <= range->base + (range->bytes - 1))
         return status_fail(ACRE_ERR_EXISTS,
@@ -197,9 +197,9 @@ static void budget_put(size_t bytes)
 
 /* Maps fresh pages and enters them. */
 static acre_status range_create(size_t bytes, enum origin origin, acre_status on_failure,
-                                struct range **out)
+                                struct host_range **out)
 {
-    struct range *range = heap_zalloc(sizeof *range);
+    struct host_range *range = heap_zalloc(sizeof *range);
     acre_status status;
 
     if (!range)
@@ -221,7 +221,7 @@ static acre_status range_create(size_t bytes, enum origin origin, acre_status on
 
 static acre_status host_memory_alloc(void *self, int device, size_t bytes, void **out_base)
 {
-    struct range *range;
+    struct host_range *range;
     acre_status status = budget_take(bytes);
 
     (void)self;
@@ -241,9 +241,9 @@ static const char *const origin_names[] = {"device allocations", "page-locked al
                                            "registered ranges"};
 
 /* Takes a range out by its exact base and origin. */
-static acre_status range_take(void *base, enum origin origin, struct range **out)
+static acre_status range_take(void *base, enum origin origin, struct host_range **out)
 {
-    struct range *range;
+    struct host_range *range;
     acre_status status = ACRE_OK;
 
     lock_take(&host_lock);
@@ -261,7 +261,7 @@ static acre_status range_take(void *base, enum origin origin, struct range **out
 
 static acre_status host_memory_free(void *self, int device, void *base)
 {
-    struct range *range;
+    struct host_range *range;
     acre_status status = range_take(base, FROM_ALLOC, &range);
 
     (void)self;
@@ -288,7 +288,7 @@ static bool pages_lock(const void *base, size_t bytes)
 
 static acre_status host_pinned_alloc(void *self, size_t bytes, void **out_base)
 {
-    struct range *range;
+    struct host_range *range;
     acre_status status = range_create(bytes, FROM_HOST_ALLOC, ACRE_ERR_HOST_MEMORY, &range);
 
     (void)self;
@@ -301,7 +301,7 @@ static acre_status host_pinned_alloc(void *self, size_t bytes, void **out_base)
 
 static acre_status host_pinned_free(void *self, void *base)
 {
-    struct range *range;
+    struct host_range *range;
     acre_status status = range_take(base, FROM_HOST_ALLOC, &range);
 
     (void)self;
@@ -314,7 +314,7 @@ static acre_status host_pinned_free(void *self, void *base)
 
 static acre_status host_pinned_register(void *self, void *base, size_t bytes)
 {
-    struct range *range = heap_zalloc(sizeof *range);
+    struct host_range *range = heap_zalloc(sizeof *range);
     acre_status status;
 
     (void)self;
@@ -335,7 +335,7 @@ static acre_status host_pinned_register(void *self, void *base, size_t bytes)
 
 static acre_status host_pinned_unregister(void *self, void *base)
 {
-    struct range *range;
+    struct host_range *range;
     acre_status status = range_take(base, FROM_REGISTER, &range);
 
     (void)self;
@@ -356,7 +356,7 @@ static acre_status host_pointer_info(void *self, const void *pointer, acre_point
                               .device = -1,
                               .base = (void *)(uintptr_t)pointer,
                               .bytes = 0};
-    const struct range *range;
+    const struct host_range *range;
 
     (void)self;
     lock_take(&host_lock);
@@ -465,7 +465,7 @@ static void host_destroy(void *self)
     (void)self;
     lock_take(&host_lock);
     while (!rbtree_empty(&ranges)) {
-        struct range *range = range_set_first(&ranges);
+        struct host_range *range = range_set_first(&ranges);
 
         range_set_remove(&ranges, range);
         if (range->origin == FROM_REGISTER && range->is_locked)

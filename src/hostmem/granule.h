@@ -21,7 +21,7 @@
 struct slab;
 
 enum {
-    GRANULE_SHIFT = 16, /* one entry per so many bytes (log2) */
+    GRANULE_SHIFT = 16, /* bytes per entry, as a power of two */
     GRANULE_LEAF_SHIFT = 31,
     GRANULE_ROOT_SHIFT = 47,
     GRANULE_BYTES = 1 << GRANULE_SHIFT,

@@ -11,6 +11,8 @@
 
 #include <acre/device.h>
 
+#include <sys/mman.h>
+
 #define FLAGS_KNOWN (ACRE_HOSTMEM_HUGE_PAGES | ACRE_HOSTMEM_NO_THREAD | ACRE_HOSTMEM_INTERLEAVE)
 
 struct lock heaps_lock = LOCK_INITIALIZER(RANK_HEAPS, "heaps of host memory");
@@ -89,8 +91,7 @@ acre_status acre_hostmem_create(const acre_hostmem_config *config, acre_hostmem 
     slabs_init(&heap->slabs);
     list_init(&heap->threads);
     idle_init(&heap->idle, &chosen);
-    fresh_pages_advise((chosen.flags & ACRE_HOSTMEM_HUGE_PAGES) != 0,
-                       (chosen.flags & ACRE_HOSTMEM_INTERLEAVE) != 0);
+    fresh_pages_spread((chosen.flags & ACRE_HOSTMEM_INTERLEAVE) != 0);
     status = heap_enter(heap);
     if (status != ACRE_OK)
         goto end_parts;
@@ -131,6 +132,16 @@ acre_cache *acre_hostmem_cache(acre_hostmem *heap)
 
 /* ---- Allocating ------------------------------------------------------------------------ */
 
+/* Asks for huge pages where a block fills them. Once said, the kernel knows: then the call ends
+ * after a look at the mapping. */
+static void block_advise(char *base, size_t bytes)
+{
+    uintptr_t first = round_up((uintptr_t)base, CHUNK_BYTES),
+              end = round_down((uintptr_t)base + bytes, CHUNK_BYTES);
+
+    madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
+
 /* A block of whole pages from the cache. */
 static acre_status large_alloc(acre_hostmem *heap, size_t bytes, bool may_move, void **out)
 {
@@ -141,6 +152,8 @@ static acre_status large_alloc(acre_hostmem *heap, size_t bytes, bool may_move, 
         bytes = round_up(bytes, HEAP_PAGE);
     status = acre_cache_alloc(heap->cache, bytes, NULL, out);
     if (LIKELY(status == ACRE_OK)) {
+        if (bytes >= HEAP_HUGE_MIN && (heap->flags & ACRE_HOSTMEM_HUGE_PAGES))
+            block_advise(*out, bytes);
         atomic_fetch_add_explicit(&heap->large_bytes, (int64_t)bytes, memory_order_relaxed);
         chunks_admit(heap, *out, bytes, may_move);
     }

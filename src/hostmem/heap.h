@@ -27,6 +27,7 @@ enum {
                                on the machines that the remapping is used on         */
     HEAP_LARGE_MIN = 65536,  /* the cache keeps blocks from here on in a pool of their own */
     HEAP_LAZY_MIN = 262144,  /* from here on the kernel clears memory                 */
+    HEAP_HUGE_MIN = 4194304, /* from here on huge pages are asked for, as NumPy does  */
     HEAP_REMAP_MIN = 131072, /* from here on remapping is cheaper than copying       */
     HEAP_REMAP_MAX = 8192,   /* remaps kept at a time: each leaves mappings split     */
 };

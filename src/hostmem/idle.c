@@ -28,7 +28,7 @@ struct lock idle_trim_lock = LOCK_INITIALIZER(RANK_HEAPS, "trimming of host memo
 /* ---- The pages of free blocks ------------------------------------------------------- */
 
 /* A walk over the free blocks. */
-struct walk {
+struct idle_walk {
     unsigned char *vector; /* VECTOR_PAGES of them                                */
     uint64_t resident;     /* counted: bytes of free blocks that have pages       */
     uint64_t whole;        /* counted: bytes of segments that are free as a whole */
@@ -39,7 +39,7 @@ struct walk {
 };
 
 /* Bytes of a range that have pages. */
-static uint64_t range_resident(struct walk *walk, char *base, size_t bytes)
+static uint64_t range_resident(struct idle_walk *walk, char *base, size_t bytes)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), resident = 0;
 
@@ -57,7 +57,7 @@ static uint64_t range_resident(struct walk *walk, char *base, size_t bytes)
 
 static bool block_count(void *arg, char *base, size_t bytes, bool is_whole_segment)
 {
-    struct walk *walk = arg;
+    struct idle_walk *walk = arg;
 
     walk->resident += range_resident(walk, base, bytes);
     walk->whole += is_whole_segment ? bytes : 0;
@@ -67,7 +67,7 @@ static bool block_count(void *arg, char *base, size_t bytes, bool is_whole_segme
 /* Discards pages from the end of a block on: the cache cuts from the beginning. */
 static bool block_discard(void *arg, char *base, size_t bytes, bool is_whole_segment)
 {
-    struct walk *walk = arg;
+    struct idle_walk *walk = arg;
 
     (void)is_whole_segment;
     if (bytes < walk->block_min)
@@ -86,7 +86,7 @@ static bool block_discard(void *arg, char *base, size_t bytes, bool is_whole_seg
 }
 
 /* Discards walk->wanted bytes, from large blocks first. */
-static void walk_discard(acre_cache *cache, struct walk *walk)
+static void walk_discard(acre_cache *cache, struct idle_walk *walk)
 {
     static const size_t block_mins[] = {4 << 20, 256 << 10, 1};
 
@@ -103,7 +103,7 @@ static void walk_discard(acre_cache *cache, struct walk *walk)
 static uint64_t trim_locked(acre_hostmem *heap, uint64_t keep_bytes)
 {
     static unsigned char vector[VECTOR_PAGES]; /* guarded by idle_trim_lock */
-    struct walk walk = {.vector = vector};
+    struct idle_walk walk = {.vector = vector};
 
     inside_walk_free(heap->cache, block_count, &walk);
     if (walk.resident <= keep_bytes)

@@ -58,7 +58,7 @@ static bool pages_move(acre_hostmem *heap, void *from, void *to, size_t bytes)
     return true;
 }
 
-/* Whether a block of so many bytes serves a request without wasting much. */
+/* Whether a block of that size serves a request without wasting much. */
 static bool block_suits(size_t block_bytes, size_t bytes)
 {
     return bytes <= block_bytes && (block_bytes <= 1024 || bytes >= block_bytes / 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who holds the memory of a heap: live blocks summed by the stack that allocated them, or
+/* Which stacks hold the memory of a heap: live blocks summed by the stack that allocated them, or
  * by size where no stack is known. */
 #include "base/bits.h"
 #include "base/heap.h"

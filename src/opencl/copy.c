@@ -10,14 +10,14 @@
 #include <string.h>
 
 /* What one side of a copy is. */
-struct side {
+struct copy_side {
     const char *name;
     const void *pointer;
     bool must_be_device;
     acre_pointer_info info;
 };
 
-static acre_status side_check(struct opencl *cl, struct side *side, size_t bytes)
+static acre_status side_check(struct opencl *cl, struct copy_side *side, size_t bytes)
 {
     bool is_device;
 
@@ -37,12 +37,18 @@ static acre_status side_check(struct opencl *cl, struct side *side, size_t bytes
     return ACRE_OK;
 }
 
+/* The devices that own the two sides of a copy; -1: the host. */
+struct copy_owners {
+    int dst, src;
+};
+
 /* Checks both sides, and gives the devices that own them, -1 for the host. */
 static acre_status sides_check(struct opencl *cl, void *dst, const void *src, size_t bytes,
-                               acre_copy_kind kind, int *out_dst, int *out_src)
+                               acre_copy_kind kind, struct copy_owners *out)
 {
-    struct side to = {.name = "destination", .pointer = dst, .must_be_device = (kind & 1) != 0};
-    struct side from = {.name = "source", .pointer = src, .must_be_device = (kind & 2) != 0};
+    struct copy_side to = {
+        .name = "destination", .pointer = dst, .must_be_device = (kind & 1) != 0};
+    struct copy_side from = {.name = "source", .pointer = src, .must_be_device = (kind & 2) != 0};
     acre_status status;
 
     if (!dst || !src || bytes == 0 || (unsigned)kind > ACRE_COPY_DEVICE_TO_DEVICE)
@@ -54,8 +60,8 @@ static acre_status sides_check(struct opencl *cl, void *dst, const void *src, si
     if (status == ACRE_OK)
         status = side_check(cl, &from, bytes);
     if (status == ACRE_OK) {
-        *out_dst = to.info.device;
-        *out_src = from.info.device;
+        out->dst = to.info.device;
+        out->src = from.info.device;
     }
     return status;
 }
@@ -82,7 +88,7 @@ static bool copy_overlaps(const void *dst, const void *src, size_t bytes)
 }
 
 /* A copy on its way into a queue. */
-struct transfer {
+struct opencl_transfer {
     ocl_context context;
     ocl_queue queue;
     void *dst;
@@ -94,7 +100,7 @@ struct transfer {
     void *scratch;    /* a temporary that the queue does not give back, or NULL  */
 };
 
-static void enqueue_overlapping(struct transfer *t)
+static void enqueue_overlapping(struct opencl_transfer *t)
 {
     t->scratch = ocl.SVMAlloc(t->context, OCL_MEM_READ_WRITE, t->bytes, 0);
     t->call = "SVMAlloc";
@@ -115,7 +121,7 @@ static void enqueue_overlapping(struct transfer *t)
         t->scratch = NULL;
 }
 
-static void transfer_enqueue(struct transfer *t)
+static void transfer_enqueue(struct opencl_transfer *t)
 {
     if (copy_overlaps(t->dst, t->src, t->bytes)) {
         enqueue_overlapping(t);
@@ -127,7 +133,7 @@ static void transfer_enqueue(struct transfer *t)
 }
 
 /* Gives back what a failure left, with no lock held: a copy may be under way. */
-static void transfer_end(struct transfer *t)
+static void transfer_end(struct opencl_transfer *t)
 {
     if (!t->scratch)
         return;
@@ -138,18 +144,19 @@ static void transfer_end(struct transfer *t)
 acre_status copy_now(void *self, void *dst, const void *src, size_t bytes, acre_copy_kind kind)
 {
     struct opencl *cl = self;
-    struct transfer t = {.dst = dst, .src = src, .bytes = bytes};
-    int to = -1, from = -1, device;
-    acre_status status = sides_check(cl, dst, src, bytes, kind, &to, &from);
+    struct opencl_transfer t = {.dst = dst, .src = src, .bytes = bytes};
+    struct copy_owners owners = {-1, -1};
+    int device;
+    acre_status status = sides_check(cl, dst, src, bytes, kind, &owners);
 
-    if (status == ACRE_OK && to < 0 && from < 0) {
+    if (status == ACRE_OK && owners.dst < 0 && owners.src < 0) {
         memmove(dst, src, bytes);
         return ACRE_OK;
     }
     if (status != ACRE_OK)
         return status;
-    device = from >= 0 ? from : to;
-    status = platform_check(cl, device, to, from);
+    device = owners.src >= 0 ? owners.src : owners.dst;
+    status = platform_check(cl, device, owners.dst, owners.src);
     if (status != ACRE_OK)
         return status;
     t.context = opencl_context(cl, device);
@@ -168,13 +175,13 @@ acre_status copy_queued(void *self, int device, void *dst, const void *src, size
                         acre_copy_kind kind, void *handle)
 {
     struct opencl *cl = self;
-    struct transfer t = {.dst = dst, .src = src, .bytes = bytes};
+    struct opencl_transfer t = {.dst = dst, .src = src, .bytes = bytes};
     struct stream *stream = NULL;
-    int to = -1, from = -1;
-    acre_status status = sides_check(cl, dst, src, bytes, kind, &to, &from);
+    struct copy_owners owners = {-1, -1};
+    acre_status status = sides_check(cl, dst, src, bytes, kind, &owners);
 
     if (status == ACRE_OK)
-        status = platform_check(cl, device, to, from);
+        status = platform_check(cl, device, owners.dst, owners.src);
     if (status == ACRE_OK)
         status = stream_enter(cl, device, handle, &stream);
     if (status != ACRE_OK)
@@ -204,13 +211,14 @@ acre_status copy_peer(void *self, void *dst, int dst_device, const void *src, in
                       size_t bytes, void *handle)
 {
     struct opencl *cl = self;
-    int to = -1, from = -1, device = 0;
-    acre_status status = sides_check(cl, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE, &to, &from);
+    struct copy_owners owners = {-1, -1};
+    int device = 0;
+    acre_status status = sides_check(cl, dst, src, bytes, ACRE_COPY_DEVICE_TO_DEVICE, &owners);
 
-    if (status == ACRE_OK && (to != dst_device || from != src_device))
+    if (status == ACRE_OK && (owners.dst != dst_device || owners.src != src_device))
         status = status_fail(ACRE_ERR_INVALID,
-                             "opencl: the copy goes from device %d to %d, not from %d to %d", from,
-                             to, src_device, dst_device);
+                             "opencl: the copy goes from device %d to %d, not from %d to %d",
+                             owners.src, owners.dst, src_device, dst_device);
     if (status == ACRE_OK)
         status = stream_owner(cl, handle, &device);
     return status == ACRE_OK
@@ -220,7 +228,7 @@ acre_status copy_peer(void *self, void *dst, int dst_device, const void *src, in
 
 acre_status copy_fill(void *self, int device, void *dst, int value, size_t bytes, void *handle)
 {
-    struct side to = {.name = "destination", .pointer = dst, .must_be_device = true};
+    struct copy_side to = {.name = "destination", .pointer = dst, .must_be_device = true};
     struct opencl *cl = self;
     struct stream *stream = NULL;
     ocl_event event = NULL;

@@ -6,9 +6,9 @@
 #include "base/heap.h"
 #include "base/status.h"
 
-static acre_status event_find_locked(struct opencl *cl, void *handle, struct event **out)
+static acre_status event_find_locked(struct opencl *cl, void *handle, struct opencl_event **out)
 {
-    struct event *event = handle ? ptrmap_get(&cl->events, handle) : NULL;
+    struct opencl_event *event = handle ? ptrmap_get(&cl->events, handle) : NULL;
 
     if (!event)
         return status_fail(ACRE_ERR_INVALID, "opencl: %p is not an event", handle);
@@ -19,7 +19,7 @@ static acre_status event_find_locked(struct opencl *cl, void *handle, struct eve
 acre_status event_create(void *self, int device, uint32_t flags, void **out_event)
 {
     struct opencl *cl = self;
-    struct event *event = heap_zalloc(sizeof *event);
+    struct opencl_event *event = heap_zalloc(sizeof *event);
     acre_status status;
 
     if (!event)
@@ -36,7 +36,7 @@ acre_status event_create(void *self, int device, uint32_t flags, void **out_even
     return status;
 }
 
-static void event_end(struct event *event)
+static void event_end(struct opencl_event *event)
 {
     if (event->latest)
         ocl.ReleaseEvent(event->latest);
@@ -46,7 +46,7 @@ static void event_end(struct event *event)
 acre_status event_destroy(void *self, int device, void *handle)
 {
     struct opencl *cl = self;
-    struct event *event = NULL;
+    struct opencl_event *event = NULL;
     acre_status status;
 
     (void)device;
@@ -99,7 +99,7 @@ static acre_status marker_enqueue(struct opencl *cl, int device, void *stream_ha
 
 /* An event that may be recorded on streams of a device. */
 static acre_status event_of_device_locked(struct opencl *cl, int device, void *handle,
-                                          struct event **out)
+                                          struct opencl_event **out)
 {
     acre_status status = event_find_locked(cl, handle, out);
 
@@ -115,7 +115,7 @@ acre_status event_record(void *self, int device, void *handle, void *stream)
 {
     struct opencl *cl = self;
     ocl_event marker = NULL, drop = NULL;
-    struct event *event = NULL;
+    struct opencl_event *event = NULL;
     acre_status status;
 
     lock_take(&cl->lock);
@@ -138,7 +138,7 @@ acre_status event_record(void *self, int device, void *handle, void *stream)
 
 acre_status event_latest(struct opencl *cl, void *handle, int *out_device, ocl_event *out)
 {
-    struct event *event = NULL;
+    struct opencl_event *event = NULL;
     ocl_int code = OCL_SUCCESS;
     acre_status status;
 
@@ -205,7 +205,7 @@ acre_status event_synchronize(void *self, int device, void *handle)
 /* When the record of a timing event completed, in nanoseconds of the device. */
 static acre_status event_time(struct opencl *cl, int device, void *handle, uint64_t *out_ns)
 {
-    struct event *event = NULL;
+    struct opencl_event *event = NULL;
     ocl_event latest = NULL;
     int owner = -1;
     uint32_t flags = 0;

@@ -21,33 +21,33 @@
 
 #define ALIGNMENT 512
 
-static inline bool range_less(const struct range *a, const struct range *b)
+static inline bool range_less(const struct opencl_range *a, const struct opencl_range *b)
 {
     return a->base < b->base;
 }
 
 /* Ends at or below the key. */
-static inline bool range_before(const struct range *range, const uintptr_t *key)
+static inline bool range_before(const struct opencl_range *range, const uintptr_t *key)
 {
     return range->base + (range->bytes - 1) < *key;
 }
 
-RBTREE_DEFINE(range_set, struct range, node, uintptr_t, range_less, range_before);
+RBTREE_DEFINE(range_set, struct opencl_range, node, uintptr_t, range_less, range_before);
 
-static struct range *range_find_locked(struct opencl *cl, const void *pointer)
+static struct opencl_range *range_find_locked(struct opencl *cl, const void *pointer)
 {
     uintptr_t key = (uintptr_t)pointer;
-    struct range *range = range_set_lower_bound(&cl->ranges, &key);
+    struct opencl_range *range = range_set_lower_bound(&cl->ranges, &key);
 
     return range && range->base <= key ? range : NULL;
 }
 
 /* Enters a range that overlaps no other. */
-static acre_status range_enter(struct opencl *cl, struct range *range)
+static acre_status range_enter(struct opencl *cl, struct opencl_range *range)
 {
     uintptr_t key = range->base;
     acre_status status = ACRE_OK;
-    struct range *next;
+    struct opencl_range *next;
 
     lock_take(&cl->lock);
     next = range_set_lower_bound(&cl->ranges, &key);
@@ -67,10 +67,10 @@ static const char *const origin_names[] = {"device allocations", "page-locked al
 
 /* Takes a range out by its exact base, origin and device. */
 static acre_status range_take(struct opencl *cl, void *base, enum range_origin origin, int device,
-                              struct range **out)
+                              struct opencl_range **out)
 {
     acre_status status = ACRE_OK;
-    struct range *range;
+    struct opencl_range *range;
 
     lock_take(&cl->lock);
     range = range_find_locked(cl, base);
@@ -129,10 +129,11 @@ static void budget_put(struct opencl *cl, int device, size_t bytes)
 }
 
 /* SVM of a device; the range is not entered yet. */
-static acre_status range_create(struct opencl *cl, int device, size_t bytes, struct range **out)
+static acre_status range_create(struct opencl *cl, int device, size_t bytes,
+                                struct opencl_range **out)
 {
     ocl_bits flags = OCL_MEM_READ_WRITE;
-    struct range *range = heap_zalloc(sizeof *range);
+    struct opencl_range *range = heap_zalloc(sizeof *range);
 
     if (!range)
         return ACRE_ERR_HOST_MEMORY;
@@ -155,7 +156,7 @@ static acre_status range_create(struct opencl *cl, int device, size_t bytes, str
 acre_status memory_alloc(void *self, int device, size_t bytes, void **out_base)
 {
     struct opencl *cl = self;
-    struct range *range = NULL;
+    struct opencl_range *range = NULL;
     acre_status status = budget_take(cl, device, bytes);
 
     if (status != ACRE_OK)
@@ -182,7 +183,7 @@ put_budget:
 acre_status memory_free(void *self, int device, void *base)
 {
     struct opencl *cl = self;
-    struct range *range = NULL;
+    struct opencl_range *range = NULL;
     acre_status status = range_take(cl, base, RANGE_DEVICE, device, &range);
 
     if (status != ACRE_OK)
@@ -203,7 +204,7 @@ acre_status memory_free(void *self, int device, void *base)
 
 bool memory_is_reached(struct opencl *cl, int device, const void *pointer, size_t bytes)
 {
-    const struct range *range;
+    const struct opencl_range *range;
     bool is_reached;
 
     lock_take(&cl->lock);
@@ -223,7 +224,7 @@ acre_status memory_pointer_info(void *self, const void *pointer, acre_pointer_in
                               .base = (void *)(uintptr_t)pointer,
                               .bytes = 0};
     struct opencl *cl = self;
-    const struct range *range;
+    const struct opencl_range *range;
 
     lock_take(&cl->lock);
     range = range_find_locked(cl, pointer);
@@ -252,7 +253,7 @@ static void buffers_release(struct opencl *cl, ocl_mem *buffers)
 static acre_status host_range_create(struct opencl *cl, void *base, size_t bytes,
                                      enum range_origin origin)
 {
-    struct range *range = heap_zalloc(sizeof *range);
+    struct opencl_range *range = heap_zalloc(sizeof *range);
     ocl_mem *buffers = heap_array((size_t)cl->platform_count, sizeof *buffers);
     acre_status status = range && buffers ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
     ocl_int code = OCL_SUCCESS;
@@ -268,11 +269,11 @@ static acre_status host_range_create(struct opencl *cl, void *base, size_t bytes
                                         bytes, base, api_error_name(code));
     }
     if (status == ACRE_OK) {
-        *range = (struct range){.base = (uintptr_t)base,
-                                .bytes = bytes,
-                                .origin = origin,
-                                .device = -1,
-                                .buffers = buffers};
+        *range = (struct opencl_range){.base = (uintptr_t)base,
+                                       .bytes = bytes,
+                                       .origin = origin,
+                                       .device = -1,
+                                       .buffers = buffers};
         status = range_enter(cl, range);
     }
     if (status != ACRE_OK) {
@@ -282,7 +283,7 @@ static acre_status host_range_create(struct opencl *cl, void *base, size_t bytes
     return status;
 }
 
-static void range_destroy(struct opencl *cl, struct range *range)
+static void range_destroy(struct opencl *cl, struct opencl_range *range)
 {
     if (range->origin == RANGE_DEVICE)
         ocl.SVMFree(opencl_context(cl, range->device), range->memory);
@@ -313,7 +314,7 @@ acre_status memory_host_alloc(void *self, size_t bytes, void **out_base)
 /* Takes host memory back, once no work uses it any more. */
 static acre_status host_range_end(struct opencl *cl, void *base, enum range_origin origin)
 {
-    struct range *range = NULL;
+    struct opencl_range *range = NULL;
     acre_status status = ACRE_OK;
 
     for (int i = 0; status == ACRE_OK && i < cl->platform_count; i++)
@@ -342,7 +343,7 @@ acre_status memory_host_unregister(void *self, void *base)
 
 void memory_fini(struct opencl *cl)
 {
-    struct range *range;
+    struct opencl_range *range;
 
     while ((range = range_set_first(&cl->ranges))) {
         range_set_remove(&cl->ranges, range);

@@ -59,7 +59,7 @@ struct opencl {
     struct lock lock;
     struct rbtree ranges;   /* all memory, by address; lock */
     struct ptrmap streams;  /* struct stream; lock          */
-    struct ptrmap events;   /* struct event; lock           */
+    struct ptrmap events;   /* struct opencl_event; lock           */
 };
 
 /* The backend behind a device, or ACRE_ERR_INVALID. */
@@ -77,7 +77,7 @@ acre_status opencl_queue_create(struct opencl *self, int device, ocl_queue *out)
 
 enum range_origin { RANGE_DEVICE, RANGE_HOST, RANGE_REGISTERED };
 
-struct range {
+struct opencl_range {
     struct rbnode node;
     uintptr_t base;
     size_t bytes;
@@ -158,7 +158,7 @@ void function_thread_end(struct stream *stream);
 
 /* ---- Events ------------------------------------------------------------------------ */
 
-struct event {
+struct opencl_event {
     int device;
     uint32_t flags;    /* ACRE_EVENT_* bits                                   */
     ocl_event latest;  /* of the latest record, NULL before; opencl.lock      */

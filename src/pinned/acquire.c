@@ -98,25 +98,26 @@ static void collect_for(acre_pinned *pinned, struct host_pool *pool)
 static acre_status find_torch(acre_pinned *pinned, struct host_request *request, size_t *need)
 {
     collect_for(pinned, request->pool);
-    request->piece = bucket_take(request->pool, request->rounded);
+    request->host_block = bucket_take(request->pool, request->rounded);
     *need = request->rounded;
-    return request->piece ? ACRE_OK : ACRE_ERR_NOT_FOUND;
+    return request->host_block ? ACRE_OK : ACRE_ERR_NOT_FOUND;
 }
 
 static acre_status find_acre(acre_pinned *pinned, struct host_request *request, size_t *need)
 {
     struct host_pool *pool = request->pool;
-    struct piece **top = &pool->at_hand[host_arena_stack(request->rounded)], *piece = *top;
+    struct host_block **top = &pool->at_hand[host_arena_stack(request->rounded)],
+                      *host_block = *top;
 
-    if (piece->bytes == request->rounded) {
-        *top = piece->below;
-        piece->state = PIECE_LIVE;
-        request->piece = piece;
+    if (host_block->bytes == request->rounded) {
+        *top = host_block->below;
+        host_block->state = PIECE_LIVE;
+        request->host_block = host_block;
         return ACRE_OK;
     }
     collect_for(pinned, pool);
     host_arena_drain(pool);
-    return host_arena_take(pool, request->rounded, &request->piece, need);
+    return host_arena_take(pool, request->rounded, &request->host_block, need);
 }
 
 /* ---- Growing -------------------------------------------------------------------------- */
@@ -135,7 +136,7 @@ static size_t extent_bytes(acre_pinned *pinned, const struct host_request *reque
     step = step < PINNED_STEP_MIN   ? PINNED_STEP_MIN
            : step > PINNED_STEP_MAX ? PINNED_STEP_MAX
                                     : step;
-    step = round_down(step, HOARD_PAGE);
+    step = round_down(step, HOST_ARENA_PAGE);
     uint64_t wanted = need < step ? step : need;
     uint64_t bound = highest > active ? highest : active;
     bound += bound / PINNED_SLACK;
@@ -173,7 +174,7 @@ static void reserve_open(acre_pinned *pinned)
 static bool reserve_take(acre_pinned *pinned, size_t *bytes, void **out)
 {
     struct reserve *reserve = &pinned->reserve;
-    size_t left = reserve->bytes - reserve->used, whole = round_up(*bytes, HOARD_PAGE);
+    size_t left = reserve->bytes - reserve->used, whole = round_up(*bytes, HOST_ARENA_PAGE);
 
     if (!whole || whole > left)
         return false;
@@ -188,7 +189,7 @@ static bool reserve_take(acre_pinned *pinned, size_t *bytes, void **out)
 static acre_status acquire_admit(acre_pinned *pinned, struct host_request *request,
                                  struct extent *extent, void *base, size_t bytes)
 {
-    acre_status status = (uintptr_t)base % HOARD_PAGE
+    acre_status status = (uintptr_t)base % HOST_ARENA_PAGE
                              ? status_fail(ACRE_ERR_DEVICE,
                                            "backend \"%s\" gave host memory at "
                                            "%p, which does not begin a page",
@@ -210,7 +211,7 @@ static acre_status acquire_admit(acre_pinned *pinned, struct host_request *reque
     }
     extent->first->state = PIECE_LIVE;
     bucket_put(extent->first);
-    request->piece = bucket_take(request->pool, bytes);
+    request->host_block = bucket_take(request->pool, bytes);
     return ACRE_OK;
 }
 
@@ -295,7 +296,7 @@ acre_status host_acquire_locked(acre_pinned *pinned, struct host_request *reques
             is_torch ? find_torch(pinned, request, &need) : find_acre(pinned, request, &need);
         if (status == ACRE_ERR_NOT_FOUND)
             status = acquire_grow(pinned, request, need);
-        if (status == ACRE_OK && request->piece)
+        if (status == ACRE_OK && request->host_block)
             return ACRE_OK;
         if (status == ACRE_OK)
             continue;

@@ -7,19 +7,19 @@
 #include "pinned/host_block.h"
 
 /* The events waited for in one order, oldest first. */
-struct queue {
+struct event_queue {
     struct list link;
     struct list entries;
     struct acre_device *device; /* NULL: of all streams */
     void *stream;
 };
 
-struct entry {
+struct event_entry {
     struct list link; /* in a queue, in a list under construction, or spare */
     void *event;      /* of device; lives as long as the entry               */
     struct acre_device *device;
-    struct piece *piece;
-    struct queue *queue; /* where it goes or is                                 */
+    struct host_block *host_block;
+    struct event_queue *queue; /* where it goes or is                                 */
 };
 
 void event_store_init(struct event_store *store)
@@ -31,7 +31,7 @@ void event_store_init(struct event_store *store)
 void event_store_trim(struct event_store *store)
 {
     LIST_FOR_EACH_SAFE(link, after, &store->spares) {
-        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        struct event_entry *entry = CONTAINER_OF(link, struct event_entry, link);
         struct acre_device *device = entry->device;
         list_remove(link);
         device->ops->event_destroy(device->self, device->index, entry->event);
@@ -48,24 +48,25 @@ void events_init(struct events *events, bool in_one_order)
 
 /* ---- Uses ----------------------------------------------------------------------------- */
 
-acre_status use_add(struct piece *piece, struct acre_device *device, void *stream, bool is_captured)
+acre_status use_add(struct host_block *host_block, struct acre_device *device, void *stream,
+                    bool is_captured)
 {
-    for (struct host_use *use = piece->uses; use; use = use->next)
+    for (struct host_use *use = host_block->uses; use; use = use->next)
         if (use->device == device && use->stream == stream && use->is_captured == is_captured)
             return ACRE_OK;
     struct host_use *use = heap_alloc(sizeof *use);
     if (!use)
         return ACRE_ERR_HOST_MEMORY;
     *use = (struct host_use){
-        .device = device, .stream = stream, .is_captured = is_captured, .next = piece->uses};
-    piece->uses = use;
-    piece->state = PIECE_USED;
+        .device = device, .stream = stream, .is_captured = is_captured, .next = host_block->uses};
+    host_block->uses = use;
+    host_block->state = PIECE_USED;
     return ACRE_OK;
 }
 
-void uses_forget(struct piece *piece, bool captured_only)
+void uses_forget(struct host_block *host_block, bool captured_only)
 {
-    for (struct host_use **link = &piece->uses, *use = *link; use; use = *link) {
+    for (struct host_use **link = &host_block->uses, *use = *link; use; use = *link) {
         if (captured_only && !use->is_captured) {
             link = &use->next;
             continue;
@@ -85,17 +86,17 @@ bool stream_is_captured(struct acre_device *device, void *stream)
            info.status != ACRE_CAPTURE_NONE;
 }
 
-bool uses_are_captured(const struct piece *piece)
+bool uses_are_captured(const struct host_block *host_block)
 {
-    for (const struct host_use *use = piece->uses; use; use = use->next)
+    for (const struct host_use *use = host_block->uses; use; use = use->next)
         if (use->is_captured)
             return true;
     return false;
 }
 
-bool uses_are_in_capture(const struct piece *piece)
+bool uses_are_in_capture(const struct host_block *host_block)
 {
-    for (const struct host_use *use = piece->uses; use; use = use->next)
+    for (const struct host_use *use = host_block->uses; use; use = use->next)
         if (stream_is_captured(use->device, use->stream))
             return true;
     return false;
@@ -103,14 +104,14 @@ bool uses_are_in_capture(const struct piece *piece)
 
 /* ---- Adding --------------------------------------------------------------------------- */
 
-static struct queue *queue_for(struct events *events, const struct host_use *use)
+static struct event_queue *queue_for(struct events *events, const struct host_use *use)
 {
     struct acre_device *device = events->in_one_order ? NULL : use->device;
     void *stream = events->in_one_order ? NULL : use->stream;
-    struct queue *queue;
+    struct event_queue *queue;
 
     LIST_FOR_EACH(link, &events->queues) {
-        queue = CONTAINER_OF(link, struct queue, link);
+        queue = CONTAINER_OF(link, struct event_queue, link);
         if (queue->device == device && queue->stream == stream)
             return queue;
     }
@@ -124,7 +125,7 @@ static struct queue *queue_for(struct events *events, const struct host_use *use
     return queue;
 }
 
-static void queue_drop_if_empty(struct queue *queue)
+static void queue_drop_if_empty(struct event_queue *queue)
 {
     if (!list_empty(&queue->entries))
         return;
@@ -134,17 +135,17 @@ static void queue_drop_if_empty(struct queue *queue)
 
 /* An entry with an event of a device: a spare one, or new. */
 static acre_status entry_take(struct event_store *store, struct acre_device *device,
-                              struct entry **out)
+                              struct event_entry **out)
 {
     LIST_FOR_EACH(link, &store->spares) {
-        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        struct event_entry *entry = CONTAINER_OF(link, struct event_entry, link);
         if (entry->device != device)
             continue;
         list_remove(&entry->link);
         *out = entry;
         return ACRE_OK;
     }
-    struct entry *entry = heap_zalloc(sizeof *entry);
+    struct event_entry *entry = heap_zalloc(sizeof *entry);
     if (!entry)
         return ACRE_ERR_HOST_MEMORY;
     list_init(&entry->link);
@@ -159,10 +160,10 @@ static acre_status entry_take(struct event_store *store, struct acre_device *dev
 
 /* Records an event for a use; the entry is in no list. */
 static acre_status entry_make(struct event_store *store, struct events *events,
-                              const struct host_use *use, struct entry **out)
+                              const struct host_use *use, struct event_entry **out)
 {
     struct acre_device *device = use->device;
-    struct entry *entry;
+    struct event_entry *entry;
     acre_status status = entry_take(store, device, &entry);
 
     if (status != ACRE_OK)
@@ -182,39 +183,41 @@ static acre_status entry_make(struct event_store *store, struct events *events,
     return ACRE_OK;
 }
 
-acre_status events_add(struct event_store *store, struct events *events, struct piece *piece)
+acre_status events_add(struct event_store *store, struct events *events,
+                       struct host_block *host_block)
 {
     struct list made = LIST_INITIALIZER(made);
     acre_status status = ACRE_OK;
 
-    CHECK(piece->uses && !piece->event_count);
-    for (const struct host_use *use = piece->uses; use && status == ACRE_OK; use = use->next) {
-        struct entry *entry = NULL;
+    CHECK(host_block->uses && !host_block->event_count);
+    for (const struct host_use *use = host_block->uses; use && status == ACRE_OK; use = use->next) {
+        struct event_entry *entry = NULL;
         status = entry_make(store, events, use, &entry);
         if (status == ACRE_OK)
             list_push_front(&made, &entry->link);
     }
     LIST_FOR_EACH_SAFE(link, after, &made) {
-        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        struct event_entry *entry = CONTAINER_OF(link, struct event_entry, link);
         list_remove(link);
         if (status != ACRE_OK) {
             queue_drop_if_empty(entry->queue);
             list_push_front(&store->spares, &entry->link);
             continue;
         }
-        entry->piece = piece;
+        entry->host_block = host_block;
         list_push_back(&entry->queue->entries, &entry->link);
         events->pending++;
-        piece->event_count++;
+        host_block->event_count++;
     }
     if (status == ACRE_OK)
-        uses_forget(piece, false);
+        uses_forget(host_block, false);
     return status;
 }
 
 /* ---- Collecting ----------------------------------------------------------------------- */
 
-static acre_status entry_ask(struct event_store *store, const struct entry *entry, bool is_waiting)
+static acre_status entry_ask(struct event_store *store, const struct event_entry *entry,
+                             bool is_waiting)
 {
     struct acre_device *device = entry->device;
 
@@ -224,20 +227,20 @@ static acre_status entry_ask(struct event_store *store, const struct entry *entr
 }
 
 static acre_status queue_collect(struct event_store *store, struct events *events,
-                                 struct queue *queue, bool is_waiting, events_done_fn done,
+                                 struct event_queue *queue, bool is_waiting, events_done_fn done,
                                  void *arg)
 {
     while (!list_empty(&queue->entries)) {
-        struct entry *entry = CONTAINER_OF(queue->entries.next, struct entry, link);
-        struct piece *piece = entry->piece;
+        struct event_entry *entry = CONTAINER_OF(queue->entries.next, struct event_entry, link);
+        struct host_block *host_block = entry->host_block;
         acre_status status = entry_ask(store, entry, is_waiting);
         if (status != ACRE_OK)
             return status == ACRE_ERR_NOT_READY ? ACRE_OK : status;
         list_remove(&entry->link);
         list_push_front(&store->spares, &entry->link);
         events->pending--;
-        if (--piece->event_count == 0)
-            done(arg, piece);
+        if (--host_block->event_count == 0)
+            done(arg, host_block);
     }
     return ACRE_OK;
 }
@@ -248,7 +251,7 @@ acre_status events_collect(struct event_store *store, struct events *events, boo
     acre_status first = ACRE_OK;
 
     LIST_FOR_EACH_SAFE(link, after, &events->queues) {
-        struct queue *queue = CONTAINER_OF(link, struct queue, link);
+        struct event_queue *queue = CONTAINER_OF(link, struct event_queue, link);
         acre_status status = queue_collect(store, events, queue, is_waiting, done, arg);
         if (first == ACRE_OK)
             first = status;
@@ -260,7 +263,7 @@ acre_status events_collect(struct event_store *store, struct events *events, boo
 void events_fini(struct event_store *store, struct events *events)
 {
     LIST_FOR_EACH_SAFE(link, after, &events->queues) {
-        struct queue *queue = CONTAINER_OF(link, struct queue, link);
+        struct event_queue *queue = CONTAINER_OF(link, struct event_queue, link);
         while (!list_empty(&queue->entries)) {
             struct list *entry = queue->entries.next;
             list_remove(entry);

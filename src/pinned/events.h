@@ -23,7 +23,7 @@
 #include <stdbool.h>
 
 struct acre_device;
-struct piece;
+struct host_block;
 
 /* A stream that uses a piece. */
 struct host_use {
@@ -46,7 +46,7 @@ struct events {
 };
 
 /* Called when the last event of a piece has passed. */
-typedef void (*events_done_fn)(void *arg, struct piece *piece);
+typedef void (*events_done_fn)(void *arg, struct host_block *host_block);
 
 void event_store_init(struct event_store *store);
 /* Destroys the events that are not pending. */
@@ -55,27 +55,28 @@ void event_store_trim(struct event_store *store);
 void events_init(struct events *events, bool in_one_order);
 
 /* Notes that a stream uses a piece; again is fine. Errors: ACRE_ERR_HOST_MEMORY. */
-acre_status use_add(struct piece *piece, struct acre_device *device, void *stream,
+acre_status use_add(struct host_block *host_block, struct acre_device *device, void *stream,
                     bool is_captured);
 /* Forgets the uses of a piece: all of them, or those of captures. */
-void uses_forget(struct piece *piece, bool captured_only);
+void uses_forget(struct host_block *host_block, bool captured_only);
 /* Whether a stream is being captured at this moment. */
 bool stream_is_captured(struct acre_device *device, void *stream);
 /* Whether the uses of a piece are part of a graph; whether one of its streams is being
  * captured, so that no event can be recorded there now. */
-bool uses_are_captured(const struct piece *piece);
-bool uses_are_in_capture(const struct piece *piece);
+bool uses_are_captured(const struct host_block *host_block);
+bool uses_are_in_capture(const struct host_block *host_block);
 
 /* Records an event for every use, which are gone then. On failure nothing has changed.
  * Errors: ACRE_ERR_HOST_MEMORY, what the device answers. */
-acre_status events_add(struct event_store *store, struct events *events, struct piece *piece);
+acre_status events_add(struct event_store *store, struct events *events,
+                       struct host_block *host_block);
 
-/* Calls done for pieces whose events have passed; waits for all of them if is_waiting.
+/* Calls done for blocks whose events have passed; waits for all of them if is_waiting.
  * Goes on after an error of the device, unless there is one order, and gives the first. */
 acre_status events_collect(struct event_store *store, struct events *events, bool is_waiting,
                            events_done_fn done, void *arg);
 
-/* Forgets what is pending; its pieces go with their memory. */
+/* Forgets what is pending; its blocks go with their memory. */
 void events_fini(struct event_store *store, struct events *events);
 
 #endif

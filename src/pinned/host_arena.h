@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of one pool, and where its free pieces are.
+/* The memory of one pool, and where its free blocks are.
  *
- *   extents ──► pieces by address ──► FREE ones also in `free`, by size
+ *   extents ──► blocks by address ──► FREE ones also in `free`, by size
  *                                 └─► bodies of slabs ──► slots, by size class
- *   at_hand   per size a stack of pieces freed last, not joined with anything yet
+ *   at_hand   per size a stack of blocks freed last, not joined with anything yet
  *   idle      extents of which nothing is used, longest first
  *   buckets   policy torch: free extents by power of two, most recently freed first
  *
@@ -14,8 +14,8 @@
  *
  * Not thread-safe: the owner's lock is held around every call.
  */
-#ifndef SRC_PINNED_HOARD_H
-#define SRC_PINNED_HOARD_H
+#ifndef SRC_PINNED_HOST_ARENA_H
+#define SRC_PINNED_HOST_ARENA_H
 
 #include "base/bits.h"
 #include "cache/map.h"
@@ -25,27 +25,27 @@
 
 #include <acre/pinned.h>
 
-#define HOARD_PAGE ((size_t)4096)
-#define HOARD_FINE_END ((size_t)4096)    /* requests below are multiples of 64  */
-#define HOARD_SLAB_END ((size_t)32768)   /* blocks below lie in slabs           */
+#define HOST_ARENA_PAGE ((size_t)4096)
+#define HOST_ARENA_FINE_END ((size_t)4096)    /* requests below are multiples of 64  */
+#define HOST_ARENA_SLAB_END ((size_t)32768)   /* blocks below lie in slabs           */
 
 enum {
-    HOARD_SLAB_CLASSES = 128,             /* places below are those of slots     */
-    HOARD_STACKS = HOARD_SLAB_CLASSES + 64, /* whole pages share 64              */
+    HOST_ARENA_SLAB_CLASSES = 128,             /* places below are those of slots     */
+    HOST_ARENA_STACKS = HOST_ARENA_SLAB_CLASSES + 64, /* whole pages share 64              */
 };
 
 struct host_pool {
-    struct piece *at_hand[HOARD_STACKS]; /* each ends in host_arena_end                */
+    struct host_block *at_hand[HOST_ARENA_STACKS]; /* each ends in host_arena_end                */
     bool has_at_hand;           /* something may be at hand                       */
-    struct rbtree free;         /* FREE pieces of whole pages                     */
-    struct list slabs[HOARD_SLAB_CLASSES]; /* with free slots                     */
+    struct rbtree free;         /* FREE blocks of whole pages                     */
+    struct list slabs[HOST_ARENA_SLAB_CLASSES]; /* with free slots                     */
     struct list buckets[ACRE_PINNED_BUCKETS];
     struct list extents;        /* oldest first                                   */
     struct list idle;           /* extents, longest idle first                    */
     uint64_t held_bytes;        /* of extents                                     */
     uint64_t last_order;        /* of the newest extent                           */
-    struct events events;       /* what WAITING pieces wait for                   */
-    struct list captured;       /* CAPTURED pieces, oldest first                  */
+    struct events events;       /* what WAITING blocks wait for                   */
+    struct list captured;       /* CAPTURED blocks, oldest first                  */
     struct list postponed;      /* WAITING, until a stream is no longer captured  */
     struct map *map;            /* that of the cache                              */
     /* A private pool; all 0 for the shared one. */
@@ -60,27 +60,42 @@ struct host_pool {
 };
 
 /* Ends every stack; its size is that of no request. */
-extern struct piece host_arena_end;
+extern struct host_block host_arena_end;
 
 /* Size of the block for a request; 0: none can be so large. */
 static inline size_t host_arena_round(size_t bytes)
 {
-    if (bytes < HOARD_FINE_END)
+    if (bytes < HOST_ARENA_FINE_END)
         return (bytes + 63) & ~(size_t)63;
-    if (bytes < HOARD_SLAB_END)
+    if (bytes < HOST_ARENA_SLAB_END)
         return (bytes + 511) & ~(size_t)511;
-    return (bytes + HOARD_PAGE - 1) & ~(HOARD_PAGE - 1);
+    return (bytes + HOST_ARENA_PAGE - 1) & ~(HOST_ARENA_PAGE - 1);
 }
 
-/* Where pieces of a rounded size lie at hand; below HOARD_SLAB_CLASSES also the class
+/* Where blocks of a rounded size lie at hand; below HOST_ARENA_SLAB_CLASSES also the class
  * of their slabs. */
 static inline size_t host_arena_stack(size_t rounded)
 {
-    if (rounded < HOARD_FINE_END)
+    if (rounded < HOST_ARENA_FINE_END)
         return rounded >> 6;
-    if (rounded < HOARD_SLAB_END)
+    if (rounded < HOST_ARENA_SLAB_END)
         return 64 + (rounded >> 9);
-    return HOARD_SLAB_CLASSES + ((rounded >> 12) & 63);
+    return HOST_ARENA_SLAB_CLASSES + ((rounded >> 12) & 63);
+}
+
+/* Both of these at once. */
+static inline size_t host_arena_place(size_t bytes, size_t *out_rounded)
+{
+    if (bytes <= HOST_ARENA_FINE_END - 64) {
+        *out_rounded = (bytes + 63) & ~(size_t)63;
+        return *out_rounded >> 6;
+    }
+    if (bytes <= HOST_ARENA_SLAB_END - 512) {
+        *out_rounded = (bytes + 511) & ~(size_t)511;
+        return 64 + (*out_rounded >> 9);
+    }
+    *out_rounded = (bytes + HOST_ARENA_PAGE - 1) & ~(HOST_ARENA_PAGE - 1);
+    return HOST_ARENA_SLAB_CLASSES + ((*out_rounded >> 12) & 63);
 }
 
 void host_arena_init(struct host_pool *pool, struct map *map, bool in_one_order);
@@ -105,19 +120,19 @@ void host_arena_open(struct extent *extent);
 
 /* Hands out a piece of a rounded size. *out_need gets the bytes that an extent has to
  * have when there is none. Errors: ACRE_ERR_NOT_FOUND (no text), ACRE_ERR_HOST_MEMORY. */
-acre_status host_arena_take(struct host_pool *pool, size_t rounded, struct piece **out,
+acre_status host_arena_take(struct host_pool *pool, size_t rounded, struct host_block **out,
                        size_t *out_need);
 
 /* Makes a piece that is handed out free. */
-void host_arena_put(struct piece *piece);
+void host_arena_put(struct host_block *host_block);
 
 /* Keeps a piece at hand, and makes all that are kept free. */
-static inline void host_arena_keep(struct piece *piece)
+static inline void host_arena_keep(struct host_block *host_block)
 {
-    piece->state = PIECE_AT_HAND;
-    piece->below = *piece->stack;
-    *piece->stack = piece;
-    piece->pool->has_at_hand = true;
+    host_block->state = PIECE_AT_HAND;
+    host_block->below = *host_block->stack;
+    *host_block->stack = host_block;
+    host_block->pool->has_at_hand = true;
 }
 void host_arena_drain(struct host_pool *pool);
 
@@ -133,23 +148,23 @@ static inline unsigned bucket_of(uint64_t bytes)
 }
 
 /* The most recently freed piece of the bucket that is large enough; NULL: none. */
-struct piece *bucket_take(struct host_pool *pool, size_t rounded);
+struct host_block *bucket_take(struct host_pool *pool, size_t rounded);
 /* Puts a piece that is handed out, the only one of its extent, into its bucket. */
-void bucket_put(struct piece *piece);
+void bucket_put(struct host_block *host_block);
 
 /* ---- Both ------------------------------------------------------------------------- */
 
 /* The piece that is handed out, waits or is kept at an address, by its first byte; NULL:
  * there is none. */
-static inline struct piece *host_arena_find(const struct map *map, const void *pointer)
+static inline struct host_block *host_arena_find(const struct map *map, const void *pointer)
 {
-    struct piece *piece = (struct piece *)(void *)map_find(map, pointer);
+    struct host_block *host_block = (struct host_block *)(void *)map_find(map, pointer);
 
-    if (!piece)
+    if (!host_block)
         return NULL;
-    if (piece->state == PIECE_BODY)
-        piece = slab_slot(piece->slab, pointer);
-    return piece && piece->base == pointer ? piece : NULL;
+    if (host_block->state == PIECE_BODY)
+        host_block = slab_slot(host_block->slab, pointer);
+    return host_block && host_block->base == pointer ? host_block : NULL;
 }
 
 /* Whether the facts of piece.h hold; names the one that does not. */

@@ -11,11 +11,11 @@
  *    ├───────────── CAPTURED ◄──────┘                                   │
  *    └───────────────────────────── host_arena_drain ────────────────────────┘
  *
- *   BODY   holds the slots of a slab (slab.h), which are pieces of their own.
+ *   BODY   holds the slots of a slab (slab.h), which are blocks of their own.
  *
- * Always: the pieces of an extent other than slots tile it, linked through prev and
+ * Always: the blocks of an extent other than slots tile it, linked through prev and
  *         next by address; two neighbours are never both FREE; LIVE, AT_HAND,
- *         WAITING, CAPTURED and BODY pieces are in the address map, FREE ones are
+ *         WAITING, CAPTURED and BODY blocks are in the address map, FREE ones are
  *         not; USED is LIVE with uses, and besides only CAPTURED ones, and those
  *         that wait for a capture to end, have any. Policy torch has one piece in
  *         each extent, never AT_HAND.
@@ -36,9 +36,9 @@
 struct extent;
 struct host_pool;
 struct host_use;
-struct slab;
+struct pinned_slab;
 
-enum piece_state {
+enum host_block_state {
     PIECE_FREE,
     PIECE_LIVE,
     PIECE_USED, /* LIVE, and streams use it */
@@ -48,16 +48,16 @@ enum piece_state {
     PIECE_BODY,
 };
 
-struct piece {
+struct host_block {
     /* First what the hot path touches. */
     char *base;            /* first byte                                            */
     size_t bytes;          /* size; SIZE_MAX ends a stack                           */
     size_t requested;      /* bytes last asked for                                  */
-    struct piece **stack;  /* where it goes when freed; NULL: it is not kept at hand */
-    struct piece *below;   /* next on that stack; AT_HAND only                      */
-    struct slab *slab;     /* of a BODY, and of a slot; else NULL                   */
+    struct host_block **stack;  /* where it goes when freed; NULL: it is not kept at hand */
+    struct host_block *below;   /* next on that stack; AT_HAND only                      */
+    struct pinned_slab *slab;     /* of a BODY, and of a slot; else NULL                   */
     struct host_use *uses; /* streams that use it, newest first                     */
-    uint8_t state;         /* enum piece_state                                      */
+    uint8_t state;         /* enum host_block_state                                      */
     uint8_t bucket;        /* under which active_* are counted; 0 for policy acre   */
     bool is_slot;          /* it lies in a slab                                     */
     bool is_from_capture;  /* handed out while the stream was captured (torch)      */
@@ -68,13 +68,13 @@ struct piece {
     struct rbnode node;    /* FREE, policy acre: in host_pool.free                  */
     struct list link;      /* FREE, policy torch: in a bucket; CAPTURED: in
                               host_pool.captured; WAITING: perhaps in postponed     */
-    struct piece *prev, *next;
+    struct host_block *prev, *next;
 };
 
 /* Whether it is handed out. */
-static inline bool piece_is_live(const struct piece *piece)
+static inline bool host_block_is_live(const struct host_block *host_block)
 {
-    return piece->state == PIECE_LIVE || piece->state == PIECE_USED;
+    return host_block->state == PIECE_LIVE || host_block->state == PIECE_USED;
 }
 
 /* How memory was obtained, and so has to be given back. */
@@ -90,7 +90,7 @@ struct extent {
     struct list idle_link; /* in host_pool.idle while nothing of it is used     */
     char *base;
     size_t bytes;
-    struct piece *first;   /* the others follow through next                    */
+    struct host_block *first;   /* the others follow through next                    */
     struct host_pool *pool;
     uint64_t order;        /* grows with every extent of the pool               */
     enum source_method method;

@@ -14,19 +14,19 @@
 
 #include <acre/allocator.h>
 
-struct level {
+struct pinned_level {
     int64_t room;      /* never negative after a call                */
     int64_t allocated; /* sum of increases since the last reset      */
     int64_t peak;
     int64_t base;      /* current at that reset                      */
 };
 
-static inline int64_t level_current(const struct level *level)
+static inline int64_t level_current(const struct pinned_level *level)
 {
     return level->peak - level->room;
 }
 
-static inline void level_up(struct level *level, uint64_t amount)
+static inline void level_up(struct pinned_level *level, uint64_t amount)
 {
     level->allocated += (int64_t)amount;
     level->room -= (int64_t)amount;
@@ -36,13 +36,13 @@ static inline void level_up(struct level *level, uint64_t amount)
     }
 }
 
-static inline void level_down(struct level *level, uint64_t amount)
+static inline void level_down(struct pinned_level *level, uint64_t amount)
 {
     level->room += (int64_t)amount;
     CHECK(level->room <= level->peak);
 }
 
-static inline acre_stat level_stat(const struct level *level)
+static inline acre_stat level_stat(const struct pinned_level *level)
 {
     int64_t current = level_current(level);
 
@@ -50,13 +50,13 @@ static inline acre_stat level_stat(const struct level *level)
                        .freed = level->base + level->allocated - current};
 }
 
-static inline void level_reset_peak(struct level *level)
+static inline void level_reset_peak(struct pinned_level *level)
 {
     level->peak = level_current(level);
     level->room = 0;
 }
 
-static inline void level_reset_accumulated(struct level *level)
+static inline void level_reset_accumulated(struct pinned_level *level)
 {
     level->base = level_current(level);
     level->allocated = 0;

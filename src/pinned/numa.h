@@ -34,7 +34,7 @@ bool numa_list_read(const char *text, uint64_t *words, unsigned bits);
 /* The node that a wish means for the calling thread, -1: no preference. With one node
  * there is none. */
 int numa_choose(const struct numa *numa, uint32_t wish);
-/* The same for a thread on a processor. */
+/* As numa_choose, for a thread that runs on processor cpu. */
 int numa_choose_on(const struct numa *numa, uint32_t wish, unsigned cpu);
 
 /* Lets pages that do not exist yet come from a node where possible; -1 does nothing.

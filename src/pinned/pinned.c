@@ -90,6 +90,7 @@ acre_status acre_pinned_create(acre_device *device, const acre_pinned_config *co
     quick_lock_init(&pinned->lock, RANK_CACHE, "pinned cache");
     fork_guard_quick(&pinned->fork_guard, &pinned->lock);
     pinned->device = device;
+    atomic_init(&pinned->generation, fork_generation());
     host_arena_init(&pinned->shared, &pinned->map, pinned_is_torch(pinned));
     pinned->shared.use_count = 1;
     list_init(&pinned->pools);
@@ -103,20 +104,26 @@ acre_status acre_pinned_create(acre_device *device, const acre_pinned_config *co
     return ACRE_OK;
 }
 
-/* Ends what a pool holds, live or not. */
+/* Ends what a pool holds, live or not. In a child that the device does not work in, its memory
+ * stays: it is the parent's. */
 static void pool_fini(acre_pinned *pinned, struct host_pool *pool)
 {
-    settle_collect_locked(pinned, pool, true);
+    bool is_forked = pinned_check_fork(pinned) != ACRE_OK;
+
+    if (!is_forked)
+        settle_collect_locked(pinned, pool, true);
     events_fini(&pinned->store, &pool->events);
     while (!list_empty(&pool->extents)) {
         struct extent *extent = CONTAINER_OF(pool->extents.next, struct extent, link);
-        for (struct piece *piece = extent->first; piece; piece = piece->next) {
-            uses_forget(piece, false);
-            for (uint32_t i = 0; piece->slab && i < piece->slab->slot_count; i++)
-                uses_forget(&piece->slab->slots[i], false);
+        for (struct host_block *host_block = extent->first; host_block;
+             host_block = host_block->next) {
+            uses_forget(host_block, false);
+            for (uint32_t i = 0; host_block->slab && i < host_block->slab->slot_count; i++)
+                uses_forget(&host_block->slab->slots[i], false);
         }
         list_remove(&extent->link);
-        if (source_put(pinned->device, extent->method, extent->base, extent->bytes) != ACRE_OK)
+        if (!is_forked &&
+            source_put(pinned->device, extent->method, extent->base, extent->bytes) != ACRE_OK)
             log_line(ACRE_LOG_ERROR, "host memory at %p could not be given back: %s",
                      (void *)extent->base, acre_last_error());
         host_extent_destroy(extent);
@@ -132,7 +139,8 @@ void acre_pinned_destroy(acre_pinned *pinned)
     history_clear(&pinned->history);
     int64_t live = pinned_active_bytes(pinned) - (int64_t)pinned->captured_bytes -
                    (int64_t)pinned->waiting_bytes;
-    if (live > 0)
+    bool is_forked = pinned_check_fork(pinned) != ACRE_OK;
+    if (live > 0 && !is_forked)
         log_line(ACRE_LOG_WARN, "a pinned cache ends with %lld bytes allocated", (long long)live);
     pool_fini(pinned, &pinned->shared);
     LIST_FOR_EACH_SAFE(link, after, &pinned->pools) {
@@ -143,7 +151,7 @@ void acre_pinned_destroy(acre_pinned *pinned)
     }
     quick_lock_take(&pinned->lock);
     pinned_leave(pinned); /* what became free while it ended */
-    if (pinned->reserve.base)
+    if (pinned->reserve.base && !is_forked)
         source_put(pinned->device, pinned->reserve.method, pinned->reserve.base,
                    pinned->reserve.bytes);
     event_store_trim(&pinned->store);
@@ -182,8 +190,23 @@ uint64_t pinned_highest_bytes(const acre_pinned *pinned)
 
 void pinned_update_plain_locked(acre_pinned *pinned)
 {
-    pinned->is_plain = !pinned_is_torch(pinned) && !pinned->history.is_on && !pinned->scope_count &&
-                       pinned->conf.pinned_max_cached_bytes == UINT64_MAX;
+    bool is_plain = !pinned_is_torch(pinned) && !pinned->history.is_on && !pinned->scope_count &&
+                    pinned->conf.pinned_max_cached_bytes == UINT64_MAX;
+
+    pinned->plain_generation = is_plain ? atomic_load(&pinned->generation) : NOT_PLAIN;
+}
+
+acre_status pinned_fork_refuse(acre_pinned *pinned)
+{
+    acre_status status = backend_check_fork(pinned->device->backend);
+
+    if (status != ACRE_OK)
+        return status;
+    quick_lock_take(&pinned->lock);
+    atomic_store(&pinned->generation, fork_generation());
+    pinned_update_plain_locked(pinned);
+    quick_lock_drop(&pinned->lock);
+    return ACRE_OK;
 }
 
 /* ---- Options -------------------------------------------------------------------------- */
@@ -194,6 +217,7 @@ acre_status acre_pinned_conf_set(acre_pinned *pinned, const char *text)
 
     if (!pinned || !text)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_conf_set: an argument is NULL");
+    REFUSE_FORKED_PINNED(pinned);
     char *copy = heap_strdup(text);
     if (!copy)
         return ACRE_ERR_HOST_MEMORY;
@@ -232,6 +256,7 @@ acre_status acre_pinned_process(acre_pinned *pinned)
 {
     if (!pinned)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_process: a cache is needed");
+    REFUSE_FORKED_PINNED(pinned);
     quick_lock_take(&pinned->lock);
     acre_status first = settle_collect_locked(pinned, &pinned->shared, false);
     LIST_FOR_EACH(link, &pinned->pools) {
@@ -261,6 +286,7 @@ acre_status acre_pinned_empty(acre_pinned *pinned)
 
     if (!pinned)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_empty: a cache is needed");
+    REFUSE_FORKED_PINNED(pinned);
     quick_lock_take(&pinned->lock);
     give_back_locked(pinned, &pinned->shared, 0, &first);
     LIST_FOR_EACH(link, &pinned->pools) {
@@ -282,6 +308,7 @@ acre_status acre_pinned_trim(acre_pinned *pinned, uint64_t keep_bytes, uint64_t 
 
     if (!pinned)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_trim: a cache is needed");
+    REFUSE_FORKED_PINNED(pinned);
     quick_lock_take(&pinned->lock);
     uint64_t bytes = give_back_locked(pinned, &pinned->shared, keep_bytes, &first);
     acre_status status = pinned_leave(pinned);
@@ -292,7 +319,7 @@ acre_status acre_pinned_trim(acre_pinned *pinned, uint64_t keep_bytes, uint64_t 
 
 void acre_pinned_captured_release(acre_pinned *pinned)
 {
-    if (!pinned)
+    if (!pinned || pinned_check_fork(pinned) != ACRE_OK)
         return;
     quick_lock_take(&pinned->lock);
     settle_captured_locked(pinned, &pinned->shared);

@@ -18,6 +18,8 @@
 
 #include <acre/pinned.h>
 
+#include <limits.h>
+
 enum {
     PINNED_SLACK = 16,     /* idle memory beyond one so-many-th of the highest use goes
                               back before more is taken                              */
@@ -37,20 +39,21 @@ struct reserve {
 struct acre_pinned {
     struct quick_lock lock;
     struct fork_guard fork_guard; /* of the lock */
-    bool is_plain;             /* at hand is enough: policy acre, and nothing records,
-                                  routes or limits                                   */
-    struct map map;            /* from addresses to pieces                           */
-    struct level requested_bytes;
-    struct level active_requests[ACRE_PINNED_BUCKETS]; /* by piece.bucket            */
-    struct level active_bytes[ACRE_PINNED_BUCKETS];
+    unsigned plain_generation; /* fork_generation() while at hand is enough: policy acre,
+                                  and nothing records, routes or limits; or NOT_PLAIN */
+    struct map map;            /* from addresses to blocks                           */
+    struct pinned_level requested_bytes;
+    struct pinned_level active_requests[ACRE_PINNED_BUCKETS]; /* by piece.bucket            */
+    struct pinned_level active_bytes[ACRE_PINNED_BUCKETS];
     struct host_pool shared;
     /* Cold. */
-    struct level allocations, allocated_bytes;
+    struct pinned_level allocations, allocated_bytes;
     acre_pinned_time alloc_time, free_time;
     int64_t bucket_allocation[ACRE_PINNED_BUCKETS];
     uint64_t highest_bytes;    /* of active ones, before peaks were last reset       */
     uint64_t waiting_bytes, captured_bytes;
     struct acre_device *device; /* constant                                          */
+    _Atomic unsigned generation; /* fork_generation() of the last process that may use it */
     acre_policy policy;        /* constant                                           */
     struct cache_conf conf;
     char *conf_text;           /* the last one set                                   */
@@ -69,9 +72,29 @@ struct acre_pinned {
 struct host_request {
     size_t bytes, rounded;
     struct host_pool *pool;
-    struct piece *piece;
+    struct host_block *host_block;
     bool is_from_capture;
 };
+
+#define NOT_PLAIN UINT_MAX
+
+/* ACRE_ERR_FORKED in a child, for memory of a device that does not work there. */
+acre_status pinned_fork_refuse(acre_pinned *pinned);
+static inline acre_status pinned_check_fork(acre_pinned *pinned)
+{
+    return LIKELY(atomic_load_explicit(&pinned->generation, memory_order_relaxed) ==
+                  fork_generation())
+               ? ACRE_OK
+               : pinned_fork_refuse(pinned);
+}
+
+/* Opens a public call that allocates, frees or changes. */
+#define REFUSE_FORKED_PINNED(pinned)                                           \
+    do {                                                                       \
+        acre_status forked = pinned_check_fork(pinned);                        \
+        if (UNLIKELY(forked != ACRE_OK))                                       \
+            return forked;                                                     \
+    } while (0)
 
 static inline bool pinned_is_torch(const acre_pinned *pinned)
 {
@@ -85,7 +108,7 @@ acre_status pinned_leave(acre_pinned *pinned);
 int64_t pinned_active_bytes(const acre_pinned *pinned);
 uint64_t pinned_highest_bytes(const acre_pinned *pinned);
 
-/* After something changed that is_plain depends on. */
+/* After something changed that plain_generation depends on. */
 void pinned_update_plain_locked(acre_pinned *pinned);
 
 /* ---- acquire.c ------------------------------------------------------------------------ */
@@ -98,10 +121,10 @@ acre_status host_acquire_locked(acre_pinned *pinned, struct host_request *reques
 
 /* A LIVE piece is freed: it becomes free, waits, or is kept for a graph. On failure it
  * stays LIVE. */
-acre_status settle_free_locked(acre_pinned *pinned, struct piece *piece);
+acre_status settle_free_locked(acre_pinned *pinned, struct host_block *host_block);
 /* Looks at the events of a pool; waits for them if is_waiting. */
 acre_status settle_collect_locked(acre_pinned *pinned, struct host_pool *pool, bool is_waiting);
-/* No graph uses the CAPTURED pieces of a pool any more. */
+/* No graph uses the CAPTURED blocks of a pool any more. */
 void settle_captured_locked(acre_pinned *pinned, struct host_pool *pool);
 /* Dooms idle extents of a pool, longest idle first, until at most keep bytes are idle.
  * Returns how many bytes. */

@@ -152,6 +152,7 @@ acre_status acre_pinned_pool_begin(acre_pinned *pinned, acre_pool_id id,
     if (!pinned || !id.graph == !id.user)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_pool_begin: a cache and the id of a "
                                              "private pool are needed");
+    REFUSE_FORKED_PINNED(pinned);
     filter = filter ? filter : &mine;
     acre_status status = filter_check(filter);
     if (status != ACRE_OK)
@@ -174,6 +175,7 @@ acre_status acre_pinned_pool_end(acre_pinned *pinned, acre_pool_id id)
 
     if (!pinned)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_pool_end: a cache is needed");
+    REFUSE_FORKED_PINNED(pinned);
     quick_lock_take(&pinned->lock);
     struct host_pool *pool = find_locked(pinned, id);
     if (!pool)
@@ -196,6 +198,7 @@ acre_status acre_pinned_pool_release(acre_pinned *pinned, acre_pool_id id)
 
     if (!pinned)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_pool_release: a cache is needed");
+    REFUSE_FORKED_PINNED(pinned);
     quick_lock_take(&pinned->lock);
     struct host_pool *pool = find_locked(pinned, id);
     if (!pool)

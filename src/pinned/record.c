@@ -17,7 +17,7 @@ void host_gather_slow(acre_pinned *pinned)
     quick_lock_drop(&pinned->lock);
     if (!is_on)
         return;
-    pending_stack_take(pinned, &source);
+    pending_stack_take(pinned, &source, NULL);
 }
 
 /* The number of the stack gathered last, which is used up unless it is kept. */
@@ -32,7 +32,7 @@ static uint32_t stack_take(acre_pinned *pinned, bool is_kept)
         status_restore(&before);
     }
     if (!is_kept)
-        pending_stack.owner = NULL;
+        pending_stack_end();
     return stack;
 }
 
@@ -50,19 +50,20 @@ static void record_append(acre_pinned *pinned, acre_action action, uint64_t addr
     history_append(&pinned->history, &event);
 }
 
-void host_record_piece(acre_pinned *pinned, struct piece *piece, acre_action action)
+void host_record_piece(acre_pinned *pinned, struct host_block *host_block, acre_action action)
 {
     uint32_t stack = 0;
 
     if (action == ACRE_ACTION_ALLOC)
-        piece->history_stack = stack_take(pinned, false);
+        host_block->history_stack = stack_take(pinned, false);
     if (action != ACRE_ACTION_ALLOC && level_is(pinned, ACRE_CONTEXT_ALL))
         stack = stack_take(pinned, action == ACRE_ACTION_FREE_REQUESTED);
     if (level_is(pinned, ACRE_CONTEXT_ALLOC) && !stack)
-        stack = piece->history_stack;
-    record_append(pinned, action, (uintptr_t)piece->base, piece->requested, piece->pool->id, stack);
+        stack = host_block->history_stack;
+    record_append(pinned, action, (uintptr_t)host_block->base, host_block->requested,
+                  host_block->pool->id, stack);
     if (action == ACRE_ACTION_FREE_COMPLETED)
-        piece->history_stack = 0;
+        host_block->history_stack = 0;
 }
 
 void host_record_extent(acre_pinned *pinned, struct extent *extent, acre_action action)
@@ -95,10 +96,11 @@ static void forget_stacks_locked(const struct host_pool *pool)
     LIST_FOR_EACH(link, &pool->extents) {
         struct extent *extent = CONTAINER_OF(link, struct extent, link);
         extent->history_stack = 0;
-        for (struct piece *piece = extent->first; piece; piece = piece->next) {
-            piece->history_stack = 0;
-            for (uint32_t i = 0; piece->slab && i < piece->slab->slot_count; i++)
-                piece->slab->slots[i].history_stack = 0;
+        for (struct host_block *host_block = extent->first; host_block;
+             host_block = host_block->next) {
+            host_block->history_stack = 0;
+            for (uint32_t i = 0; host_block->slab && i < host_block->slab->slot_count; i++)
+                host_block->slab->slots[i].history_stack = 0;
         }
     }
 }
@@ -118,6 +120,8 @@ acre_status acre_pinned_history_start(acre_pinned *pinned, const acre_history_co
     if (!pinned)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_history_start: a cache is needed");
     acre_status status = history_config_read("acre_pinned_history_start", config, &copy, &skip);
+    if (status == ACRE_OK)
+        status = history_objects_refuse("acre_pinned_history_start", &copy);
     if (status != ACRE_OK)
         return status;
     quick_lock_take(&pinned->lock);

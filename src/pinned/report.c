@@ -12,7 +12,7 @@
 
 /* ---- Statistics ----------------------------------------------------------------------- */
 
-static acre_stat sum_of(const struct level *buckets)
+static acre_stat sum_of(const struct pinned_level *buckets)
 {
     acre_stat sum = {0};
 
@@ -69,7 +69,7 @@ acre_status acre_pinned_stats_get(acre_pinned *pinned, acre_pinned_stats *stats)
 }
 
 /* Calls fn for every level. */
-static void for_each(acre_pinned *pinned, void (*fn)(struct level *))
+static void for_each(acre_pinned *pinned, void (*fn)(struct pinned_level *))
 {
     fn(&pinned->allocations);
     fn(&pinned->allocated_bytes);
@@ -115,9 +115,9 @@ static int by_address(const void *a, const void *b)
     return first->base < second->base ? -1 : first->base > second->base;
 }
 
-static acre_block_state state_of(const struct piece *piece)
+static acre_block_state state_of(const struct host_block *host_block)
 {
-    switch ((enum piece_state)piece->state) {
+    switch ((enum host_block_state)host_block->state) {
     case PIECE_LIVE:
     case PIECE_USED:
         return ACRE_BLOCK_LIVE;
@@ -130,32 +130,35 @@ static acre_block_state state_of(const struct piece *piece)
 }
 
 /* Adds a block; a layout without room for blocks is only counted. */
-static void add_block(acre_cache_layout *to, char *base, uint64_t bytes, const struct piece *piece)
+static void add_block(acre_cache_layout *to, char *base, uint64_t bytes,
+                      const struct host_block *host_block)
 {
     if (to->blocks)
-        to->blocks[to->block_count] = (acre_block_info){
-            .base = base,
-            .bytes = bytes,
-            .requested_bytes = piece ? piece->requested : 0,
-            .state = piece ? state_of(piece) : ACRE_BLOCK_FREE,
-            .stack = piece && state_of(piece) != ACRE_BLOCK_FREE ? piece->history_stack : 0};
+        to->blocks[to->block_count] =
+            (acre_block_info){.base = base,
+                              .bytes = bytes,
+                              .requested_bytes = host_block ? host_block->requested : 0,
+                              .state = host_block ? state_of(host_block) : ACRE_BLOCK_FREE,
+                              .stack = host_block && state_of(host_block) != ACRE_BLOCK_FREE
+                                           ? host_block->history_stack
+                                           : 0};
     to->block_count++;
 }
 
 /* Adds a piece, or the slots in it. */
-static void add_piece(acre_cache_layout *to, const struct piece *piece)
+static void add_piece(acre_cache_layout *to, const struct host_block *host_block)
 {
-    const struct slab *slab = piece->slab;
+    const struct pinned_slab *slab = host_block->slab;
 
     if (!slab) {
-        add_block(to, piece->base, piece->bytes, piece);
+        add_block(to, host_block->base, host_block->bytes, host_block);
         return;
     }
     for (uint32_t i = 0; i < slab->slot_count; i++)
         add_block(to, slab->slots[i].base, slab->slot_bytes, &slab->slots[i]);
     size_t used = (size_t)slab->slot_count * slab->slot_bytes;
-    if (used < piece->bytes)
-        add_block(to, piece->base + used, piece->bytes - used, NULL);
+    if (used < host_block->bytes)
+        add_block(to, host_block->base + used, host_block->bytes - used, NULL);
 }
 
 static void add_extent(acre_cache_layout *to, const struct extent *extent)
@@ -167,8 +170,9 @@ static void add_extent(acre_cache_layout *to, const struct extent *extent)
                               .first_block = to->block_count,
                               .stack = extent->history_stack};
 
-    for (const struct piece *piece = extent->first; piece; piece = piece->next)
-        add_piece(to, piece);
+    for (const struct host_block *host_block = extent->first; host_block;
+         host_block = host_block->next)
+        add_piece(to, host_block);
     info.block_count = to->block_count - info.first_block;
     if (to->segments)
         to->segments[to->segment_count] = info;
@@ -263,23 +267,25 @@ acre_status acre_pinned_snapshot_parts(acre_pinned *pinned, const acre_snapshot_
 
 /* ---- Checking ------------------------------------------------------------------------- */
 
-/* Adds what pieces of a pool are doing. */
+/* Adds what blocks of a pool are doing. */
 struct tally {
     uint64_t active, waiting, captured, held;
 };
 
-static void tally_piece(struct tally *tally, const struct piece *piece)
+static void tally_piece(struct tally *tally, const struct host_block *host_block)
 {
-    bool is_waiting = piece->state == PIECE_WAITING, is_kept = piece->state == PIECE_CAPTURED;
+    bool is_waiting = host_block->state == PIECE_WAITING,
+         is_kept = host_block->state == PIECE_CAPTURED;
 
-    if (piece->slab && !piece->is_slot) {
-        for (uint32_t i = 0; i < piece->slab->slot_count; i++)
-            tally_piece(tally, &piece->slab->slots[i]);
+    if (host_block->slab && !host_block->is_slot) {
+        for (uint32_t i = 0; i < host_block->slab->slot_count; i++)
+            tally_piece(tally, &host_block->slab->slots[i]);
         return;
     }
-    tally->active += is_waiting || is_kept || piece_is_live(piece) ? piece->bytes : 0;
-    tally->waiting += is_waiting ? piece->bytes : 0;
-    tally->captured += is_kept ? piece->bytes : 0;
+    tally->active +=
+        is_waiting || is_kept || host_block_is_live(host_block) ? host_block->bytes : 0;
+    tally->waiting += is_waiting ? host_block->bytes : 0;
+    tally->captured += is_kept ? host_block->bytes : 0;
 }
 
 static bool tally_pool(struct tally *tally, const struct host_pool *pool, const char **fact)
@@ -288,9 +294,9 @@ static bool tally_pool(struct tally *tally, const struct host_pool *pool, const 
         return false;
     tally->held += pool->held_bytes;
     LIST_FOR_EACH(link, &pool->extents)
-        for (const struct piece *piece = CONTAINER_OF(link, struct extent, link)->first; piece;
-             piece = piece->next)
-            tally_piece(tally, piece);
+        for (const struct host_block *host_block = CONTAINER_OF(link, struct extent, link)->first;
+             host_block; host_block = host_block->next)
+            tally_piece(tally, host_block);
     return true;
 }
 
@@ -303,10 +309,10 @@ static bool check_locked(const acre_pinned *pinned, const char **fact)
     LIST_FOR_EACH(link, &pinned->pools)
         if (!tally_pool(&tally, CONTAINER_OF(link, struct host_pool, link), fact))
             return false;
-    *fact = "pinned: active_bytes are those of the pieces";
+    *fact = "pinned: active_bytes are those of the blocks";
     if (tally.active != (uint64_t)pinned_active_bytes(pinned))
         return false;
-    *fact = "pinned: waiting_bytes and captured_bytes are those of the pieces";
+    *fact = "pinned: waiting_bytes and captured_bytes are those of the blocks";
     if (tally.waiting != pinned->waiting_bytes || tally.captured != pinned->captured_bytes)
         return false;
     *fact = "pinned: allocated_bytes are those of the extents";

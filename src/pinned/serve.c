@@ -13,13 +13,13 @@
 
 /* Accounts for a piece that is handed out. */
 static inline __attribute__((always_inline)) void commit_locked(acre_pinned *pinned,
-                                                                struct piece *piece, size_t bytes,
-                                                                unsigned bucket)
+                                                                struct host_block *host_block,
+                                                                size_t bytes, unsigned bucket)
 {
-    piece->state = PIECE_LIVE;
-    piece->requested = bytes;
+    host_block->state = PIECE_LIVE;
+    host_block->requested = bytes;
     level_up(&pinned->active_requests[bucket], 1);
-    level_up(&pinned->active_bytes[bucket], piece->bytes);
+    level_up(&pinned->active_bytes[bucket], host_block->bytes);
     level_up(&pinned->requested_bytes, bytes);
 }
 
@@ -63,6 +63,7 @@ static __attribute__((noinline)) acre_status alloc_slow(acre_pinned *pinned, siz
 
     if (!pinned || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_alloc: an argument is NULL");
+    REFUSE_FORKED_PINNED(pinned);
     if (bytes == 0) {
         *out = NULL;
         return ACRE_OK;
@@ -80,12 +81,12 @@ static __attribute__((noinline)) acre_status alloc_slow(acre_pinned *pinned, siz
                                                        bytes);
     request.pool->busy_count--;
     if (status == ACRE_OK) {
-        struct piece *piece = request.piece;
-        piece->bucket = pinned_is_torch(pinned) ? (uint8_t)bucket_of(piece->bytes) : 0;
-        piece->is_from_capture = request.is_from_capture;
-        commit_locked(pinned, piece, bytes, piece->bucket);
-        record_piece_locked(pinned, piece, ACRE_ACTION_ALLOC);
-        *out = piece->base;
+        struct host_block *host_block = request.host_block;
+        host_block->bucket = pinned_is_torch(pinned) ? (uint8_t)bucket_of(host_block->bytes) : 0;
+        host_block->is_from_capture = request.is_from_capture;
+        commit_locked(pinned, host_block, bytes, host_block->bucket);
+        record_block_locked(pinned, host_block, ACRE_ACTION_ALLOC);
+        *out = host_block->base;
     }
     bool is_private = request.pool != &pinned->shared;
     pinned_leave(pinned);
@@ -94,11 +95,11 @@ static __attribute__((noinline)) acre_status alloc_slow(acre_pinned *pinned, siz
     return status;
 }
 
-static struct piece *find_live_locked(const acre_pinned *pinned, const void *pointer)
+static struct host_block *find_live_locked(const acre_pinned *pinned, const void *pointer)
 {
-    struct piece *piece = host_arena_find(&pinned->map, pointer);
+    struct host_block *host_block = host_arena_find(&pinned->map, pointer);
 
-    return piece && piece_is_live(piece) ? piece : NULL;
+    return host_block && host_block_is_live(host_block) ? host_block : NULL;
 }
 
 static acre_status refuse_pointer(const char *call, const void *pointer)
@@ -113,15 +114,16 @@ static __attribute__((noinline)) acre_status free_slow(acre_pinned *pinned, void
 {
     if (!pinned)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_free: a cache is needed");
+    REFUSE_FORKED_PINNED(pinned);
     if (!pointer)
         return ACRE_OK;
     host_gather(pinned, ACRE_CONTEXT_ALL);
     quick_lock_take(&pinned->lock);
-    struct piece *piece = find_live_locked(pinned, pointer);
-    acre_status status = piece ? settle_free_locked(pinned, piece) : ACRE_OK;
+    struct host_block *host_block = find_live_locked(pinned, pointer);
+    acre_status status = host_block ? settle_free_locked(pinned, host_block) : ACRE_OK;
     bool is_caught = status != ACRE_OK && pinned->conf.pinned_catches_all;
     acre_status left = pinned_leave(pinned);
-    if (!piece)
+    if (!host_block)
         return refuse_pointer("acre_pinned_free", pointer);
     if (is_caught)
         log_line(ACRE_LOG_WARN, "free of host memory at %p: %s; it is kept until the cache ends",
@@ -154,20 +156,49 @@ static __attribute__((noinline)) acre_status serve_wake(acre_pinned *pinned)
 
 /* ---- The hot path --------------------------------------------------------------------- */
 
+/* A piece was taken that makes for a new peak: what it takes was subtracted from the room of
+ * the levels up to number done, which is below zero now. */
+static __attribute__((noinline)) acre_status alloc_peak(acre_pinned *pinned,
+                                                        struct host_block *host_block, void **out,
+                                                        int done)
+{
+    pinned->active_requests[0].room += 1;
+    if (done > 0)
+        pinned->active_bytes[0].room += (int64_t)host_block->bytes;
+    if (done > 1)
+        pinned->requested_bytes.room += (int64_t)host_block->requested;
+    commit_locked(pinned, host_block, host_block->requested, 0);
+    *out = host_block->base;
+    if (UNLIKELY(quick_lock_drop_quietly(&pinned->lock)))
+        return serve_wake(pinned);
+    return ACRE_OK;
+}
+
 acre_status acre_pinned_alloc(acre_pinned *pinned, size_t bytes, void **out)
 {
+    size_t rounded;
+
     if (UNLIKELY(!pinned || !out))
         return alloc_slow(pinned, bytes, out);
-    size_t rounded = host_arena_round(bytes);
-    struct piece **top = &pinned->shared.at_hand[host_arena_stack(rounded)];
+    struct host_block **top = &pinned->shared.at_hand[host_arena_place(bytes, &rounded)];
     if (UNLIKELY(!quick_lock_try(&pinned->lock)))
         return alloc_slow(pinned, bytes, out);
-    struct piece *piece = *top;
-    if (UNLIKELY(piece->bytes != rounded || !pinned->is_plain))
+    struct host_block *host_block = *top;
+    if (UNLIKELY(host_block->bytes != rounded || pinned->plain_generation != fork_generation()))
         return alloc_miss(pinned, bytes, out);
-    *top = piece->below;
-    commit_locked(pinned, piece, bytes, 0);
-    *out = piece->base;
+    *top = host_block->below;
+    host_block->requested = bytes;
+    if (UNLIKELY((pinned->active_requests[0].room -= 1) < 0))
+        return alloc_peak(pinned, host_block, out, 0);
+    if (UNLIKELY((pinned->active_bytes[0].room -= (int64_t)rounded) < 0))
+        return alloc_peak(pinned, host_block, out, 1);
+    if (UNLIKELY((pinned->requested_bytes.room -= (int64_t)bytes) < 0))
+        return alloc_peak(pinned, host_block, out, 2);
+    pinned->active_requests[0].allocated += 1;
+    pinned->active_bytes[0].allocated += (int64_t)rounded;
+    pinned->requested_bytes.allocated += (int64_t)bytes;
+    host_block->state = PIECE_LIVE;
+    *out = host_block->base;
     if (UNLIKELY(quick_lock_drop_quietly(&pinned->lock)))
         return serve_wake(pinned);
     return ACRE_OK;
@@ -179,17 +210,21 @@ acre_status acre_pinned_free(acre_pinned *pinned, void *pointer)
         return free_slow(pinned, pointer);
     if (UNLIKELY(!quick_lock_try(&pinned->lock)))
         return free_slow(pinned, pointer);
-    struct piece *piece = (struct piece *)(void *)map_find_near(&pinned->map, pointer);
-    if (UNLIKELY(!piece || !pinned->is_plain))
+    struct host_block *host_block =
+        (struct host_block *)(void *)map_find_near(&pinned->map, pointer);
+    if (UNLIKELY(!host_block || pinned->plain_generation != fork_generation()))
         return free_miss(pinned, pointer);
-    if (UNLIKELY(piece->state == PIECE_BODY))
-        piece = slab_slot(piece->slab, pointer);
-    if (UNLIKELY(!piece || piece->base != pointer || piece->state != PIECE_LIVE))
+    if (host_block->state != PIECE_LIVE) {
+        host_block = host_block->state == PIECE_BODY ? slab_slot(host_block->slab, pointer) : NULL;
+        if (UNLIKELY(!host_block || host_block->state != PIECE_LIVE))
+            return free_miss(pinned, pointer);
+    }
+    if (UNLIKELY(host_block->base != pointer))
         return free_miss(pinned, pointer);
     level_down(&pinned->active_requests[0], 1);
-    level_down(&pinned->active_bytes[0], piece->bytes);
-    level_down(&pinned->requested_bytes, piece->requested);
-    host_arena_keep(piece);
+    level_down(&pinned->active_bytes[0], host_block->bytes);
+    level_down(&pinned->requested_bytes, host_block->requested);
+    host_arena_keep(host_block);
     if (UNLIKELY(quick_lock_drop_quietly(&pinned->lock)))
         return serve_wake(pinned);
     return ACRE_OK;
@@ -202,6 +237,7 @@ acre_status acre_pinned_record_stream(acre_pinned *pinned, void *pointer, acre_d
 {
     if (!pinned)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_record_stream: a cache is needed");
+    REFUSE_FORKED_PINNED(pinned);
     device = device ? device : pinned->device;
     if (device->backend != pinned->device->backend)
         return status_fail(ACRE_ERR_INVALID,
@@ -212,10 +248,10 @@ acre_status acre_pinned_record_stream(acre_pinned *pinned, void *pointer, acre_d
         return ACRE_OK;
     bool is_captured = stream_is_captured(device, stream);
     quick_lock_take(&pinned->lock);
-    struct piece *piece = find_live_locked(pinned, pointer);
-    acre_status status = piece ? use_add(piece, device, stream, is_captured) : ACRE_OK;
+    struct host_block *host_block = find_live_locked(pinned, pointer);
+    acre_status status = host_block ? use_add(host_block, device, stream, is_captured) : ACRE_OK;
     quick_lock_drop(&pinned->lock);
-    return piece ? status : refuse_pointer("acre_pinned_record_stream", pointer);
+    return host_block ? status : refuse_pointer("acre_pinned_record_stream", pointer);
 }
 
 acre_status acre_pinned_record_event(acre_pinned *pinned, void *pointer, void *context,
@@ -226,6 +262,7 @@ acre_status acre_pinned_record_event(acre_pinned *pinned, void *pointer, void *c
 
     if (!pinned)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_record_event: a cache is needed");
+    REFUSE_FORKED_PINNED(pinned);
     quick_lock_take(&pinned->lock);
     if (find_live_locked(pinned, context))
         known = context;
@@ -247,10 +284,10 @@ acre_status acre_pinned_block_bytes(acre_pinned *pinned, void *pointer, uint64_t
     if (!pinned || !out_bytes)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_block_bytes: an argument is NULL");
     quick_lock_take(&pinned->lock);
-    const struct piece *piece = find_live_locked(pinned, pointer);
-    uint64_t bytes = piece ? piece->bytes : 0;
+    const struct host_block *host_block = find_live_locked(pinned, pointer);
+    uint64_t bytes = host_block ? host_block->bytes : 0;
     quick_lock_drop(&pinned->lock);
-    if (!piece)
+    if (!host_block)
         return refuse_pointer("acre_pinned_block_bytes", pointer);
     *out_bytes = bytes;
     return ACRE_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of pieces that were freed. */
+/* What becomes of blocks that were freed. */
 #include "base/log.h"
 #include "base/status.h"
 #include "pinned/record.h"
@@ -12,79 +12,79 @@ static bool is_fixed(const acre_pinned *pinned, const struct extent *extent)
 }
 
 /* Nobody uses a piece any more: it becomes free, or goes back at once. */
-static void retire_locked(acre_pinned *pinned, struct piece *piece)
+static void retire_locked(acre_pinned *pinned, struct host_block *host_block)
 {
-    bool is_kept = piece->bytes <= pinned->conf.pinned_max_cached_bytes;
-    struct extent *extent = piece->extent;
+    bool is_kept = host_block->bytes <= pinned->conf.pinned_max_cached_bytes;
+    struct extent *extent = host_block->extent;
 
-    level_down(&pinned->active_requests[piece->bucket], 1);
-    level_down(&pinned->active_bytes[piece->bucket], piece->bytes);
-    level_down(&pinned->requested_bytes, piece->requested);
-    record_piece_locked(pinned, piece, ACRE_ACTION_FREE_COMPLETED);
-    piece->is_from_capture = false;
+    level_down(&pinned->active_requests[host_block->bucket], 1);
+    level_down(&pinned->active_bytes[host_block->bucket], host_block->bytes);
+    level_down(&pinned->requested_bytes, host_block->requested);
+    record_block_locked(pinned, host_block, ACRE_ACTION_FREE_COMPLETED);
+    host_block->is_from_capture = false;
     if (pinned_is_torch(pinned))
-        bucket_put(piece);
+        bucket_put(host_block);
     else if (is_kept)
-        host_arena_keep(piece);
+        host_arena_keep(host_block);
     else
-        host_arena_put(piece);
+        host_arena_put(host_block);
     if (is_kept || list_empty(&extent->idle_link) || is_fixed(pinned, extent))
         return;
     host_arena_withdraw(extent);
     list_push_back(&pinned->doomed, &extent->link);
 }
 
-static void settle_done(void *arg, struct piece *piece)
+static void settle_done(void *arg, struct host_block *host_block)
 {
     acre_pinned *pinned = arg;
 
-    pinned->waiting_bytes -= piece->bytes;
-    retire_locked(pinned, piece);
+    pinned->waiting_bytes -= host_block->bytes;
+    retire_locked(pinned, host_block);
 }
 
 /* Lets a LIVE piece with uses wait for them. */
-static acre_status wait_locked(acre_pinned *pinned, struct piece *piece)
+static acre_status wait_locked(acre_pinned *pinned, struct host_block *host_block)
 {
-    struct host_pool *pool = piece->pool;
+    struct host_pool *pool = host_block->pool;
     acre_status status = ACRE_OK;
 
-    if (uses_are_in_capture(piece))
-        list_push_back(&pool->postponed, &piece->link);
+    if (uses_are_in_capture(host_block))
+        list_push_back(&pool->postponed, &host_block->link);
     else
-        status = events_add(&pinned->store, &pool->events, piece);
+        status = events_add(&pinned->store, &pool->events, host_block);
     if (status != ACRE_OK)
         return status;
-    piece->state = PIECE_WAITING;
-    pinned->waiting_bytes += piece->bytes;
+    host_block->state = PIECE_WAITING;
+    pinned->waiting_bytes += host_block->bytes;
     poller_notify(&pinned->poller);
     return ACRE_OK;
 }
 
 /* Keeps a LIVE piece until no graph uses it. */
-static void capture_locked(acre_pinned *pinned, struct piece *piece)
+static void capture_locked(acre_pinned *pinned, struct host_block *host_block)
 {
-    piece->state = PIECE_CAPTURED;
-    pinned->captured_bytes += piece->bytes;
-    list_push_back(&piece->pool->captured, &piece->link);
+    host_block->state = PIECE_CAPTURED;
+    pinned->captured_bytes += host_block->bytes;
+    list_push_back(&host_block->pool->captured, &host_block->link);
 }
 
-acre_status settle_free_locked(acre_pinned *pinned, struct piece *piece)
+acre_status settle_free_locked(acre_pinned *pinned, struct host_block *host_block)
 {
-    bool is_used = piece->uses != NULL;
+    bool is_used = host_block->uses != NULL;
     acre_status status = ACRE_OK;
 
-    if (is_used && (piece->is_from_capture || uses_are_captured(piece)))
-        capture_locked(pinned, piece);
+    if (is_used && (host_block->is_from_capture || uses_are_captured(host_block)))
+        capture_locked(pinned, host_block);
     else if (is_used)
-        status = wait_locked(pinned, piece);
+        status = wait_locked(pinned, host_block);
     if (status != ACRE_OK && !pinned->conf.pinned_catches_all)
         return status;
-    record_piece_locked(pinned, piece, ACRE_ACTION_FREE_REQUESTED);
+    record_block_locked(pinned, host_block, ACRE_ACTION_FREE_REQUESTED);
     if (status != ACRE_OK) {
-        uses_forget(piece, false);
-        capture_locked(pinned, piece);
+        uses_forget(host_block, false);
+        capture_locked(pinned, host_block);
     } else if (!is_used) {
-        retire_locked(pinned, piece);
+        retire_locked(pinned, host_block);
     }
     return status;
 }
@@ -95,12 +95,12 @@ static acre_status resume_locked(acre_pinned *pinned, struct host_pool *pool)
     acre_status first = ACRE_OK;
 
     LIST_FOR_EACH_SAFE(link, after, &pool->postponed) {
-        struct piece *piece = CONTAINER_OF(link, struct piece, link);
-        if (uses_are_in_capture(piece))
+        struct host_block *host_block = CONTAINER_OF(link, struct host_block, link);
+        if (uses_are_in_capture(host_block))
             continue;
-        acre_status status = events_add(&pinned->store, &pool->events, piece);
+        acre_status status = events_add(&pinned->store, &pool->events, host_block);
         if (status == ACRE_OK)
-            list_remove(&piece->link);
+            list_remove(&host_block->link);
         else if (first == ACRE_OK)
             first = status;
     }
@@ -123,15 +123,15 @@ void settle_captured_locked(acre_pinned *pinned, struct host_pool *pool)
     list_insert(&pool->captured, &kept); /* takes the place of the head */
     list_remove(&pool->captured);
     LIST_FOR_EACH_SAFE(link, after, &kept) {
-        struct piece *piece = CONTAINER_OF(link, struct piece, link);
+        struct host_block *host_block = CONTAINER_OF(link, struct host_block, link);
         list_remove(link);
-        uses_forget(piece, true);
-        pinned->captured_bytes -= piece->bytes;
-        piece->state = PIECE_LIVE;
-        if (!piece->uses)
-            retire_locked(pinned, piece);
-        else if (wait_locked(pinned, piece) != ACRE_OK)
-            capture_locked(pinned, piece); /* to be tried again */
+        uses_forget(host_block, true);
+        pinned->captured_bytes -= host_block->bytes;
+        host_block->state = PIECE_LIVE;
+        if (!host_block->uses)
+            retire_locked(pinned, host_block);
+        else if (wait_locked(pinned, host_block) != ACRE_OK)
+            capture_locked(pinned, host_block); /* to be tried again */
     }
 }
 

@@ -16,13 +16,13 @@ uint32_t slab_count(size_t slot_bytes)
 
 size_t slab_bytes(size_t slot_bytes)
 {
-    return round_up(slab_count(slot_bytes) * slot_bytes, HOARD_PAGE);
+    return round_up(slab_count(slot_bytes) * slot_bytes, HOST_ARENA_PAGE);
 }
 
-struct slab *slab_create(size_t slot_bytes)
+struct pinned_slab *slab_create(size_t slot_bytes)
 {
     uint32_t count = slab_count(slot_bytes);
-    struct slab *slab = heap_zalloc(sizeof *slab + count * sizeof slab->slots[0]);
+    struct pinned_slab *slab = heap_zalloc(sizeof *slab + count * sizeof slab->slots[0]);
 
     if (!slab)
         return NULL;
@@ -33,13 +33,13 @@ struct slab *slab_create(size_t slot_bytes)
     return slab;
 }
 
-void slab_place(struct slab *slab, struct piece *body)
+void slab_place(struct pinned_slab *slab, struct host_block *body)
 {
     slab->body = body;
     body->slab = slab;
     body->state = PIECE_BODY;
     for (uint32_t i = 0; i < slab->slot_count; i++) {
-        struct piece *slot = &slab->slots[i];
+        struct host_block *slot = &slab->slots[i];
         slot->base = body->base + (size_t)i * slab->slot_bytes;
         slot->bytes = slab->slot_bytes;
         slot->slab = slab;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Small pieces of one size, side by side in a larger one.
+/* Small blocks of one size, side by side in a larger one.
  *
  *   body   │ slot │ slot │ slot │ ... │ rest below a page │
  *
- * free_mask has bit i set when slot i is free; the others are pieces that are
+ * free_mask has bit i set when slot i is free; the others are blocks that are
  * handed out, at hand, waiting or captured. A slab without free slots is in no list.
  * When all are free, the body becomes free memory again.
  */
@@ -18,13 +18,13 @@ enum {
     SLAB_BYTES = 128 << 10, /* about so large, within these bounds */
 };
 
-struct slab {
+struct pinned_slab {
     struct list link;      /* in host_pool.slabs while a slot is free */
-    struct piece *body;
+    struct host_block *body;
     uint32_t slot_bytes;
     uint32_t slot_count;
     uint64_t free_mask;
-    struct piece slots[];  /* slot_count of them */
+    struct host_block slots[];  /* slot_count of them */
 };
 
 /* How many slots a slab of a size has, and its bytes: whole pages. */
@@ -32,17 +32,17 @@ uint32_t slab_count(size_t slot_bytes);
 size_t slab_bytes(size_t slot_bytes);
 
 /* A slab without a body; NULL: no host memory. */
-struct slab *slab_create(size_t slot_bytes);
+struct pinned_slab *slab_create(size_t slot_bytes);
 /* Puts it on memory; all slots are free. */
-void slab_place(struct slab *slab, struct piece *body);
+void slab_place(struct pinned_slab *slab, struct host_block *body);
 
-static inline uint64_t slab_full_mask(const struct slab *slab)
+static inline uint64_t slab_full_mask(const struct pinned_slab *slab)
 {
     return slab->slot_count == 64 ? UINT64_MAX : ((uint64_t)1 << slab->slot_count) - 1;
 }
 
 /* The slot around an address inside the body, or NULL. */
-static inline struct piece *slab_slot(struct slab *slab, const char *address)
+static inline struct host_block *slab_slot(struct pinned_slab *slab, const char *address)
 {
     uint32_t index = (uint32_t)(address - slab->body->base) / slab->slot_bytes;
 

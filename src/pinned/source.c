@@ -11,7 +11,7 @@
 static acre_status get_registered(struct acre_device *device, const struct source_wish *wish,
                                   size_t bytes, void **out)
 {
-    size_t whole = round_up(bytes, HOARD_PAGE);
+    size_t whole = round_up(bytes, HOST_ARENA_PAGE);
     void *base = whole ? heap_map(whole) : NULL;
 
     if (!base)
@@ -49,7 +49,7 @@ acre_status source_put(struct acre_device *device, enum source_method method, vo
     if (method == SOURCE_REGISTER) {
         status = device->ops->host_unregister(device->self, base);
         if (status == ACRE_OK)
-            heap_unmap(base, round_up(bytes, HOARD_PAGE));
+            heap_unmap(base, round_up(bytes, HOST_ARENA_PAGE));
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "predict/guard.h"
 
+#include "predict/tensor.h"
 #include "predict/thread.h"
 
 #include <stdatomic.h>
@@ -29,6 +30,7 @@ enum { TYPE_CUDA = 1 };
 static int8_t devices_shown = 1; /* set before any other thread asks */
 static long cudnn_shown;         /* likewise                         */
 static void *host_allocator;     /* likewise; PyTorch's own          */
+static atomic_bool is_capturing; /* whether a graph is being captured */
 
 /* The index that a device means: its own, or the current one. */
 static int8_t device_index(struct torch_device device)
@@ -111,6 +113,20 @@ static int8_t guard_count(const struct torch_object *self)
     return devices_shown;
 }
 
+static bool guard_capturing(const struct torch_object *self)
+{
+    (void)self;
+    return is_capturing;
+}
+
+/* A c10::DataPtr begins with the address. */
+static void guard_record(const struct torch_object *self, void *const *data,
+                         const struct torch_stream *stream)
+{
+    (void)self;
+    (void)acre_predict_record(*data, stream->id);
+}
+
 /* Answers for calls with nothing to do: their results are void, NULL or false. */
 static void *answer_nothing(const struct torch_object *self)
 {
@@ -159,10 +175,10 @@ static void (*const guard_table[])(void) = {
     SLOT(answer_all_bits), /* getDeviceCapability     */
     SLOT(answer_yes),      /* queryStream             */
     SLOT(answer_nothing),  /* synchronizeStream       */
-    SLOT(answer_nothing),  /* isStreamCapturing       */
+    SLOT(guard_capturing), /* isStreamCapturing       */
     SLOT(answer_nothing),  /* synchronizeEvent        */
     SLOT(answer_nothing),  /* synchronizeDevice       */
-    SLOT(answer_nothing),  /* recordDataPtrOnStream   */
+    SLOT(guard_record),    /* recordDataPtrOnStream   */
     SLOT(answer_zero),     /* elapsedTime             */
     SLOT(answer_nothing),
     SLOT(answer_nothing), /* destructors, never called */
@@ -231,7 +247,8 @@ enum {
     HOOK_GET_DEVICE,
     HOOK_EXCHANGE,
     HOOK_MAYBE_EXCHANGE,
-    HOOK_PINNED = 12,
+    HOOK_IS_PINNED = 11, /* of any host memory */
+    HOOK_PINNED,
     HOOK_DEVICE_OF_POINTER,
     HOOK_HAS_CUDA = 16,
     HOOK_HAS_CUDART,
@@ -263,7 +280,7 @@ int acre_predict_hooks(void *hooks, uint64_t table_bytes, long cudnn_version, vo
     static const int affirmed[] = {
         HOOK_IS_BUILT,  HOOK_IS_AVAILABLE,  HOOK_HAS_CONTEXT,  HOOK_HAS_CUDA,   HOOK_HAS_CUDART,
         HOOK_HAS_CUDNN, HOOK_HAS_CUSOLVER,  HOOK_HAS_CUBLASLT, HOOK_WITH_CUDNN, HOOK_DILATED,
-        HOOK_DEPTHWISE, HOOK_BFLOAT16_CONV, HOOK_BFLOAT16_RNN};
+        HOOK_DEPTHWISE, HOOK_BFLOAT16_CONV, HOOK_BFLOAT16_RNN, HOOK_IS_PINNED};
     struct torch_object *object = hooks;
 
     if (!hooks || table_bytes != sizeof table)
@@ -310,4 +327,9 @@ void acre_predict_stream_set(int device, int64_t stream)
 {
     if (device >= 0 && device < PREDICT_DEVICES_MAX)
         thread_self()->streams[device] = stream;
+}
+
+void acre_predict_capturing_set(int capturing)
+{
+    is_capturing = capturing != 0;
 }

@@ -37,4 +37,7 @@ ACRE_API void acre_predict_device_set(int device);
 ACRE_API int64_t acre_predict_stream(int device);
 ACRE_API void acre_predict_stream_set(int device, int64_t stream);
 
+/* Whether streams say that they are being captured into a graph. */
+ACRE_API void acre_predict_capturing_set(int capturing);
+
 #endif

@@ -95,10 +95,9 @@ acre_cache *acre_predict_cache(int device)
     return device >= 0 && device < PREDICT_DEVICES_MAX ? caches[device] : NULL;
 }
 
-/* The native stream behind the calling thread's current stream on a device. */
-static void *stream_native(int device)
+/* The native stream behind a stream of a device. */
+static void *stream_native(int device, int64_t id)
 {
-    int64_t id = acre_predict_stream(device);
     void *native = NULL;
 
     if (id <= 0 || id >= PREDICT_STREAMS_MAX)
@@ -117,7 +116,8 @@ void *acre_predict_alloc(int device, uint64_t bytes)
     acre_cache *cache = acre_predict_cache(device);
     void *block = NULL;
 
-    if (!cache || acre_cache_alloc(cache, bytes, stream_native(device), &block) != ACRE_OK)
+    if (!cache || acre_cache_alloc(cache, bytes, stream_native(device, acre_predict_stream(device)),
+                                   &block) != ACRE_OK)
         return NULL;
     return block;
 }
@@ -188,6 +188,18 @@ int acre_predict_resize(void *data, uint64_t bytes)
     tensor->block = block;
     tensor->bytes = bytes;
     return 0;
+}
+
+int acre_predict_record(void *data, int64_t stream)
+{
+    struct dry_tensor *tensor = tensor_of(data);
+
+    if (!((uintptr_t)data & HANDLE_BIT) || !tensor->block)
+        return 0;
+    return acre_cache_record_stream(tensor->cache, tensor->block,
+                                    stream_native(tensor->device, stream)) == ACRE_OK
+               ? 0
+               : -1;
 }
 
 uint64_t acre_predict_bytes(const void *data)

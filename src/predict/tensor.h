@@ -44,6 +44,11 @@ ACRE_API void *acre_predict_tensor(int device, uint64_t bytes, int code, int bit
  * Returns 0, or -1 when memory runs out. */
 ACRE_API int acre_predict_resize(void *data, uint64_t bytes);
 
+/* Tells that a stream of the tensor's device uses what stands behind a data pointer: its free
+ * will wait for that stream. Other pointers are ignored. Returns 0, or -1 when host memory
+ * runs out. */
+ACRE_API int acre_predict_record(void *data, int64_t stream);
+
 /* How many bytes stand behind a data pointer. */
 ACRE_API uint64_t acre_predict_bytes(const void *data);
 

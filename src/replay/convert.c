@@ -61,7 +61,7 @@ static void put_event(struct sink *sink, const acre_trace_event *event)
     }
 }
 
-static void put_history(struct sink *sink, const struct history *history)
+static void put_history(struct sink *sink, const struct trace_history *history)
 {
     sink_text(sink, "# From the history of a memory snapshot.\n");
     if (history->start_count) {
@@ -72,7 +72,7 @@ static void put_history(struct sink *sink, const struct history *history)
     if (history->past.open_count) {
         sink_text(sink, "# Blocks among them whose exact size is not known: ");
         sink_unsigned(sink, history->past.open_count);
-        sink_text(sink, ", at most so many bytes larger in all: ");
+        sink_text(sink, ", in all at most this many bytes larger: ");
         sink_unsigned(sink, history->past.open_bytes_max);
         sink_text(sink, "\n");
     }
@@ -91,7 +91,7 @@ static void put_history(struct sink *sink, const struct history *history)
 static acre_status snapshot_to_trace(const struct snapshot *snapshot, const char *from,
                                      uint32_t device, const char *to)
 {
-    struct history *history = NULL;
+    struct trace_history *history = NULL;
     struct sink sink;
     const char *reason;
     acre_status status = snapshot_check(snapshot);
@@ -194,7 +194,7 @@ static acre_status record_calls(struct recording *recording, uint32_t stream)
         const struct script_call *call = &script->calls[i];
         const void *key = (const void *)(uintptr_t)call->address;
         if (call->is_free) {
-            /* It was recorded when it came: its size and stream are there. */
+            /* The allocation was recorded, so its size and stream are known. */
             size_t entry = (size_t)ptrmap_take(&recording->segments, key);
             const struct snap_entry *from = &recording->snapshot->entries[entry - 1];
             CHECK(entry > 0);

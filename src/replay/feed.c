@@ -17,7 +17,7 @@ static void rewrite_streams(struct feed *feed, acre_trace_event *events, size_t 
 }
 
 /* Takes over the events of a history. */
-static void feed_adopt(struct feed *feed, struct history *history)
+static void feed_adopt(struct feed *feed, struct trace_history *history)
 {
     feed->kept = history->events;
     feed->kept_count = history->event_count;
@@ -39,7 +39,7 @@ static acre_status open_snapshot(struct feed *feed, const char *path, uint32_t d
                                  bool has_requests)
 {
     struct snapshot *snapshot = NULL;
-    struct history *history = NULL;
+    struct trace_history *history = NULL;
     struct status_saved why;
     const char *reason;
     acre_status status = snapshot_read(path, &snapshot);

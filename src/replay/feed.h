@@ -43,7 +43,7 @@ struct feed {
 /* Opens a trace, or a snapshot, of which device counts; FACTS_CHOOSE lets the content
  * decide (facts.h). With has_requests, requests that failed are made again. Errors: those of
  * acre_trace_open and snapshot_read; ACRE_ERR_NOT_FOUND (no history),
- * ACRE_ERR_FORMAT (segments that do not add up). */
+ * ACRE_ERR_FORMAT (the snapshot is inconsistent). */
 acre_status feed_open(const char *path, uint32_t device, bool has_requests, uint32_t streams,
                       struct feed **out);
 void feed_close(struct feed *feed); /* NULL is fine */

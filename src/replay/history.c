@@ -12,8 +12,8 @@
 #define BYTES_MAX ((uint64_t)1 << 60)
 
 /* While walking: who lives where. */
-struct walk {
-    struct history *history;
+struct history_walk {
+    struct trace_history *history;
     const struct snap_entry *entries;
     uint64_t entry_count;
     struct ptrmap live; /* address + 1 to slot + 1               */
@@ -31,7 +31,7 @@ static const void *key_of(uint64_t address)
     return (const void *)(uintptr_t)(address + 1);
 }
 
-void history_destroy(struct history *history)
+void history_destroy(struct trace_history *history)
 {
     if (!history)
         return;
@@ -42,9 +42,9 @@ void history_destroy(struct history *history)
     heap_free(history);
 }
 
-static acre_status stream_number(struct walk *walk, uint64_t handle, uint32_t *out)
+static acre_status stream_number(struct history_walk *walk, uint64_t handle, uint32_t *out)
 {
-    struct history *history = walk->history;
+    struct trace_history *history = walk->history;
 
     if (handle != walk->last_handle) {
         size_t i = 0;
@@ -66,9 +66,9 @@ static acre_status stream_number(struct walk *walk, uint64_t handle, uint32_t *o
     return ACRE_OK;
 }
 
-static acre_status add_event(struct walk *walk, acre_trace_event event, uint32_t entry)
+static acre_status add_event(struct history_walk *walk, acre_trace_event event, uint32_t entry)
 {
-    struct history *history = walk->history;
+    struct trace_history *history = walk->history;
     acre_status status = ARRAY_ROOM(history, events, event, 1);
 
     if (status == ACRE_OK)
@@ -83,7 +83,7 @@ static acre_status add_event(struct walk *walk, acre_trace_event event, uint32_t
 
 /* ---- Allocations --------------------------------------------------------------------------- */
 
-static acre_status take_slot(struct walk *walk, uint32_t *out)
+static acre_status take_slot(struct history_walk *walk, uint32_t *out)
 {
     if (walk->free_slot_count) {
         *out = walk->free_slots[--walk->free_slot_count];
@@ -100,7 +100,7 @@ static acre_status take_slot(struct walk *walk, uint32_t *out)
     return ACRE_OK;
 }
 
-static acre_status end_life(struct walk *walk, uint64_t address, uint32_t entry)
+static acre_status end_life(struct history_walk *walk, uint64_t address, uint32_t entry)
 {
     size_t slot = (size_t)ptrmap_take(&walk->live, key_of(address));
 
@@ -114,8 +114,8 @@ static acre_status end_life(struct walk *walk, uint64_t address, uint32_t entry)
                      entry);
 }
 
-static acre_status begin_life(struct walk *walk, uint64_t address, uint64_t bytes, uint64_t handle,
-                              uint32_t entry)
+static acre_status begin_life(struct history_walk *walk, uint64_t address, uint64_t bytes,
+                              uint64_t handle, uint32_t entry)
 {
     acre_trace_event event = {.kind = ACRE_TRACE_ALLOC, .bytes = bytes};
     acre_status status = end_life(walk, address, entry); /* of a free that was lost */
@@ -142,7 +142,7 @@ static bool gives_back(const struct snap_entry *entry)
 
 /* Whether a run of segments given back ends here, and was not making room: what makes
  * room is followed by a new segment or by the failure. */
-static bool empties_cache(const struct walk *walk, uint64_t i)
+static bool empties_cache(const struct history_walk *walk, uint64_t i)
 {
     if (!gives_back(&walk->entries[i]))
         return false;
@@ -153,7 +153,7 @@ static bool empties_cache(const struct walk *walk, uint64_t i)
            next != SNAP_SEGMENT_MAP && next != SNAP_OOM;
 }
 
-static acre_status walk_entry(struct walk *walk, uint64_t i)
+static acre_status walk_entry(struct history_walk *walk, uint64_t i)
 {
     const struct snap_entry *entry = &walk->entries[i];
     bool has_completed = walk->history->past.has_completed;
@@ -185,9 +185,9 @@ static acre_status walk_entry(struct walk *walk, uint64_t i)
     }
 }
 
-static acre_status walk_all(struct walk *walk)
+static acre_status walk_all(struct history_walk *walk)
 {
-    struct history *history = walk->history;
+    struct trace_history *history = walk->history;
     acre_status status = ARRAY_ROOM(history, streams, stream, 1);
 
     if (status != ACRE_OK)
@@ -204,10 +204,10 @@ static acre_status walk_all(struct walk *walk)
 }
 
 acre_status history_create(const struct snapshot *snapshot, uint32_t device, bool has_requests,
-                           struct history **out)
+                           struct trace_history **out)
 {
-    struct history *history = heap_zalloc(sizeof *history);
-    struct walk walk = {.history = history};
+    struct trace_history *history = heap_zalloc(sizeof *history);
+    struct history_walk walk = {.history = history};
     acre_status status;
 
     if (!history)

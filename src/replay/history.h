@@ -16,7 +16,7 @@
 
 #include <acre/trace.h>
 
-struct history {
+struct trace_history {
     acre_trace_event *events;
     uint32_t *entries;        /* by event: of the device's entries; SNAP_NONE: start    */
     size_t event_count, event_capacity, entry_capacity;
@@ -32,7 +32,7 @@ struct history {
 /* Errors: ACRE_ERR_NOT_FOUND (no history), ACRE_ERR_LIMIT (too many streams),
  * ACRE_ERR_HOST_MEMORY. */
 acre_status history_create(const struct snapshot *snapshot, uint32_t device,
-                           bool has_requests, struct history **out);
-void history_destroy(struct history *history); /* NULL is fine */
+                           bool has_requests, struct trace_history **out);
+void history_destroy(struct trace_history *history); /* NULL is fine */
 
 #endif

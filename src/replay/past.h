@@ -54,7 +54,7 @@ struct past {
 
 /* Errors: ACRE_ERR_NOT_FOUND (no such device or no history), ACRE_ERR_HOST_MEMORY. */
 acre_status past_recover(const struct snapshot *snapshot, uint32_t device, struct past *past);
-/* The same for the moment before an event, which may be the end of the history; a
+/* What was live before an event, which may be the end of the history; a
  * device without history has only that moment. */
 acre_status past_recover_at(const struct snapshot *snapshot, uint32_t device, uint64_t event,
                             struct past *past);

@@ -218,7 +218,7 @@ static void account_chunk(struct run *run, struct pass *pass, const acre_trace_e
     result->events += count;
 }
 
-/* The same, but leaves out what is known from a pass before until a failure is met. */
+/* Replays, leaving out what an earlier pass already showed, until a failure is met. */
 static void replay_account(struct run *run, struct pass *pass, const acre_trace_event *events,
                            size_t count)
 {

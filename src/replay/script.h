@@ -55,7 +55,7 @@ acre_status script_expect_alloc(struct script *script, uint64_t address, uint64_
                                 uint64_t event);
 acre_status script_expect_free(struct script *script, uint64_t address, uint64_t bytes,
                                uint64_t event);
-/* The same for mapped ranges. A reservation begins where the next range that is
+/* Expects a range to be mapped, or unmapped. A reservation begins where the next range that is
  * expected begins. */
 acre_status script_expect_map(struct script *script, uint64_t address, uint64_t bytes,
                               uint64_t event);

@@ -24,6 +24,11 @@ acre_status acre_replay_verify(const char *path, uint32_t device, acre_verify_re
         status = facts_device(snapshot, device, FACTS_HISTORY, &device, &reason);
     if (status == ACRE_OK)
         status = verify_device(snapshot, device, &found);
+    if (status == ACRE_OK && found.events > 0 && found.compared == 0 && found.start_blocks == 0)
+        status = status_fail(ACRE_ERR_NOT_FOUND,
+                             "device %u has no history: nothing is allocated or freed in its %llu "
+                             "events",
+                             device, (unsigned long long)found.events);
     snapshot_destroy(snapshot);
     if (status == ACRE_OK)
         STRUCT_GIVE(acre_verify_result, result, &found);

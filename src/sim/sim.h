@@ -80,7 +80,7 @@ static inline acre_status sim_enter(struct sim *sim, acre_sim_call call, int dev
     return ACRE_OK;
 }
 
-/* The same for entries that no acre_sim_call names (destroy, query, release):
+/* Enters a call that no acre_sim_call names (destroy, query, release):
  * only the fork rule and the device index are checked. */
 static inline acre_status sim_enter_plain(struct sim *sim, int device)
 {
@@ -127,7 +127,7 @@ void sim_unpin(struct sim *sim, struct sim_pin *pin);
 acre_status sim_pin_kernel(struct sim *sim, const struct sim_pin *pin, int accessor,
                            acre_access access);
 
-/* The same for a copy on a stream of device accessor. Plain device memory is
+/* Pins memory for a copy on a stream of device accessor. Plain device memory is
  * always copyable: without a peer link the driver would go through the host.
  * Mapped memory needs set_access for the accessor; accessor -1, a blocking copy,
  * is content with any device. A copy between peers asks for each side with its
@@ -137,12 +137,18 @@ acre_status sim_pin_copy(struct sim *sim, const struct sim_pin *pin, int accesso
 
 /* ---- Multicast, for multicast_write_async (sim_multicast.c) ----------------- */
 
-/* Pins the bound memory of every member at [offset, offset + bytes) for writing.
+/* A part of a multicast handle, and the device that asks about it. */
+struct multicast_part {
+    int device;
+    size_t offset, bytes;
+};
+
+/* Pins the bound memory of every member in a part for writing.
  * pins has room for SIM_DEVICES_MAX; on success *out_count of them are to be
  * unpinned. Errors: ACRE_ERR_INVALID: not a multicast handle, a range past its
  * end, device not a member, a member with nothing bound there, memory gone. */
-acre_status sim_multicast_pin(struct sim *sim, void *handle, int device, size_t offset,
-                              size_t bytes, struct sim_pin *pins, int *out_count);
+acre_status sim_multicast_pin(struct sim *sim, void *handle, const struct multicast_part *part,
+                              struct sim_pin *pins, int *out_count);
 
 /* ---- Shared facts -------------------------------------------------------------- */
 

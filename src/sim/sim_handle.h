@@ -71,7 +71,7 @@ static inline void slot_close_locked(struct slot *slot)
 /* The slot of a live handle, or NULL. Without the slot's lock the answer is a
  * fact about the past, but the slot may always be touched. */
 struct slot *slots_find(struct slots *slots, const void *handle);
-/* The same with the slot's lock taken. */
+/* Finds the slot of a live handle and takes its lock. */
 struct slot *slots_lock(struct slots *slots, const void *handle);
 /* Slot by index, for walks over all; index < made. */
 struct slot *slots_at(struct slots *slots, uint32_t index);

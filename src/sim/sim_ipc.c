@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 /* What an offer says about itself. */
-struct note {
+struct ipc_note {
     char kind[8];   /* "sim-mem" */
     uint64_t bytes; /* of the allocation */
 };
@@ -221,7 +221,7 @@ static acre_status export_publish(struct sim *sim, struct sim_export *export, co
 acre_status sim_ipc_export(void *self, int device, void *base, uint8_t out_handle[64])
 {
     struct sim *sim = self;
-    struct note note = {.bytes = 0};
+    struct ipc_note note = {.bytes = 0};
     acre_status status = sim_enter(sim, ACRE_SIM_EXPORT, device, 0);
 
     if (status == ACRE_OK)
@@ -346,7 +346,7 @@ static acre_status file_check(const struct sim *sim, int fd, uint64_t bytes)
 static acre_status file_receive(const struct sim *sim, struct client *client,
                                 struct sim_extent *out)
 {
-    struct note note;
+    struct ipc_note note;
     int fd = -1;
     acre_status status;
 

@@ -74,9 +74,11 @@ acre_status sim_multicast_create(void *self, const int *devices, int device_coun
 
 /* Finds the handle and checks member and range for a call. */
 static acre_status multicast_find_locked(struct sim *sim, const char *call, const void *handle,
-                                         int device, size_t offset, size_t bytes,
+                                         const struct multicast_part *part,
                                          struct sim_multicast **out)
 {
+    int device = part->device;
+    size_t offset = part->offset, bytes = part->bytes;
     struct sim_multicast *multicast = token_find_locked(sim->memory, handle, true);
 
     if (!multicast)
@@ -145,8 +147,8 @@ acre_status sim_multicast_bind(void *self, void *handle, int device, size_t offs
     *binding =
         (struct sim_binding){.device = device, .offset = offset, .bytes = bytes, .memory = memory};
     lock_take(&sim->memory->lock);
-    status =
-        multicast_find_locked(sim, "multicast_bind", handle, device, offset, bytes, &multicast);
+    status = multicast_find_locked(sim, "multicast_bind", handle,
+                                   &(struct multicast_part){device, offset, bytes}, &multicast);
     if (status == ACRE_OK && binding_overlap(multicast, device, offset, bytes))
         status = status_fail(ACRE_ERR_EXISTS,
                              "multicast_bind: device %d has memory bound at "
@@ -170,8 +172,8 @@ acre_status sim_multicast_unbind(void *self, void *handle, int device, size_t of
     if (status != ACRE_OK)
         return status;
     lock_take(&sim->memory->lock);
-    status =
-        multicast_find_locked(sim, "multicast_unbind", handle, device, offset, bytes, &multicast);
+    status = multicast_find_locked(sim, "multicast_unbind", handle,
+                                   &(struct multicast_part){device, offset, bytes}, &multicast);
     if (status == ACRE_OK) {
         binding = binding_overlap(multicast, device, offset, bytes);
         if (binding && binding->offset == offset && binding->bytes == bytes) {
@@ -215,12 +217,21 @@ acre_status sim_multicast_release(void *self, void *handle)
     return status;
 }
 
+/* The memory of members. */
+struct multicast_targets {
+    void *memory[SIM_DEVICES_MAX];
+    int devices[SIM_DEVICES_MAX];
+    int count;
+};
+
 /* Where each member has the range. One binding must hold all of it. */
 static acre_status targets_find_locked(const struct sim *sim, const struct sim_multicast *multicast,
-                                       size_t offset, size_t bytes, void **out_targets,
-                                       int *out_devices, int *out_count)
+                                       const struct multicast_part *part,
+                                       struct multicast_targets *out)
 {
-    *out_count = 0;
+    size_t offset = part->offset, bytes = part->bytes;
+
+    out->count = 0;
     for (int device = 0; device < sim->device_count; device++) {
         if (!is_member(multicast, device))
             continue;
@@ -231,38 +242,37 @@ static acre_status targets_find_locked(const struct sim *sim, const struct sim_m
                                "multicast write: device %d has not bound all "
                                "of %zu bytes at offset %zu",
                                device, bytes, offset);
-        out_targets[*out_count] = (char *)binding->memory + (offset - binding->offset);
-        out_devices[(*out_count)++] = device;
+        out->memory[out->count] = (char *)binding->memory + (offset - binding->offset);
+        out->devices[out->count++] = device;
     }
     return ACRE_OK;
 }
 
-acre_status sim_multicast_pin(struct sim *sim, void *handle, int device, size_t offset,
-                              size_t bytes, struct sim_pin *pins, int *out_count)
+acre_status sim_multicast_pin(struct sim *sim, void *handle, const struct multicast_part *part,
+                              struct sim_pin *pins, int *out_count)
 {
     struct sim_multicast *multicast;
-    void *targets[SIM_DEVICES_MAX];
-    int devices[SIM_DEVICES_MAX], count = 0, done = 0;
+    struct multicast_targets targets = {.count = 0};
+    int done = 0;
     acre_status status;
 
     lock_take(&sim->memory->lock);
-    status =
-        multicast_find_locked(sim, "multicast write", handle, device, offset, bytes, &multicast);
+    status = multicast_find_locked(sim, "multicast write", handle, part, &multicast);
     if (status == ACRE_OK)
-        status = targets_find_locked(sim, multicast, offset, bytes, targets, devices, &count);
+        status = targets_find_locked(sim, multicast, part, &targets);
     lock_drop(&sim->memory->lock);
-    for (; status == ACRE_OK && done < count; done += status == ACRE_OK) {
-        status = sim_pin(sim, targets[done], bytes, &pins[done]);
-        if (status == ACRE_OK && pins[done].device != devices[done]) {
+    for (; status == ACRE_OK && done < targets.count; done += status == ACRE_OK) {
+        status = sim_pin(sim, targets.memory[done], part->bytes, &pins[done]);
+        if (status == ACRE_OK && pins[done].device != targets.devices[done]) {
             sim_unpin(sim, &pins[done]);
             status = status_fail(ACRE_ERR_INVALID,
                                  "multicast write: the memory that device %d "
                                  "had bound is gone",
-                                 devices[done]);
+                                 targets.devices[done]);
         }
     }
     if (status == ACRE_OK)
-        *out_count = count;
+        *out_count = targets.count;
     else
         while (done > 0)
             sim_unpin(sim, &pins[--done]);

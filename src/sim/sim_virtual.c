@@ -129,10 +129,15 @@ static acre_status range_find_locked(struct sim *sim, const char *call, int devi
 
 /* ---- Mapping ---------------------------------------------------------------------- */
 
+/* What a map call is about. */
+struct map_target {
+    struct sim_span *range;
+    struct sim_physical *handle;
+};
+
 /* Checks a map call against the handle and the addresses. */
 static acre_status map_check_locked(struct sim *sim, int device, const void *base, size_t bytes,
-                                    const void *token, struct sim_span **out_range,
-                                    struct sim_physical **out_handle)
+                                    const void *token, struct map_target *out)
 {
     struct sim_physical *handle = token_find_locked(sim->memory, token, false);
 
@@ -146,18 +151,18 @@ static acre_status map_check_locked(struct sim *sim, int device, const void *bas
                            "map: %zu bytes given, the handle has %zu; only "
                            "a whole handle can be mapped",
                            bytes, handle->extent.bytes);
-    acre_status status = range_find_locked(sim, "map", device, base, bytes, out_range);
+    acre_status status = range_find_locked(sim, "map", device, base, bytes, &out->range);
     if (status != ACRE_OK)
         return status;
-    size_t inside = (uintptr_t)base - (*out_range)->node.base;
+    size_t inside = (uintptr_t)base - out->range->node.base;
     if (inside % sim->config.page_bytes)
         return status_fail(ACRE_ERR_INVALID, "map: %p is not on a page of %llu bytes", base,
                            (unsigned long long)sim->config.page_bytes);
-    struct sim_node *node = index_overlap(&(*out_range)->mappings, (uintptr_t)base, bytes);
+    struct sim_node *node = index_overlap(&out->range->mappings, (uintptr_t)base, bytes);
     if (node)
         return status_fail(ACRE_ERR_EXISTS, "map: %zu bytes are mapped already at %p", node->bytes,
                            (void *)node->base);
-    *out_handle = handle;
+    out->handle = handle;
     return ACRE_OK;
 }
 
@@ -165,13 +170,13 @@ static acre_status map_check_locked(struct sim *sim, int device, const void *bas
 static acre_status map_locked(struct sim *sim, int device, void *base, const void *token,
                               struct sim_mapping *mapping)
 {
-    struct sim_span *range = NULL;
-    struct sim_physical *handle = NULL;
-    acre_status status =
-        map_check_locked(sim, device, base, mapping->node.bytes, token, &range, &handle);
+    struct map_target target = {NULL, NULL};
+    acre_status status = map_check_locked(sim, device, base, mapping->node.bytes, token, &target);
 
     if (status != ACRE_OK)
         return status;
+    struct sim_span *range = target.range;
+    struct sim_physical *handle = target.handle;
     if (range->alias) {
         char *alias = range->alias + ((uintptr_t)base - range->node.base);
 
@@ -228,20 +233,25 @@ static struct sim_mapping *mapping_of(struct sim_node *node)
     for (struct sim_mapping *it = (first); it && it->node.base < (end);                            \
          it = mapping_of(index_next(&it->node)))
 
-/* Finds the first of the mappings that tile [base, base + bytes) exactly. */
+/* Mappings that lie one after another. */
+struct tile_run {
+    struct sim_span *range;
+    struct sim_mapping *first;
+};
+
+/* Finds the mappings that tile [base, base + bytes) exactly. */
 static acre_status tiles_find_locked(struct sim *sim, const char *call, int device,
-                                     const void *base, size_t bytes, struct sim_span **out_range,
-                                     struct sim_mapping **out)
+                                     const void *base, size_t bytes, struct tile_run *out)
 {
     uintptr_t at = (uintptr_t)base, end;
     acre_status status = pages_check(sim, call, bytes);
 
     if (status == ACRE_OK)
-        status = range_find_locked(sim, call, device, base, bytes, out_range);
+        status = range_find_locked(sim, call, device, base, bytes, &out->range);
     if (status != ACRE_OK)
         return status;
     end = at + bytes;
-    struct sim_mapping *first = mapping_find_locked(*out_range, base);
+    struct sim_mapping *first = mapping_find_locked(out->range, base);
     if (!first || first->node.base != at)
         return status_fail(ACRE_ERR_INVALID, "%s: no mapping begins at %p", call, base);
     FOR_EACH_MAPPING(it, first, end) {
@@ -254,7 +264,7 @@ static acre_status tiles_find_locked(struct sim *sim, const char *call, int devi
                            "%s: %zu bytes at %p are not whole mappings; the "
                            "last one ends at %p",
                            call, bytes, base, (void *)at);
-    *out = first;
+    out->first = first;
     return ACRE_OK;
 }
 
@@ -343,6 +353,7 @@ static void tiles_return_locked(struct sim *sim, struct sim_mapping *first, uint
 
 acre_status sim_unmap(void *self, int device, void *base, size_t bytes)
 {
+    struct tile_run tiles = {NULL, NULL};
     struct sim *sim = self;
     struct sim_span *range = NULL;
     struct sim_mapping *first = NULL;
@@ -353,7 +364,9 @@ acre_status sim_unmap(void *self, int device, void *base, size_t bytes)
     if (status != ACRE_OK)
         return status;
     lock_take(&sim->memory->lock);
-    status = tiles_find_locked(sim, "unmap", device, base, bytes, &range, &first);
+    status = tiles_find_locked(sim, "unmap", device, base, bytes, &tiles);
+    range = tiles.range;
+    first = tiles.first;
     if (status == ACRE_OK) {
         tiles_drain_locked(sim, first, end);
         if (range->alias)
@@ -401,8 +414,8 @@ static acre_status links_check(struct sim *sim, struct sim_mapping *first, uintp
 acre_status sim_set_access(void *self, int device, void *base, size_t bytes, int accessor,
                            acre_access access)
 {
+    struct tile_run tiles = {NULL, NULL};
     struct sim *sim = self;
-    struct sim_span *range = NULL;
     struct sim_mapping *first = NULL;
     uintptr_t end = (uintptr_t)base + bytes;
     acre_status status = sim_enter(sim, ACRE_SIM_SET_ACCESS, device, bytes);
@@ -415,7 +428,8 @@ acre_status sim_set_access(void *self, int device, void *base, size_t bytes, int
     if (status != ACRE_OK)
         return status;
     lock_take(&sim->memory->lock);
-    status = tiles_find_locked(sim, "set_access", device, base, bytes, &range, &first);
+    status = tiles_find_locked(sim, "set_access", device, base, bytes, &tiles);
+    first = tiles.first;
     if (status == ACRE_OK)
         status = links_check(sim, first, end, accessor);
     if (status == ACRE_OK)

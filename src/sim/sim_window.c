@@ -16,29 +16,29 @@
 #include "sim/sim_memory.h"
 
 /* A window with its place; window NULL: nothing that opens lies there. */
-struct place {
+struct window_place {
     struct sim_window *window;
     char *base;
     const struct sim_extent *extent;
 };
 
-static struct place place_find_locked(struct sim *sim, const void *pointer)
+static struct window_place place_find_locked(struct sim *sim, const void *pointer)
 {
     struct sim_span *span = span_find_locked(sim, pointer);
 
     if (span && span->kind == SPAN_PLAIN)
-        return (struct place){&span->window, (char *)span->node.base, &span->extent};
+        return (struct window_place){&span->window, (char *)span->node.base, &span->extent};
     if (span && span->kind == SPAN_RANGE) {
         struct sim_mapping *mapping = mapping_find_locked(span, pointer);
 
         if (mapping)
-            return (struct place){&mapping->window, (char *)mapping->node.base,
-                                  &mapping->handle->extent};
+            return (struct window_place){&mapping->window, (char *)mapping->node.base,
+                                         &mapping->handle->extent};
     }
-    return (struct place){NULL, NULL, NULL};
+    return (struct window_place){NULL, NULL, NULL};
 }
 
-static acre_status open_locked(struct sim *sim, const struct place *place)
+static acre_status open_locked(struct sim *sim, const struct window_place *place)
 {
     acre_status status = ACRE_OK;
 
@@ -53,7 +53,7 @@ static acre_status open_locked(struct sim *sim, const struct place *place)
     return ACRE_OK;
 }
 
-static acre_status close_locked(struct sim *sim, const struct place *place)
+static acre_status close_locked(struct sim *sim, const struct window_place *place)
 {
     acre_status status = ACRE_OK;
 
@@ -87,14 +87,14 @@ void window_drop_locked(struct sim *sim, struct sim_window *window)
 }
 
 static acre_status window_change(struct sim *sim, const void *pointer,
-                                 acre_status (*change)(struct sim *, const struct place *))
+                                 acre_status (*change)(struct sim *, const struct window_place *))
 {
     acre_status status = sim_enter(sim, ACRE_SIM_ACCESS, 0, 0);
 
     if (status != ACRE_OK)
         return status;
     lock_take(&sim->memory->lock);
-    struct place place = place_find_locked(sim, pointer);
+    struct window_place place = place_find_locked(sim, pointer);
     if (place.window)
         status = change(sim, &place);
     lock_drop(&sim->memory->lock);

@@ -178,7 +178,7 @@ static acre_status adopt_annotation(struct adoption *adoption,
 
 /* ---- The state at the end ------------------------------------------------------------ */
 
-static acre_status adopt_blocks(struct adoption *adoption, struct history *history,
+static acre_status adopt_blocks(struct adoption *adoption, struct view_history *history,
                                 const struct snap_segment *segment, const struct span *place)
 {
     const struct snapshot *snapshot = adoption->snapshot;
@@ -217,7 +217,7 @@ static acre_status adopt_segment(struct adoption *adoption, const struct snap_se
         view_place(adoption->view, segment->stream, pool, &range.stream, &range.pool);
     if (status == ACRE_OK)
         status = find_stack(adoption, segment->stack, &range.stack);
-    struct history *history = view_device(adoption->view, adoption->first + segment->device);
+    struct view_history *history = view_device(adoption->view, adoption->first + segment->device);
     if (status != ACRE_OK || !history)
         return ACRE_ERR_HOST_MEMORY;
     status = history_last_range(history, &range);
@@ -262,7 +262,7 @@ static acre_status adopt_all(struct adoption *adoption)
 static acre_status name_devices(acre_view *view, const acre_view_config *config)
 {
     for (size_t i = config->device_first; config->label && i < view->device_count; i++) {
-        struct history *history = &view->devices[i];
+        struct view_history *history = &view->devices[i];
         heap_free(history->label);
         history->label = heap_strdup(config->label);
         history->number = (uint32_t)i - config->device_first;

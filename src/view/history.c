@@ -30,14 +30,14 @@ static inline bool held_before(const struct held *held, const uint64_t *address)
 
 RBTREE_DEFINE(held_set, struct held, node, uint64_t, held_less, held_before);
 
-void history_init(struct history *history)
+void history_init(struct view_history *history)
 {
     memset(history, 0, sizeof *history);
     ptrmap_init(&history->live);
     rbtree_init(&history->held);
 }
 
-void history_fini(struct history *history)
+void history_fini(struct view_history *history)
 {
     struct held *held;
 
@@ -57,7 +57,7 @@ void history_fini(struct history *history)
     memset(history, 0, sizeof *history);
 }
 
-uint32_t history_moments(const struct history *history)
+uint32_t history_moments(const struct view_history *history)
 {
     return history->event_count ? history->event_count : 1;
 }
@@ -116,7 +116,7 @@ static const void *key_of(uint64_t address)
     return (const void *)(uintptr_t)(address + 1);
 }
 
-static struct span *live_block(struct history *history, uint64_t address)
+static struct span *live_block(struct view_history *history, uint64_t address)
 {
     uintptr_t found = (uintptr_t)ptrmap_get(&history->live, key_of(address));
 
@@ -147,7 +147,7 @@ static struct span span_of(const acre_view_event *event, uint32_t stream, uint32
                              (uint8_t)(event->flags & (ACRE_VIEW_EXPANDABLE | ACRE_VIEW_SMALL))};
 }
 
-static acre_status begin_block(struct history *history, const struct span *span)
+static acre_status begin_block(struct view_history *history, const struct span *span)
 {
     acre_status status = spans_reserve(&history->blocks);
     struct span *former = live_block(history, span->address);
@@ -162,7 +162,8 @@ static acre_status begin_block(struct history *history, const struct span *span)
     return ptrmap_put(&history->live, key_of(span->address), (void *)number);
 }
 
-static acre_status end_block(struct history *history, const struct span *span, bool is_complete)
+static acre_status end_block(struct view_history *history, const struct span *span,
+                             bool is_complete)
 {
     struct span *block = live_block(history, span->address);
     acre_status status = ACRE_OK;
@@ -187,7 +188,7 @@ static acre_status end_block(struct history *history, const struct span *span, b
     return ACRE_OK;
 }
 
-void history_settle(struct history *history)
+void history_settle(struct view_history *history)
 {
     for (size_t i = 0; !history->has_completed && i < history->blocks.count; i++) {
         struct span *block = &history->blocks.items[i];
@@ -205,7 +206,7 @@ static uint64_t end_of(const struct span *span)
 }
 
 /* Adds a live range that touches no other live one. */
-static acre_status begin_range(struct history *history, const struct span *span)
+static acre_status begin_range(struct view_history *history, const struct span *span)
 {
     acre_status status = spans_reserve(&history->ranges);
     struct held *held = status == ACRE_OK ? heap_zalloc(sizeof *held) : NULL;
@@ -220,7 +221,7 @@ static acre_status begin_range(struct history *history, const struct span *span)
 }
 
 /* Adds what of [span) no live range covers. */
-static acre_status fill_range(struct history *history, const struct span *span)
+static acre_status fill_range(struct view_history *history, const struct span *span)
 {
     uint64_t at = span->address, end = end_of(span);
     struct held *held = held_set_lower_bound(&history->held, &at);
@@ -244,8 +245,8 @@ static acre_status fill_range(struct history *history, const struct span *span)
 }
 
 /* Gives the part of a live range outside [low, high) a range of its own. */
-static acre_status keep_outside(struct history *history, const struct span *whole, uint64_t low,
-                                uint64_t high)
+static acre_status keep_outside(struct view_history *history, const struct span *whole,
+                                uint64_t low, uint64_t high)
 {
     struct span part = *whole;
     acre_status status = ACRE_OK;
@@ -265,7 +266,7 @@ static acre_status keep_outside(struct history *history, const struct span *whol
     return status;
 }
 
-static acre_status end_range(struct history *history, const struct span *span)
+static acre_status end_range(struct view_history *history, const struct span *span)
 {
     uint64_t low = span->address, high = end_of(span);
     struct span early = *span;
@@ -289,13 +290,13 @@ static acre_status end_range(struct history *history, const struct span *span)
 
 /* ---- Events ------------------------------------------------------------------------- */
 
-static acre_status add_mark(struct history *history, const acre_view_event *event)
+static acre_status add_mark(struct view_history *history, const acre_view_event *event)
 {
-    struct mark mark = {.moment = history->event_count,
-                        .action = event->action,
-                        .bytes = event->bytes,
-                        .free_bytes = event->address,
-                        .stack = event->stack};
+    struct view_mark mark = {.moment = history->event_count,
+                             .action = event->action,
+                             .bytes = event->bytes,
+                             .free_bytes = event->address,
+                             .stack = event->stack};
     acre_status status = history_reserve(&history->marks, history->mark_count,
                                          &history->mark_capacity, sizeof *history->marks);
 
@@ -307,7 +308,7 @@ static acre_status add_mark(struct history *history, const acre_view_event *even
     return ACRE_OK;
 }
 
-acre_status history_mark(struct history *history, uint64_t time_us, const char *text)
+acre_status history_mark(struct view_history *history, uint64_t time_us, const char *text)
 {
     acre_view_event event = {.action = ACRE_VIEW_MARK, .text = text};
     uint32_t low = 0, high = history->event_count;
@@ -326,7 +327,7 @@ acre_status history_mark(struct history *history, uint64_t time_us, const char *
     return status;
 }
 
-static acre_status history_apply(struct history *history, const acre_view_event *event,
+static acre_status history_apply(struct view_history *history, const acre_view_event *event,
                                  const struct span *span)
 {
     switch ((acre_view_action)event->action) {
@@ -347,8 +348,8 @@ static acre_status history_apply(struct history *history, const acre_view_event 
                        history->event_count, event->action);
 }
 
-acre_status history_event(struct history *history, const acre_view_event *event, uint32_t stream,
-                          uint32_t pool)
+acre_status history_event(struct view_history *history, const acre_view_event *event,
+                          uint32_t stream, uint32_t pool)
 {
     struct span span = span_of(event, stream, pool);
     acre_status status = history_reserve(&history->times, history->event_count,
@@ -369,7 +370,7 @@ acre_status history_event(struct history *history, const acre_view_event *event,
     return ACRE_OK;
 }
 
-acre_status history_last_block(struct history *history, const struct span *block)
+acre_status history_last_block(struct view_history *history, const struct span *block)
 {
     struct span *live = live_block(history, block->address);
     struct span early = *block;
@@ -385,7 +386,7 @@ acre_status history_last_block(struct history *history, const struct span *block
     return begin_block(history, &early);
 }
 
-acre_status history_last_range(struct history *history, const struct span *range)
+acre_status history_last_range(struct view_history *history, const struct span *range)
 {
     struct span early = *range;
 

@@ -46,7 +46,7 @@ struct spans {
 };
 
 /* A moment worth a line in the picture. */
-struct mark {
+struct view_mark {
     uint32_t moment;
     uint32_t action;      /* ACRE_VIEW_OOM or ACRE_VIEW_MARK           */
     uint64_t bytes, free_bytes;
@@ -54,13 +54,13 @@ struct mark {
     char *text;           /* owned; NULL: none                         */
 };
 
-struct history {
+struct view_history {
     struct spans blocks;
     struct spans ranges;
     uint64_t *times;         /* of events, in microseconds             */
     size_t times_capacity;
     uint32_t event_count;
-    struct mark *marks;
+    struct view_mark *marks;
     size_t mark_count, mark_capacity;
     struct ptrmap live;      /* address + 1 of a live block to its index + 1 */
     struct rbtree held;      /* live ranges by address                 */
@@ -70,32 +70,32 @@ struct history {
     bool has_completed;      /* a free was seen to complete            */
 };
 
-void history_init(struct history *history);
-void history_fini(struct history *history); /* a zeroed one is fine */
+void history_init(struct view_history *history);
+void history_fini(struct view_history *history); /* a zeroed one is fine */
 
 /* Takes an event; stream and pool come as numbers of the view's tables.
  * Errors: ACRE_ERR_LIMIT, ACRE_ERR_HOST_MEMORY; nothing is changed then. */
-acre_status history_event(struct history *history, const acre_view_event *event,
+acre_status history_event(struct view_history *history, const acre_view_event *event,
                           uint32_t stream, uint32_t pool);
 
 /* Adds a mark at a time rather than as an event. Errors: ACRE_ERR_HOST_MEMORY. */
-acre_status history_mark(struct history *history, uint64_t time_us, const char *text);
+acre_status history_mark(struct view_history *history, uint64_t time_us, const char *text);
 
 /* Tells what is there after the last event: blocks and ranges that no event
  * began were there from the start, sizes of blocks become exact.
  * Errors: ACRE_ERR_HOST_MEMORY. */
-acre_status history_last_block(struct history *history, const struct span *block);
-acre_status history_last_range(struct history *history, const struct span *range);
+acre_status history_last_block(struct view_history *history, const struct span *block);
+acre_status history_last_range(struct view_history *history, const struct span *range);
 
 /* Ends blocks whose free was asked for, where the file never tells completions. */
-void history_settle(struct history *history);
+void history_settle(struct view_history *history);
 
 /* Numbers of the spans in order of begin; the caller frees them.
  * Errors: ACRE_ERR_HOST_MEMORY. */
 acre_status spans_order(const struct spans *spans, uint32_t **out);
 
 /* How many moments there are: the events, or 1 for a state without any. */
-uint32_t history_moments(const struct history *history);
+uint32_t history_moments(const struct view_history *history);
 
 /* The first moment at which a span is not there, live ones included. */
 static inline uint32_t span_end(const struct span *span, uint32_t moments)

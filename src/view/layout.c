@@ -11,9 +11,9 @@ void ranges_fini(struct ranges *ranges)
     *ranges = (struct ranges){0};
 }
 
-static acre_status add_range(struct ranges *ranges, const struct range *range)
+static acre_status add_range(struct ranges *ranges, const struct view_range *range)
 {
-    struct range *last = ranges->count ? &ranges->items[ranges->count - 1] : NULL;
+    struct view_range *last = ranges->count ? &ranges->items[ranges->count - 1] : NULL;
 
     if (last && last->address + last->bytes == range->address && last->stream == range->stream &&
         (range->flags & ACRE_VIEW_EXPANDABLE) && last->flags == range->flags) {
@@ -22,7 +22,7 @@ static acre_status add_range(struct ranges *ranges, const struct range *range)
     }
     if (ranges->count == ranges->capacity) {
         size_t capacity = ranges->capacity ? ranges->capacity * 2 : 64;
-        struct range *items = heap_realloc(ranges->items, capacity * sizeof *items);
+        struct view_range *items = heap_realloc(ranges->items, capacity * sizeof *items);
         if (!items)
             return ACRE_ERR_HOST_MEMORY;
         ranges->items = items;
@@ -36,12 +36,12 @@ static acre_status add_range(struct ranges *ranges, const struct range *range)
 static acre_status add_segment(struct ranges *ranges, const acre_cache_layout *layout,
                                const acre_segment_info *segment)
 {
-    struct range range = {.address = (uint64_t)(uintptr_t)segment->base,
-                          .bytes = segment->bytes,
-                          .stream = (uint64_t)(uintptr_t)segment->stream,
-                          .pool = {segment->pool[0], segment->pool[1]},
-                          .flags = (segment->is_expandable ? ACRE_VIEW_EXPANDABLE : 0) |
-                                   (segment->is_small ? ACRE_VIEW_SMALL : 0)};
+    struct view_range range = {.address = (uint64_t)(uintptr_t)segment->base,
+                               .bytes = segment->bytes,
+                               .stream = (uint64_t)(uintptr_t)segment->stream,
+                               .pool = {segment->pool[0], segment->pool[1]},
+                               .flags = (segment->is_expandable ? ACRE_VIEW_EXPANDABLE : 0) |
+                                        (segment->is_small ? ACRE_VIEW_SMALL : 0)};
     acre_status status = ACRE_OK;
 
     if (!segment->is_expandable)
@@ -57,7 +57,7 @@ static acre_status add_segment(struct ranges *ranges, const acre_cache_layout *l
 }
 
 /* Tells that [low, high) of a range came or went. */
-static acre_status tell_range(acre_view *view, int32_t device, const struct range *range,
+static acre_status tell_range(acre_view *view, int32_t device, const struct view_range *range,
                               uint64_t low, uint64_t high, uint32_t action)
 {
     acre_view_event event = {.action = action,
@@ -73,7 +73,7 @@ static acre_status tell_range(acre_view *view, int32_t device, const struct rang
 
 /* Whether memory of one range may be memory of the other, seen later: pages of
  * the same kind, or the same segment. */
-static bool is_kin(const struct range *a, const struct range *b)
+static bool is_kin(const struct view_range *a, const struct view_range *b)
 {
     if (a->stream != b->stream || a->flags != b->flags)
         return false;
@@ -89,14 +89,14 @@ static acre_status tell_missing(acre_view *view, int32_t device, const struct ra
     size_t first = 0;
 
     for (size_t i = 0; i < list->count && status == ACRE_OK; i++) {
-        const struct range *range = &list->items[i];
+        const struct view_range *range = &list->items[i];
         uint64_t at = range->address, end = at + range->bytes;
         while (first < other->count &&
                other->items[first].address + other->items[first].bytes <= at)
             first++;
         for (size_t k = first;
              k < other->count && other->items[k].address < end && status == ACRE_OK; k++) {
-            const struct range *match = &other->items[k];
+            const struct view_range *match = &other->items[k];
             if (!is_kin(range, match))
                 continue;
             status = tell_range(view, device, range, at, match->address, action);

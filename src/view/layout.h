@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 /* A segment, or mapped pages side by side. */
-struct range {
+struct view_range {
     uint64_t address, bytes, stream, pool[2];
     uint32_t flags; /* bits of acre_view_flag */
 };
 
 /* In order of address, apart from each other. */
 struct ranges {
-    struct range *items;
+    struct view_range *items;
     size_t count, capacity;
 };
 

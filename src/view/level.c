@@ -46,7 +46,8 @@ static void find_groups(struct totals *totals, const struct spans *blocks, doubl
     }
 }
 
-acre_status totals_init(struct totals *totals, const struct history *history, uint32_t stack_count)
+acre_status totals_init(struct totals *totals, const struct view_history *history,
+                        uint32_t stack_count)
 {
     double *weights = heap_array((size_t)stack_count + 1, sizeof *weights);
 
@@ -134,7 +135,7 @@ static void fill_columns(struct level *level, const struct totals *totals)
     }
 }
 
-acre_status level_init(struct level *level, const struct history *history,
+acre_status level_init(struct level *level, const struct view_history *history,
                        const struct totals *totals, const uint32_t *order, unsigned shift)
 {
     const struct spans *blocks = &history->blocks;
@@ -176,7 +177,7 @@ static unsigned group_of(const struct totals *totals, uint32_t stack)
     return LEVEL_GROUPS - 1;
 }
 
-void level_sum(const struct level *level, const struct history *history,
+void level_sum(const struct level *level, const struct view_history *history,
                const struct totals *totals, unsigned group, uint64_t *sums)
 {
     const struct spans *blocks = &history->blocks;

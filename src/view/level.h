@@ -27,7 +27,7 @@ struct totals {
     uint32_t moments;
     uint32_t peak;       /* a moment with the most bytes allocated  */
     uint64_t reserved_peak;
-    uint64_t threshold;  /* blocks of at least so many bytes are drawn alone */
+    uint64_t threshold;  /* blocks of at least this size are drawn alone     */
     uint32_t groups[LEVEL_GROUPS - 1]; /* stacks, largest group first */
     unsigned group_count;              /* of them                     */
 };
@@ -42,7 +42,7 @@ struct level {
 };
 
 /* Errors of all: ACRE_ERR_HOST_MEMORY. */
-acre_status totals_init(struct totals *totals, const struct history *history,
+acre_status totals_init(struct totals *totals, const struct view_history *history,
                         uint32_t stack_count);
 void totals_fini(struct totals *totals); /* a zeroed one is fine */
 
@@ -52,13 +52,13 @@ unsigned level_first(uint32_t moments);
 unsigned level_next(uint32_t moments, unsigned shift);
 
 /* order: from spans_order of the blocks. */
-acre_status level_init(struct level *level, const struct history *history,
+acre_status level_init(struct level *level, const struct view_history *history,
                        const struct totals *totals, const uint32_t *order, unsigned shift);
 void level_fini(struct level *level); /* a zeroed one is fine */
 
 /* Sums the blocks below the threshold that belong to a group, per column; sums
  * has room for all columns. The last group takes what no other has. */
-void level_sum(const struct level *level, const struct history *history,
+void level_sum(const struct level *level, const struct view_history *history,
                const struct totals *totals, unsigned group, uint64_t *sums);
 
 #endif

@@ -130,7 +130,7 @@ static acre_status put_spans(struct maker *maker, const char *kind, const struct
 
 /* ---- Levels ------------------------------------------------------------------------- */
 
-static acre_status put_sums(struct maker *maker, const struct history *history,
+static acre_status put_sums(struct maker *maker, const struct view_history *history,
                             const struct totals *totals, const struct level *level)
 {
     uint64_t *sums = heap_array(level->columns, sizeof *sums);
@@ -175,7 +175,7 @@ static acre_status put_level(struct maker *maker, const struct totals *totals,
     return status == ACRE_OK ? put_piece(maker, name) : status;
 }
 
-static acre_status put_levels(struct maker *maker, const struct history *history,
+static acre_status put_levels(struct maker *maker, const struct view_history *history,
                               const struct totals *totals, const uint32_t *order)
 {
     acre_status status = ACRE_OK;
@@ -202,7 +202,7 @@ static acre_status put_levels(struct maker *maker, const struct history *history
 
 /* ---- A device ------------------------------------------------------------------------- */
 
-static uint64_t lowest_address(const struct history *history)
+static uint64_t lowest_address(const struct view_history *history)
 {
     uint64_t lowest = UINT64_MAX;
 
@@ -215,11 +215,11 @@ static uint64_t lowest_address(const struct history *history)
     return lowest == UINT64_MAX ? 0 : lowest;
 }
 
-static void tell_marks(struct pack *meta, const struct history *history)
+static void tell_marks(struct pack *meta, const struct view_history *history)
 {
     pack_text(meta, ",\"marks\":[");
     for (size_t i = 0; i < history->mark_count; i++) {
-        const struct mark *mark = &history->marks[i];
+        const struct view_mark *mark = &history->marks[i];
         pack_text(meta,
                   "%s{\"at\":%u,\"kind\":\"%s\",\"bytes\":%llu,\"free\":%llu,\"stack\":%u,"
                   "\"text\":",
@@ -233,7 +233,7 @@ static void tell_marks(struct pack *meta, const struct history *history)
 }
 
 /* "device 0", or with the label of its file before it. */
-static void tell_name(struct pack *meta, const struct history *history)
+static void tell_name(struct pack *meta, const struct view_history *history)
 {
     struct pack name = {0};
 
@@ -247,7 +247,7 @@ static void tell_name(struct pack *meta, const struct history *history)
 
 /* When the last request failed, in microseconds, or 0; and what is held at the end: the page
  * opens with the device that they choose. */
-static void tell_end(struct pack *meta, const struct history *history, uint32_t moments)
+static void tell_end(struct pack *meta, const struct view_history *history, uint32_t moments)
 {
     uint64_t failed_us = 0, held = 0;
 
@@ -263,7 +263,7 @@ static void tell_end(struct pack *meta, const struct history *history, uint32_t 
               (unsigned long long)held);
 }
 
-static void tell_device(struct pack *meta, size_t number, const struct history *history,
+static void tell_device(struct pack *meta, size_t number, const struct view_history *history,
                         const struct totals *totals, uint64_t base)
 {
     pack_text(meta, "\"name\":");
@@ -285,7 +285,7 @@ static void tell_device(struct pack *meta, size_t number, const struct history *
     tell_marks(meta, history);
 }
 
-static acre_status put_tables(struct maker *maker, const struct history *history,
+static acre_status put_tables(struct maker *maker, const struct view_history *history,
                               const struct totals *totals, uint64_t base, const uint32_t *blocks,
                               const uint32_t *ranges)
 {
@@ -302,7 +302,7 @@ static acre_status put_tables(struct maker *maker, const struct history *history
 
 static acre_status put_device(struct maker *maker, size_t number)
 {
-    const struct history *history = &maker->view->devices[number];
+    const struct view_history *history = &maker->view->devices[number];
     uint64_t base = lowest_address(history);
     uint32_t *blocks = NULL, *ranges = NULL;
     struct totals totals;

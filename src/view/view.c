@@ -102,11 +102,11 @@ acre_status acre_view_stack_add(acre_view *view, const acre_view_frame *frames, 
     return status;
 }
 
-struct history *view_device(acre_view *view, size_t device)
+struct view_history *view_device(acre_view *view, size_t device)
 {
     if (device < view->device_count)
         return &view->devices[device];
-    struct history *devices = heap_realloc(view->devices, (device + 1) * sizeof *devices);
+    struct view_history *devices = heap_realloc(view->devices, (device + 1) * sizeof *devices);
     if (!devices)
         return NULL;
     view->devices = devices;
@@ -153,7 +153,7 @@ acre_status acre_view_event_add(acre_view *view, const acre_view_event *event)
     acre_status status = view_place(view, event->stream, event->pool, &stream, &pool);
     if (status != ACRE_OK)
         return status;
-    struct history *history = view_device(view, (size_t)event->device);
+    struct view_history *history = view_device(view, (size_t)event->device);
     return history ? history_event(history, event, stream, pool) : ACRE_ERR_HOST_MEMORY;
 }
 
@@ -161,11 +161,11 @@ acre_status acre_view_note_add(acre_view *view, const char *heading, const char 
 {
     if (!view || !heading || !text)
         return status_fail(ACRE_ERR_INVALID, "acre_view_note_add: an argument is NULL");
-    struct note *notes = heap_realloc(view->notes, (view->note_count + 1) * sizeof *notes);
+    struct view_note *notes = heap_realloc(view->notes, (view->note_count + 1) * sizeof *notes);
     if (!notes)
         return ACRE_ERR_HOST_MEMORY;
     view->notes = notes;
-    struct note note = {heap_strdup(heading), heap_strdup(text)};
+    struct view_note note = {heap_strdup(heading), heap_strdup(text)};
     if (!note.heading || !note.text) {
         heap_free(note.heading);
         heap_free(note.text);

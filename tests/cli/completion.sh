@@ -37,7 +37,11 @@ complete_line acre help c
 expect_offer conf
 complete_line acre replay x --policy t
 expect_offer torch
+complete_line acre --backend ./libmine.so dev
+expect_offer devices
 if command -v zsh >/dev/null; then
-    zsh -n "$ACRE_SOURCE/tools/completion/_acre" || failed=1
+    zsh -f "$ACRE_SOURCE/tests/cli/completion.zsh" || failed=1
+else
+    echo "zsh is not installed: its completion was not tried"
 fi
 exit $failed

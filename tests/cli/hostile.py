@@ -3,13 +3,15 @@
 """Files made to do harm, through every command that reads files: hostile.py ACRE.
 
 Compressed files that unpack to far more than they are: memory stays within the limit, and a
-sentence says so. Escape sequences in every name: none reaches standard output or error.
+sentence says so. Escape sequences in every name: none reaches standard output or error. Histories
+that make a search for a plan long, whole and damaged: it ends within its limit.
 """
 import gzip
 import json
 import os
 import pathlib
 import pickle
+import random
 import re
 import resource
 import subprocess
@@ -24,9 +26,11 @@ MIB = 1 << 20
 passed = 0
 
 
-def run(folder, *arguments):
-    """Runs a command; returns status, both outputs as bytes, and the peak of its memory."""
-    with subprocess.Popen([ACRE, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+def run(folder, *arguments, processor=None):
+    """Runs a command; returns status and both outputs as bytes. With processor, the kernel ends it
+    after so many seconds of processor time."""
+    limit = [] if processor is None else ["prlimit", f"--cpu={processor}"]
+    with subprocess.Popen([*limit, ACRE, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
         out, err = job.communicate(timeout=250)
     return job.returncode, out, err
@@ -116,8 +120,57 @@ def check_terminal(folder):
     assert texts >= 4, f"{texts} answers name what was poisoned"
 
 
+def damaged(data, dice):
+    """Copies of a history that are wrong in one way each: as values, then as bytes."""
+    events = data["device_traces"][0]
+    for wrong in (0, 1, 511, MIB + 1, (1 << 63) - 1, 1 << 62):
+        for key in ("size", "addr", "time_us"):
+            copy = pickle.loads(pickle.dumps(data))
+            for event in dice.sample(copy["device_traces"][0], 20):
+                event[key] = wrong
+            yield pickle.dumps(copy, protocol=4)
+    for keep in (lambda event: event["action"] != "free_completed",
+                 lambda event: event["action"] != "alloc" or dice.random() < 0.5,
+                 lambda event: dice.random() < 0.7):
+        yield pickle.dumps(data | {"device_traces": [[e for e in events if keep(e)]]}, protocol=4)
+    yield pickle.dumps(data | {"device_traces": [events[::-1]]}, protocol=4)
+    yield pickle.dumps(data | {"device_traces": [events + events]}, protocol=4)
+    whole = pickle.dumps(data, protocol=4)
+    for _ in range(8):
+        some = bytearray(whole)
+        for _ in range(4):
+            some[dice.randrange(len(some))] = dice.randrange(256)
+        yield bytes(some)
+
+
+def check_search(folder):
+    """Planning and advice for 369 tensors end, whatever the history is like: within a limit of
+    processor time, ten times what they take."""
+    seed = int(os.environ.get("ACRE_SEED", "20"))
+    print(f"seed {seed}")
+    is_long = os.environ.get("ACRE_TEST_LONG") == "1"
+    wholes = [make.stairs(369)] + [make.varied(369, seed + i) for i in range(8 if is_long else 1)]
+    answers = 0
+    for number, data in enumerate(wholes):
+        (folder / "whole.pickle").write_bytes(pickle.dumps(data, protocol=4))
+        for command in (["plan", "whole.pickle"] + ([] if is_long else ["--time", "1"]),
+                        ["advise", "whole.pickle"]):
+            status, out, err = run(folder, *command, processor=80)
+            assert status in (0, 1) and out, (command, number, status, err[-300:])
+        if number == 0 and not is_long:
+            continue
+        for index, case in enumerate(damaged(data, random.Random(seed + number))):
+            (folder / "damaged.pickle").write_bytes(case)
+            for command in (["plan", "damaged.pickle", "--time", "0.2"],
+                            ["advise", "damaged.pickle"]):
+                status, out, err = run(folder, *command, processor=20)
+                assert status in (0, 1, 2), (command, number, index, status, err[-300:])
+                answers += status < 2
+    assert answers >= 8, f"{answers} damaged histories were answered"
+
+
 with tempfile.TemporaryDirectory() as temporary:
-    for check in (check_bombs, check_terminal):
+    for check in (check_bombs, check_terminal, check_search):
         check(pathlib.Path(temporary))
         passed += 1
         print("ok  ", check.__name__, flush=True)

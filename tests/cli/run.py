@@ -157,11 +157,37 @@ def the_example_of_sharing_leaves_no_child(folder):
     assert done.returncode == 1, done
 
 
+def the_port_is_free_for_a_rank(folder):
+    """Rank 0 listens on MASTER_PORT, which is not the store's, and rank 1 reaches it."""
+    (folder / "rank.py").write_text("""if True:
+        import os, pathlib, socket, time
+        assert os.environ["ACRE_STORE"] != "tcp:127.0.0.1:" + os.environ["MASTER_PORT"]
+        assert os.environ["LOCAL_RANK"] == os.environ["RANK"] == os.environ["ACRE_RANK"]
+        assert os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"] == "2"
+        where = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+        if os.environ["RANK"] == "0":
+            with socket.create_server(where) as server:
+                pathlib.Path("listens").touch()
+                server.accept()[0].sendall(b"heard")
+        else:
+            while not pathlib.Path("listens").exists():
+                time.sleep(0.01)
+            with socket.create_connection(where) as connection:
+                print(connection.recv(5).decode())
+    """)
+    for options in ((), ("--store", "file:" + str(folder / "store"))):
+        (folder / "listens").unlink(missing_ok=True)
+        job = start(folder, 2, f"exec {sys.executable} rank.py", *options)
+        out, problem = job.communicate(timeout=LIMIT)
+        assert job.returncode == 0 and out == "[1] heard\n", (job.returncode, out, problem)
+
+
 for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_not_hold_it,
              signals_reach_what_an_ended_rank_left, a_stubborn_rank_is_killed,
              user_signals_are_passed_on_and_end_nothing,
              an_output_that_nobody_reads_does_not_hold_it, who_is_missing_is_named,
-             who_ended_first_is_named, the_example_of_sharing_leaves_no_child):
+             who_ended_first_is_named, the_port_is_free_for_a_rank,
+             the_example_of_sharing_leaves_no_child):
     with tempfile.TemporaryDirectory() as name:
         case(pathlib.Path(name))
         passed += 1

@@ -14,8 +14,9 @@ static void *stream_take(acre_device *device)
 {
     void *stream = NULL;
 
-    if (device_has(device, ACRE_CAP_STREAMS))
-        REQUIRE_OK(acre_stream_native_create(device, 0, device->info.priority_least, &stream));
+    if (suite_has(device, ACRE_CAP_STREAMS))
+        REQUIRE_OK(acre_stream_native_create(device, 0, suite_info(device).priority_least,
+                                             &stream));
     return stream;
 }
 

@@ -22,7 +22,7 @@ static void scene_begin(struct scene *scene, uint32_t capabilities, uint32_t eve
 {
     memset(scene, 0, sizeof *scene);
     scene->s = suite_begin(ACRE_CAP_STREAMS | capabilities);
-    int priority = scene->s.device->info.priority_least;
+    int priority = suite_info(scene->s.device).priority_least;
 
     REQUIRE_OK(acre_stream_native_create(scene->s.device, 0, priority, &scene->a));
     REQUIRE_OK(acre_stream_native_create(scene->s.device, 0, priority, &scene->b));
@@ -64,7 +64,7 @@ TEST(an_event_completes_when_its_stream_gets_there)
 {
     struct scene c;
 
-    scene_begin(&c, ACRE_CAP_LAUNCH, 0);
+    scene_begin(&c, SUITE_QUEUES | ACRE_CAP_LAUNCH, 0);
     EXPECT_OK(acre_launch_host(c.s.device, c.a, gate_task, &c.gate));
     EXPECT_OK(acre_event_native_record(c.s.device, c.event, c.a));
     EXPECT_EQ(acre_event_native_query(c.s.device, c.event), ACRE_ERR_NOT_READY);
@@ -78,7 +78,7 @@ TEST(a_waiting_stream_goes_on_after_the_record)
 {
     struct scene c;
 
-    scene_begin(&c, ACRE_CAP_LAUNCH, 0);
+    scene_begin(&c, SUITE_QUEUES | ACRE_CAP_LAUNCH, 0);
     EXPECT_OK(acre_launch_host(c.s.device, c.a, gate_task, &c.gate));
     EXPECT_OK(acre_event_native_record(c.s.device, c.event, c.a));
     EXPECT_OK(acre_stream_native_wait(c.s.device, c.b, c.event));
@@ -99,12 +99,13 @@ TEST(waiting_works_across_devices)
     struct scene c;
     void *other;
 
-    scene_begin(&c, ACRE_CAP_LAUNCH, 0);
+    scene_begin(&c, SUITE_QUEUES | ACRE_CAP_LAUNCH, 0);
     if (!c.s.second) {
         scene_end(&c);
         T_SKIP("needs two devices");
     }
-    REQUIRE_OK(acre_stream_native_create(c.s.second, 0, c.s.second->info.priority_least, &other));
+    REQUIRE_OK(acre_stream_native_create(c.s.second, 0, suite_info(c.s.second).priority_least,
+                                         &other));
     EXPECT_OK(acre_launch_host(c.s.device, c.a, gate_task, &c.gate));
     EXPECT_OK(acre_event_native_record(c.s.device, c.event, c.a));
     EXPECT_REFUSED(acre_event_native_record(c.s.device, c.event, other));
@@ -126,7 +127,7 @@ TEST(recording_again_replaces_the_record)
     struct scene c;
     struct gate second = {0};
 
-    scene_begin(&c, ACRE_CAP_LAUNCH, 0);
+    scene_begin(&c, SUITE_QUEUES | ACRE_CAP_LAUNCH, 0);
     EXPECT_OK(acre_launch_host(c.s.device, c.a, gate_task, &c.gate));
     EXPECT_OK(acre_event_native_record(c.s.device, c.event, c.a));
     EXPECT_OK(acre_launch_host(c.s.device, c.a, gate_task, &second));
@@ -148,7 +149,7 @@ TEST(a_wait_is_for_the_record_before_it)
     struct scene c;
     struct gate later = {0};
 
-    scene_begin(&c, ACRE_CAP_LAUNCH, 0);
+    scene_begin(&c, SUITE_QUEUES | ACRE_CAP_LAUNCH, 0);
     EXPECT_OK(acre_launch_host(c.s.device, c.a, gate_task, &c.gate));
     EXPECT_OK(acre_event_native_record(c.s.device, c.event, c.a));
     EXPECT_OK(acre_stream_native_wait(c.s.device, c.b, c.event));
@@ -167,7 +168,7 @@ TEST(waiting_then_recording_on_one_stream_completes)
 {
     struct scene c;
 
-    scene_begin(&c, ACRE_CAP_LAUNCH, 0);
+    scene_begin(&c, SUITE_QUEUES | ACRE_CAP_LAUNCH, 0);
     EXPECT_OK(acre_launch_host(c.s.device, c.a, gate_task, &c.gate));
     EXPECT_OK(acre_stream_native_wait(c.s.device, c.a, c.event));
     EXPECT_OK(acre_event_native_record(c.s.device, c.event, c.a));
@@ -182,7 +183,7 @@ TEST(an_event_may_go_while_it_is_awaited)
 {
     struct scene c;
 
-    scene_begin(&c, ACRE_CAP_LAUNCH, 0);
+    scene_begin(&c, SUITE_QUEUES | ACRE_CAP_LAUNCH, 0);
     EXPECT_OK(acre_launch_host(c.s.device, c.a, gate_task, &c.gate));
     EXPECT_OK(acre_event_native_record(c.s.device, c.event, c.a));
     EXPECT_OK(acre_stream_native_wait(c.s.device, c.b, c.event));
@@ -231,7 +232,7 @@ TEST(timing_events_tell_the_time_between_them)
     void *end, *silent;
     double ms = -1, back = 1;
 
-    scene_begin(&c, ACRE_CAP_LAUNCH, ACRE_EVENT_TIMING);
+    scene_begin(&c, SUITE_QUEUES | ACRE_CAP_LAUNCH, ACRE_EVENT_TIMING);
     REQUIRE_OK(acre_event_native_create(c.s.device, ACRE_EVENT_TIMING, &end));
     REQUIRE_OK(acre_event_native_create(c.s.device, 0, &silent));
     EXPECT_REFUSED(acre_event_native_elapsed(c.s.device, c.event, end, &ms));

@@ -18,7 +18,7 @@ static void scene_begin(struct scene *c)
     memset(c, 0, sizeof *c);
     c->s = suite_begin(ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH | ACRE_CAP_CAPTURE);
     c->device = c->s.device;
-    int priority = c->device->info.priority_least;
+    int priority = suite_info(c->device).priority_least;
 
     REQUIRE_OK(acre_stream_native_create(c->device, 0, priority, &c->a));
     REQUIRE_OK(acre_stream_native_create(c->device, 0, priority, &c->b));

@@ -13,7 +13,7 @@ static void *stream_take(acre_device *device)
 {
     void *stream;
 
-    REQUIRE_OK(acre_stream_native_create(device, 0, device->info.priority_least, &stream));
+    REQUIRE_OK(acre_stream_native_create(device, 0, suite_info(device).priority_least, &stream));
     return stream;
 }
 
@@ -30,7 +30,8 @@ static void set_flag(void *flag)
 TEST(streams_have_the_priority_they_were_made_with)
 {
     struct suite s = suite_begin(ACRE_CAP_STREAMS);
-    int least = s.device->info.priority_least, greatest = s.device->info.priority_greatest;
+    int least = suite_info(s.device).priority_least;
+    int greatest = suite_info(s.device).priority_greatest;
     int step = least <= greatest ? 1 : -1, low = step > 0 ? least : greatest,
         high = step > 0 ? greatest : least;
     void *stream, *untouched = &s;
@@ -91,7 +92,7 @@ TEST(the_null_stream_is_the_default_or_refused)
 {
     struct suite s = suite_begin(ACRE_CAP_STREAMS);
 
-    if (s.backend->flags & ACRE_BACKEND_NULL_STREAM) {
+    if (s.flags & ACRE_BACKEND_NULL_STREAM) {
         EXPECT_OK(acre_stream_native_query(s.device, NULL));
         EXPECT_OK(acre_stream_native_synchronize(s.device, NULL));
     } else {
@@ -134,7 +135,7 @@ TEST(tasks_of_a_stream_run_in_order)
 
 TEST(a_running_task_makes_its_stream_busy)
 {
-    struct suite s = suite_begin(ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH);
+    struct suite s = suite_begin(SUITE_QUEUES | ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH);
     void *stream = stream_take(s.device);
     struct gate gate = {0};
     _Atomic int done = 0;
@@ -155,7 +156,7 @@ TEST(a_running_task_makes_its_stream_busy)
 
 TEST(streams_do_not_hold_each_other_up)
 {
-    struct suite s = suite_begin(ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH);
+    struct suite s = suite_begin(SUITE_QUEUES | ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH);
     void *streams[9];
     struct gate gates[8] = {{0}};
     _Atomic int done = 0;
@@ -192,7 +193,7 @@ TEST(destroying_a_stream_finishes_its_work)
 
 TEST(synchronizing_a_device_leaves_the_other_alone)
 {
-    struct suite s = suite_begin(ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH);
+    struct suite s = suite_begin(SUITE_QUEUES | ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH);
     struct gate gate = {0};
     void *mine, *others;
     _Atomic int done = 0;
@@ -236,7 +237,7 @@ static void fill_kernel(acre_kernel_context *context, void *args)
 
 TEST(kernels_get_a_copy_of_their_arguments)
 {
-    struct suite s = suite_begin(ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH | ACRE_CAP_COPY |
+    struct suite s = suite_begin(SUITE_QUEUES | ACRE_CAP_STREAMS | ACRE_CAP_LAUNCH | ACRE_CAP_COPY |
                                  ACRE_CAP_KERNELS);
     void *stream = stream_take(s.device);
     _Atomic int ran = 0;
@@ -290,7 +291,8 @@ TEST(kernels_do_not_reach_past_their_memory)
 
 TEST(values_are_waited_for)
 {
-    struct suite s = suite_begin(ACRE_CAP_STREAMS | ACRE_CAP_VALUES | ACRE_CAP_LAUNCH);
+    struct suite s = suite_begin(SUITE_QUEUES | ACRE_CAP_STREAMS | ACRE_CAP_VALUES |
+                                 ACRE_CAP_LAUNCH);
     static const struct {
         acre_wait_condition condition;
         uint32_t value, not_yet, reached;

@@ -20,7 +20,7 @@ static void scene_begin(struct scene *c, uint32_t capabilities, acre_handle_type
 {
     memset(c, 0, sizeof *c);
     c->s = suite_begin(ACRE_CAP_VIRTUAL | capabilities);
-    c->page = c->s.device->info.page_bytes;
+    c->page = suite_info(c->s.device).page_bytes;
     REQUIRE_OK(acre_virtual_reserve(c->s.device, 4 * c->page, (void **)&c->base));
     REQUIRE_OK(acre_virtual_create(c->s.device, c->page, type, &c->handle));
 }
@@ -44,7 +44,7 @@ static void map_at(struct scene *c, int page)
 TEST(reserving_takes_addresses_and_no_memory)
 {
     struct suite s = suite_begin(ACRE_CAP_VIRTUAL);
-    size_t page = s.device->info.page_bytes;
+    size_t page = suite_info(s.device).page_bytes;
     uint64_t free_before, free_after, total;
     void *untouched = &s;
     char *base;
@@ -69,7 +69,7 @@ TEST(reserving_takes_addresses_and_no_memory)
 TEST(creating_takes_memory_until_released)
 {
     struct suite s = suite_begin(ACRE_CAP_VIRTUAL);
-    size_t page = s.device->info.page_bytes;
+    size_t page = suite_info(s.device).page_bytes;
     uint64_t free_before, free_after, total;
     void *handle, *untouched = &s;
 
@@ -183,8 +183,8 @@ TEST(bad_maps_are_refused)
     void *two, *self;
 
     scene_begin(&c, 0, ACRE_HANDLE_NONE);
-    ops = c.s.device->ops;
-    self = c.s.device->self;
+    ops = c.s.ops;
+    self = c.s.self;
     REQUIRE_OK(acre_virtual_create(c.s.device, 2 * c.page, ACRE_HANDLE_NONE, &two));
     EXPECT_REFUSED(ops->map(self, 0, c.base, c.page, c.page, two));
     EXPECT_REFUSED(ops->map(self, 0, c.base, c.page, 0, two));
@@ -287,7 +287,7 @@ TEST(multicast_writes_reach_every_member)
 {
     struct suite s = suite_begin(ACRE_CAP_MULTICAST | ACRE_CAP_VIRTUAL | ACRE_CAP_COPY |
                                  ACRE_CAP_STREAMS);
-    size_t page = s.device->info.page_bytes;
+    size_t page = suite_info(s.device).page_bytes;
     acre_device *devices[2] = {s.device, s.second};
     void *memory[2], *multicast, *stream, *untouched = &s;
     char *at[2], *source;
@@ -305,7 +305,8 @@ TEST(multicast_writes_reach_every_member)
     REQUIRE_OK(acre_multicast_create(devices, 2, page, &multicast));
     REQUIRE_OK(acre_multicast_bind(devices[0], multicast, 0, at[0], page));
     REQUIRE_OK(acre_device_alloc(s.device, 4096, (void **)&source));
-    REQUIRE_OK(acre_stream_native_create(s.device, 0, s.device->info.priority_least, &stream));
+    REQUIRE_OK(acre_stream_native_create(s.device, 0, suite_info(s.device).priority_least,
+                                         &stream));
     suite_fill(s.device, source, 4096, 9);
     REQUIRE_OK(acre_multicast_bind(devices[1], multicast, 0, at[1], page));
     EXPECT_OK(acre_multicast_write_async(s.device, multicast, 512, source, 4096, stream));

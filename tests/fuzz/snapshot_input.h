@@ -58,7 +58,7 @@ static void write_both(const struct snapshot *snapshot)
 
 static void use(struct snapshot *snapshot)
 {
-    struct history *history;
+    struct trace_history *history;
     acre_verify_result result;
     acre_why *why;
 

@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "cache/cache.h"
 #include "cache/acre/stitch.h"
+#include "cache/engine.h"
 #include "tests/support/dice.h"
 #include "tests/support/standin_bed.h"
 #include "tests/support/t.h"
@@ -106,7 +107,7 @@ static void run_step(void)
 
 /* ---- What must hold --------------------------------------------------------------- */
 
-/* Reads a block where its pages lie at home, and notes the memory that it has: no
+/* Reads a block where its pages lie in the page space, and notes the memory that it has: no
  * other live block has any of it. */
 static void check_home(const struct piece *piece, char *taken)
 {
@@ -115,15 +116,15 @@ static void check_home(const struct piece *piece, char *taken)
     struct stitch_span span = stitch_span_of(block);
     size_t rounded = block->bytes;
     quick_lock_drop(&cache->lock);
-    REQUIRE_EQ(span.home->page_bytes, PAGE);
+    REQUIRE_EQ(span.page_space->page_bytes, PAGE);
     size_t offset = (size_t)(piece->base - span.base);
     for (size_t done = 0, slot = 0; done < rounded; slot++) {
         size_t page = span.pages ? span.pages[slot] : span.first + slot;
         size_t part = PAGE - offset < rounded - done ? PAGE - offset : rounded - done;
         size_t filled = done >= piece->bytes ? 0
                         : part < piece->bytes - done ? part : piece->bytes - done;
-        verify(span.home->base + page * PAGE + offset, filled, piece->id, done / sizeof *words,
-               "at home");
+        verify(span.page_space->base + page * PAGE + offset, filled, piece->id,
+               done / sizeof *words, "in the page space");
         for (size_t at = 0; at < part; at += BLOCK_UNIT) {
             size_t unit = (page * PAGE + offset + at) / BLOCK_UNIT;
             REQUIRE(unit < UNITS);
@@ -135,7 +136,7 @@ static void check_home(const struct piece *piece, char *taken)
     }
 }
 
-/* Addresses of pages by handle: the first is that at home. */
+/* Addresses of pages by handle: the first is that in the page space. */
 struct aliases {
     struct {
         void *handle;
@@ -164,12 +165,12 @@ static void check_aliases(void)
     REQUIRE_OK(stitch_pages_locked(cache->large.stitch, note_alias, &aliases));
     quick_lock_drop(&cache->lock);
     for (size_t i = 1; i < aliases.count; i++) {
-        size_t home = 0;
-        while (aliases.of[home].handle != aliases.of[i].handle)
-            home++;
-        if (home == i)
+        size_t page_space = 0;
+        while (aliases.of[page_space].handle != aliases.of[i].handle)
+            page_space++;
+        if (page_space == i)
             continue;
-        REQUIRE_OK(acre_copy(device, words, aliases.of[home].address, PAGE,
+        REQUIRE_OK(acre_copy(device, words, aliases.of[page_space].address, PAGE,
                              ACRE_COPY_DEVICE_TO_HOST));
         REQUIRE_OK(acre_copy(device, others, aliases.of[i].address, PAGE,
                              ACRE_COPY_DEVICE_TO_HOST));

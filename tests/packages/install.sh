@@ -9,6 +9,8 @@ packages=$(cd "${1:-build/package}" && pwd)
 command -v debootstrap >/dev/null || { echo "skipped: debootstrap is not here"; exit 77; }
 mirror=$(apt-get indextargets --format '$(SITE)' 'Codename: bookworm' 'Component: main' | head -n 1)
 [ -n "$mirror" ] || { echo "skipped: apt knows no mirror of Debian 12"; exit 77; }
+# What is set for builds out here is not there in the fresh system.
+unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 root=$(mktemp -d)
 trap 'umount "$root/proc" 2>/dev/null || true; rm -rf "$root"' EXIT
 trap 'exit 1' INT TERM
@@ -51,6 +53,12 @@ int main(void)
 }
 PROGRAM
 chroot "$root" sh -c 'cc /use.c -o /use $(pkg-config --cflags --libs acre) && /use'
+# A backend of somebody else, built from the installed example and held to the installed rules.
+chroot "$root" sh -c 'cc -shared -fPIC /usr/share/doc/acre/examples/synchronous.c -o /libnpu.so \
+        -DEXAMPLE_LIBRARY $(pkg-config --cflags --libs acre) &&
+    cmake -S /usr/share/acre/conform -B /conform >/dev/null &&
+    cmake --build /conform >/dev/null && /conform/acre_conform /libnpu.so | tail -n 1 &&
+    acre --backend /libnpu.so devices | grep "example NPU"'
 chroot "$root" dpkg -r acre-tools libacre-dev libacre-torch python3-acre libacre0 >/dev/null
 [ ! -e "$root/usr/bin/acre" ] || { echo "acre stays after the packages are removed"; exit 1; }
 echo "installed, used and removed in a fresh Debian 12"

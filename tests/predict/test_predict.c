@@ -34,7 +34,9 @@ enum {
     SLOT_DEFAULT,
     SLOT_POOL,
     SLOT_EXCHANGE_STREAM = 9,
-    SLOT_COUNT = 15
+    SLOT_COUNT = 15,
+    SLOT_CAPTURING = 19,
+    SLOT_RECORD = 22
 };
 
 static void resolve(void *arg, uint64_t frame, acre_frame *out)
@@ -116,6 +118,20 @@ TEST(guard_gives_streams_of_a_pool_in_turn)
     EXPECT_EQ(take(guard, first).id, one);
 }
 
+TEST(guard_tells_of_captures)
+{
+    const struct object *guard = acre_predict_guard(2);
+    struct stream_value side = {{1, 0}, 3};
+    bool (*captures)(const void *, const struct stream_value *) =
+        (bool (*)(const void *, const struct stream_value *))guard->table[SLOT_CAPTURING];
+
+    EXPECT(!captures(guard, &side));
+    acre_predict_capturing_set(1);
+    EXPECT(captures(guard, &side));
+    acre_predict_capturing_set(0);
+    EXPECT(!captures(guard, &side));
+}
+
 TEST(hooks_of_another_size_stay_as_they_are)
 {
     slot table[50] = {0};
@@ -167,6 +183,44 @@ TEST(resizing_frees_and_allocates)
     EXPECT_EQ(live_bytes(1), before + 9000);
     tensor->deleter(tensor);
     EXPECT_EQ(live_bytes(1), before);
+}
+
+/* Events of a kind that a cache has recorded. */
+static uint64_t action_count(int device, acre_action action)
+{
+    acre_history *history;
+    uint64_t count = 0;
+
+    if (acre_cache_history_create(opened(device), &history) != ACRE_OK)
+        return UINT64_MAX;
+    for (uint64_t i = 0; i < history->entry_count; i++)
+        count += history->entries[i].action == action;
+    acre_history_destroy(history);
+    return count;
+}
+
+TEST(what_another_stream_uses_is_freed_after_it)
+{
+    const struct object *guard = acre_predict_guard(2);
+    void (*record)(const void *, void *const *, const struct stream_value *) = (void (*)(
+        const void *, void *const *, const struct stream_value *))guard->table[SLOT_RECORD];
+    int64_t dims[] = {1000, 1};
+    struct stream_value side = {{1, 0}, 3};
+    acre_dl_managed *tensor = acre_predict_tensor(0, 4000, 2, 32, 1, dims);
+    uint64_t requested = action_count(0, ACRE_ACTION_FREE_REQUESTED);
+    uint64_t completed = action_count(0, ACRE_ACTION_FREE_COMPLETED);
+
+    EXPECT(tensor != NULL);
+    record(guard, &tensor->tensor.data, &side);
+    tensor->deleter(tensor);
+    EXPECT_EQ(action_count(0, ACRE_ACTION_FREE_REQUESTED), requested + 1);
+    EXPECT_EQ(action_count(0, ACRE_ACTION_FREE_COMPLETED), completed);
+    void *next = acre_predict_alloc(0, 4000); /* looks at what has ended */
+    EXPECT_EQ(action_count(0, ACRE_ACTION_FREE_COMPLETED), completed + 1);
+    acre_predict_free(0, next);
+    void *nothing = NULL;
+    record(guard, &nothing, &side);
+    EXPECT_EQ(acre_predict_record(dims, 3), 0);
 }
 
 TEST(what_is_not_there_is_refused)

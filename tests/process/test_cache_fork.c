@@ -259,6 +259,82 @@ TEST(the_parent_keeps_its_memory)
     acre_cache_destroy(cache);
 }
 
+/* ---- Pinned memory of a device ------------------------------------------------------------- */
+
+static acre_pinned *device_pinned;
+static void *staging, *used;
+static acre_pool_id host_pool;
+
+/* Whether memory is at hand or not, and whatever streams have used. */
+static void child_is_refused_pinned(void *arg)
+{
+    acre_pinned_stats stats = {.struct_size = sizeof stats};
+    void *out = NULL;
+
+    (void)arg;
+    alarm(20);
+    EXPECT_FORKED(acre_pinned_alloc(device_pinned, 5000, &out)); /* at hand */
+    EXPECT_FORKED(acre_pinned_alloc(device_pinned, 40 << 20, &out));
+    EXPECT_PTR_EQ(out, NULL);
+    EXPECT_FORKED(acre_pinned_free(device_pinned, staging));
+    EXPECT_FORKED(acre_pinned_record_stream(device_pinned, staging, NULL, stream));
+    EXPECT_FORKED(acre_pinned_process(device_pinned));
+    EXPECT_FORKED(acre_pinned_empty(device_pinned));
+    EXPECT_FORKED(acre_pinned_trim(device_pinned, 0, NULL));
+    EXPECT_FORKED(acre_pinned_pool_begin(device_pinned, acre_pool_id_next(), NULL));
+    EXPECT_FORKED(acre_pinned_pool_end(device_pinned, host_pool));
+    EXPECT_FORKED(acre_pinned_pool_release(device_pinned, host_pool));
+    EXPECT_FORKED(acre_pinned_conf_set(device_pinned, "pinned_use_background_threads:True"));
+    EXPECT_FORKED(acre_pinned_create(device, NULL, (acre_pinned **)&out));
+    REQUIRE_OK(acre_pinned_stats_get(device_pinned, &stats));
+    EXPECT(stats.active_bytes.current >= 70000);
+    uint64_t before = heap_live_count();
+    acre_pinned_destroy(device_pinned); /* of what it noted only */
+    EXPECT(heap_live_count() < before);
+}
+
+static void refuse_pinned(acre_policy policy)
+{
+    acre_pinned_config config = {.struct_size = sizeof config, .policy = policy,
+                                 .flags = ACRE_PINNED_NO_ENVIRONMENT};
+    void *small;
+
+    REQUIRE_OK(acre_device_get(ACRE_DEVICE_PRIVATE, 0, &device));
+    REQUIRE_OK(acre_stream_native_create(device, 0, 0, &stream));
+    REQUIRE_OK(acre_pinned_create(device, &config, &device_pinned));
+    host_pool = acre_pool_id_next();
+    REQUIRE_OK(acre_pinned_pool_begin(device_pinned, host_pool, NULL));
+    REQUIRE_OK(acre_pinned_pool_end(device_pinned, host_pool));
+    REQUIRE_OK(acre_pinned_alloc(device_pinned, 70000, &staging));
+    REQUIRE_OK(acre_pinned_alloc(device_pinned, 60000, &used));
+    REQUIRE_OK(acre_pinned_record_stream(device_pinned, used, NULL, stream));
+    REQUIRE_OK(acre_pinned_free(device_pinned, used)); /* waits for an event */
+    REQUIRE_OK(acre_pinned_alloc(device_pinned, 5000, &small));
+    REQUIRE_OK(acre_pinned_free(device_pinned, small));
+    memcpy(staging, "parent", 7);
+    int status = t_child(child_is_refused_pinned, NULL);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT_STR_EQ((char *)staging, "parent");
+    REQUIRE_OK(acre_pinned_alloc(device_pinned, 5000, &small)); /* the parent goes on */
+    REQUIRE_OK(acre_pinned_free(device_pinned, small));
+    REQUIRE_OK(acre_pinned_free(device_pinned, staging));
+    REQUIRE_OK(acre_pinned_pool_release(device_pinned, host_pool));
+    REQUIRE_OK(acre_pinned_empty(device_pinned));
+    REQUIRE_OK(acre_pinned_check(device_pinned));
+    acre_pinned_destroy(device_pinned);
+    REQUIRE_OK(acre_stream_native_destroy(device, stream));
+}
+
+TEST(a_child_is_refused_pinned_memory_of_a_device)
+{
+    refuse_pinned(ACRE_POLICY_ACRE);
+}
+
+TEST(a_child_is_refused_pinned_memory_of_a_device_policy_torch)
+{
+    refuse_pinned(ACRE_POLICY_TORCH);
+}
+
 /* ---- Others that have locks or threads ----------------------------------------------------- */
 
 static acre_pinned *pinned;

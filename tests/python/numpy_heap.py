@@ -49,6 +49,24 @@ def work(seed):
     return b"".join(part.tobytes() for part in parts)
 
 
+# What "ulimit -v" does: arrays until there are no more addresses, then fewer again.
+ADDRESSES = """
+import pathlib, resource, numpy, acre.numpy
+acre.numpy.enable()
+used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (used + (400 << 20),) * 2)
+arrays = []
+try:
+    while True:
+        arrays.append(numpy.ones(20 << 20, dtype="uint8"))
+except MemoryError as error:
+    print(len(arrays), error)
+assert all(array.sum(dtype="int64") == 20 << 20 for array in arrays)
+del arrays
+assert numpy.ones(60 << 20, dtype="uint8").sum(dtype="int64") == 60 << 20
+"""
+
+
 class NumpyHeap(unittest.TestCase):
     def setUp(self):
         acre.numpy.enable()
@@ -155,6 +173,22 @@ class NumpyHeap(unittest.TestCase):
             fine = kept.sum() == (1 << 19) * ((1 << 20) - 1) and work(1) == expected
             os._exit(0 if fine else 1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_a_limit_of_addresses_is_a_memory_error(self):
+        done = subprocess.run([sys.executable, "-c", ADDRESSES], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        count, text = done.stdout.split(maxsplit=1)
+        self.assertIn(int(count), range(5, 20))
+        self.assertIn("Unable to allocate 20.0 MiB", text)
+
+    def test_arrays_may_outlive_every_module(self):
+        program = ("import numpy, acre.numpy; acre.numpy.enable(); kept = numpy.ones(1 << 20);"
+                   "acre.numpy._state.clear();"  # as the interpreter does at its end
+                   "assert kept.sum() == 1 << 20")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_idle_memory_goes_back(self):
         array = numpy.ones(32 << 20)

@@ -270,6 +270,16 @@ class Tools(unittest.TestCase):
             self.assertEqual(failed, 0)
             self.assertGreater(tried, 0)
 
+    def test_predictions_read_well_and_need_no_pytorch_before(self):
+        # Running one needs PyTorch: tests/torch.
+        self.assertTrue(callable(acre.predict))
+        self.assertNotIn("torch", sys.modules)
+        found = acre.predict.Prediction({"verdict": "It fits.", "reserved_peak_bytes": 1})
+        self.assertEqual(repr(found), "<Prediction: It fits.>")
+        self.assertEqual(found["reserved_peak_bytes"], 1)
+        hints = acre.predict.predict.__annotations__
+        self.assertEqual(sorted(hints), ["function", "gpu", "output", "return", "settings"])
+
     def test_every_public_function_has_type_hints(self):
         for name in ("advise", "convert", "diff", "plan", "replay", "verify", "view", "why"):
             function = getattr(acre, name)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 CHECK = """
-import acre, pathlib
+import acre, pathlib, subprocess, sys
 from acre import library
 assert pathlib.Path(library.path).parent == pathlib.Path(acre.__file__).parent, library.path
 with acre.Cache(acre.Device("openreg")) as cache:
@@ -18,6 +18,9 @@ with acre.Cache(acre.Device("openreg")) as cache:
     del block
 assert "in use" in str(acre.why("now.pickle"))
 assert acre.plan([(0, 2, 100), (1, 3, 50)]).height == 150
+assert (pathlib.Path(library.path).parent / "libacre_predict.so").exists()
+assert "usage" in subprocess.run([sys.executable, "-m", "acre.predict", "--help"], check=True,
+                                 capture_output=True, text=True).stdout
 print(acre.version())
 """
 

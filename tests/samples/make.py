@@ -16,6 +16,7 @@ import copy
 import gzip
 import pathlib
 import pickle
+import random
 import sys
 
 MIB = 1 << 20
@@ -138,6 +139,43 @@ def grown():
     large = segment(0) | {"total_size": 20 * MIB, "allocated_size": used, "active_size": used,
                           "requested_size": used, "is_expandable": True, "blocks": blocks}
     return {"segments": [large], "device_traces": [events]}
+
+
+def lives(tensors):
+    """The history of tensors (start, end, size) at the addresses that first fit gives them."""
+    moments = sorted([(end, 0, i) for i, (_, end, _) in enumerate(tensors)]
+                     + [(start, 1, i) for i, (start, _, _) in enumerate(tensors)])
+    total, places = 64 * MIB, {}
+    events = [entry("segment_alloc", BASE, total, "weights", 1_700_000_000_000_000)]
+    for moment, begins, i in moments:
+        time, size = 1_700_000_000_000_001 + moment, tensors[i][2]
+        if not begins:
+            addr = places.pop(i)
+            events += [entry(action, addr, size, "forward", time)
+                       for action in ("free_requested", "free_completed")]
+            continue
+        addr = BASE
+        for start, length in sorted((places[k], tensors[k][2]) for k in places):
+            if addr + size <= start:
+                break
+            addr = start + length
+        places[i] = addr
+        events.append(entry("alloc", addr, size, list(STACKS)[i % 3], time))
+    large = segment(0) | {"total_size": total, "allocated_size": 0, "active_size": 0,
+                          "requested_size": 0, "blocks": [block(BASE, total, "inactive", None)]}
+    return {"segments": [large], "device_traces": [events]}
+
+
+def varied(count, seed):
+    """Tensors of varied sizes and lifetimes."""
+    dice = random.Random(seed)
+    return lives([(i, i + int(2 ** dice.uniform(1, 8)), 512 * int(2 ** dice.uniform(0, 11)))
+                  for i in range(count)])
+
+
+def stairs(count):
+    """Tensors of 13 sizes that each overlap twenty others: no plan reaches the lower bound."""
+    return lives([(i, i + 20 + i % 7, 512 * (1 + i % 13)) for i in range(count)])
 
 
 def write_all(folder):

@@ -39,7 +39,7 @@ static inline void stop(void)
 /* Engines that work here. */
 static inline bool engine_is_there(acre_file_engine engine)
 {
-    struct ring *ring;
+    struct io_ring *ring;
 
     if (engine != ACRE_FILE_URING)
         return true;

@@ -46,6 +46,9 @@ uint64_t t_count(uint64_t small, uint64_t large);
  * 10 with a sanitizer, 50 where every structure is walked after every call.
  * Millions of such steps are divided by it; the plain build takes them all. */
 unsigned t_slowness(void);
+/* Whether this runs under qemu's user mode (ACRE_TEST_EMULATED=1, see tests/packages/aarch64.sh),
+ * which lacks some of Linux. */
+int t_emulated(void);
 /* Path of a file below ../shared (ACRE_SHARED overrides), or NULL when absent. */
 const char *t_shared(const char *name);
 /* Open descriptors, mappings and threads of this process, for leak tests. */
@@ -81,6 +84,13 @@ int t_faults(void (*fn)(void *), void *arg);
     }
 
 #define T_SKIP(...) t_skip(__VA_ARGS__)
+
+/* Leaves a test that needs what the emulator lacks. */
+#define T_NEEDS(what)                                                          \
+    do {                                                                       \
+        if (t_emulated())                                                      \
+            T_SKIP("the emulator lacks it: %s", what);                         \
+    } while (0)
 
 #define EXPECT(fact)                                                           \
     do {                                                                       \

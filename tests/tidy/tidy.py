@@ -5,7 +5,8 @@
     tidy.py [FOLDER]      checks a tree (ACRE_SOURCE, or the one this file is in)
     tidy.py --self-test   breaks every rule in a small tree; each must be noticed
 
-Rules: spdx, width, space, length, function, word, path, layer, part, mirror, room.
+Rules: spdx, width, space, length, function, word, path, layer, part, mirror, room,
+prefix, parameters, name, struct.
 docs/ARCHITECTURE.md holds the table of layers, exceptions.txt the exceptions.
 """
 import fnmatch
@@ -19,6 +20,7 @@ import tempfile
 FILE_LINES = 600
 FUNCTION_LINES = 70
 ROOM_FILES = 30
+PARAMETERS = 6
 WIDTH = 100
 CODE = {".c", ".h", ".cpp", ".hpp", ".py", ".sh", ".js", ".cmake"}
 C_LIKE = {".c", ".h", ".cpp", ".hpp"}
@@ -28,6 +30,9 @@ WORDS = re.compile(r"\b(to" + r"do|fix" + r"me|x" + r"xx|ha" + r"ck|not (yet )?i
                    r"mented|place" + r"holder|stub" + r"bed)\b", re.I)
 PATHS = re.compile(r"(^|[^A-Za-z0-9_.])/(wo" + r"rk|fa" + r"rm|ro" + r"ot|home|tm" + r"p/w)/")
 FOREIGN = {"zlib.h": {"format"}, "mpi.h": {"bind"}, "liburing.h": {"exchange"}}
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+FUNCTION = re.compile(r"^(?P<head>[A-Za-z_][\w \*]*?[ \*])(?P<name>\w+)"
+                      r"\((?P<arguments>[^;{}]*?)\)\s*\{", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
 
 
@@ -103,6 +108,49 @@ class Tidy:
                     self.complain("function", name, start + 1,
                                   f"{number - start + 1} lines of at most {FUNCTION_LINES}")
                 start = None
+
+    # ---- names ---------------------------------------------------------------
+
+    def code(self, name):
+        """The text of a C file without comments and attributes; lines stay where they are."""
+        text = "\n".join(self.lines[name])
+        text = COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+        return re.sub(r"__attribute__\(\([^)]*\)\)", lambda m: " " * len(m.group()), text)
+
+    def check_names(self):
+        """Functions and structs of the library and the command."""
+        public, structs = set(), {}
+        sources = [n for n in self.files if n.startswith(("src/", "cli/", "include/"))
+                   and pathlib.Path(n).suffix in (".c", ".h")]
+        for name in sources:
+            for declared in re.findall(r"\bACRE_API\b[^;{]*?\b(acre_\w+)\s*\(", self.code(name)):
+                public.add(declared)
+        for name in sources:
+            if name.startswith("include/"):
+                continue
+            text = self.code(name)
+            for match in FUNCTION.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                self.check_function(name, line, match, public)
+            for match in re.finditer(r"^struct (\w+) \{", text, re.M):
+                line = text.count("\n", 0, match.start()) + 1
+                structs.setdefault(match[1], []).append((name, line))
+        for tag, places in structs.items():
+            for name, line in places[1:]:
+                self.complain("struct", name, line, f"struct {tag} is in {places[0][0]} too")
+
+    def check_function(self, name, line, match, public):
+        head, word, arguments = match["head"], match["name"], match["arguments"]
+        if re.match(r"(else|return|typedef)\b", head) or word.isupper():
+            return
+        flat = re.sub(r"\([^()]*\)", "", arguments)
+        count = flat.count(",") + 1
+        if word.startswith("acre_") and word not in public:
+            self.complain("prefix", name, line, f"{word} is not public, but its name says so")
+        if count > PARAMETERS and word not in public:
+            self.complain("parameters", name, line, f"{count} parameters of at most {PARAMETERS}")
+        if re.search(r"\bstatic\b", head) and "_" not in word:
+            self.complain("name", name, line, f"{word} says too little: noun_verb")
 
     # ---- layers ------------------------------------------------------------
 
@@ -214,6 +262,7 @@ class Tidy:
             if pathlib.Path(name).suffix in (".c", ".cpp"):
                 self.check_functions(name)
             self.check_layers(name, layers, wholes)
+        self.check_names()
         self.check_mirror()
         self.check_rooms()
         self.exceptions()
@@ -223,7 +272,7 @@ class Tidy:
 def self_test():
     """A tree that breaks every rule once; returns the exit status."""
     spdx = "/* SPDX-License-Identifier: MIT */\n"
-    long_function = "int f(void)\n{\n" + "    ;\n" * FUNCTION_LINES + "}\n"
+    long_function = "int f_run(void)\n{\n" + "    ;\n" * FUNCTION_LINES + "}\n"
     tree = {
         "docs/ARCHITECTURE.md": "| `base` | `acre/base.h` |\n| `cache` | `base` |\n"
                                 "| `tests` | `*` |\nThe wholes, which may: `cache`.\n",
@@ -234,6 +283,12 @@ def self_test():
         "src/base/e.c": spdx + "\n" * FILE_LINES,
         "src/base/f.c": spdx + long_function,
         "src/base/g.c": spdx + "/* to" "do */\n/* see /ro" "ot/x */\n",
+        "src/base/h.c": spdx + "static int fill(void)\n{\n}\n",
+        "src/base/i.c": spdx + "int acre_hidden(int a, int b)\n{\n}\n",
+        "src/base/j.c": spdx + "int j_run(int a, int b, int c, int d, int e, int f,\n"
+                        "          int g)\n{\n}\nstruct twin {\n};\n",
+        "src/base/k.c": spdx + "ACRE_API int acre_known(int a, int b, int c, int d, int e, int f,\n"
+                        "                        int g)\n{\n}\nstruct twin {\n};\n",
         "src/cache/acre/bins.c": spdx + "#include \"cache/cache.h\"\n#include <zlib.h>\n",
         "src/cache/cache.h": spdx,
         "src/lost/a.c": spdx,
@@ -247,10 +302,13 @@ def self_test():
         ("length", "src/base/e.c"), ("function", "src/base/f.c"), ("word", "src/base/g.c"),
         ("path", "src/base/g.c"), ("part", "src/cache/acre/bins.c"),
         ("layer", "src/cache/acre/bins.c"),
+        ("name", "src/base/h.c"), ("prefix", "src/base/i.c"), ("parameters", "src/base/j.c"),
+        ("struct", "src/base/k.c"),
         ("layer", "src/lost/a.c"), ("mirror", "tests/unit/base/test_base_gone.c"),
         ("exception", "tests/tidy/exceptions.txt"), ("room", "include/many"),
     } | {("mirror", f"src/{n}.c") for n in
-         ("base/a base/b base/c base/d base/e base/f base/g cache/acre/bins lost/a").split()}
+         ("base/a base/b base/c base/d base/e base/f base/g base/h base/i base/j base/k "
+          "cache/acre/bins lost/a").split()}
     with tempfile.TemporaryDirectory() as folder:
         for name, text in tree.items():
             path = pathlib.Path(folder) / name

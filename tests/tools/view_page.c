@@ -121,7 +121,7 @@ static void make_busy(uint64_t event_count)
 
 static void make_still(void)
 {
-    struct history *history = view_device(view, 0);
+    struct view_history *history = view_device(view, 0);
     struct span range = {.address = BASE, .bytes = MIB_OF(20)};
     struct span block = {.address = BASE, .bytes = 1000, .block_bytes = MIB_OF(2)};
 

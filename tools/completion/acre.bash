@@ -12,12 +12,16 @@ _acre_options() {
 
 _acre() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-    local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]}
+    local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} first=1
 
     COMPREPLY=()
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_acre_commands "$program") help --help --version" \
-            -- "$word")
+    # acre --backend LIBRARY COMMAND
+    if [ "$command" = --backend ]; then
+        first=3 command=${COMP_WORDS[3]}
+    fi
+    if [ "$COMP_CWORD" -eq "$first" ]; then
+        mapfile -t COMPREPLY < <(compgen -W \
+            "$(_acre_commands "$program") help --help --version --backend" -- "$word")
     elif [ "$command" = help ]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_acre_commands "$program") conf environment" \
             -- "$word")

@@ -50,7 +50,7 @@ void fork_guard_end(struct fork_guard *guard);
 void fork_handler_add(struct fork_handler *handler);
 
 /* Grows by one in every child of fork. */
-extern _Atomic unsigned fork_children;
+extern __attribute__((visibility("hidden"))) _Atomic unsigned fork_children;
 static inline unsigned fork_generation(void)
 {
     return atomic_load_explicit(&fork_children, memory_order_relaxed);

@@ -40,7 +40,7 @@ struct offer {
 
 enum state { ASKING, SENDING, USING };
 
-struct connection {
+struct service_connection {
     int fd;
     enum state state;
     int64_t deadline_ms; /* of the present state; not for USING            */
@@ -60,7 +60,7 @@ struct service {
     /* The thread's alone. */
     uint32_t connection_count;
     int64_t accept_at_ms; /* when to accept again                           */
-    struct connection connections[CONNECTIONS_MAX];
+    struct service_connection connections[CONNECTIONS_MAX];
     struct pollfd polls[AT_CONNECTIONS + CONNECTIONS_MAX];
 };
 
@@ -91,7 +91,7 @@ static int64_t now_ms(void)
 /* Ends connection number i; the last one takes its place. */
 static void connection_end(struct service *service, uint32_t i)
 {
-    struct connection *connection = &service->connections[i];
+    struct service_connection *connection = &service->connections[i];
     struct offer *offer = connection->offer, *gone = NULL;
 
     fork_fd_close(connection->fd);
@@ -124,7 +124,7 @@ static struct offer *offer_enter(struct service *service, const uint8_t *token)
     return found;
 }
 
-static void service_refuse(const struct connection *connection, enum wire_answer answer)
+static void service_refuse(const struct service_connection *connection, enum wire_answer answer)
 {
     struct wire_reply reply;
 
@@ -133,7 +133,8 @@ static void service_refuse(const struct connection *connection, enum wire_answer
 }
 
 /* Makes the descriptors of the next batch; the count, or -1. */
-static int batch_make(struct service *service, struct connection *connection, int fds[WIRE_BATCH])
+static int batch_make(struct service *service, struct service_connection *connection,
+                      int fds[WIRE_BATCH])
 {
     struct offer *offer = connection->offer;
     uint32_t left = offer->terms.fd_total - connection->fd_next;
@@ -153,7 +154,7 @@ static int batch_make(struct service *service, struct connection *connection, in
 }
 
 /* Sends as many replies as the socket takes. False: the connection ends. */
-static bool connection_send(struct service *service, struct connection *connection)
+static bool connection_send(struct service *service, struct service_connection *connection)
 {
     const struct offer_terms *terms = &connection->offer->terms;
     struct wire_reply reply;
@@ -184,7 +185,7 @@ static bool connection_send(struct service *service, struct connection *connecti
 }
 
 /* Reads what came. The only thing a peer may say is its one request. */
-static bool connection_receive(struct service *service, struct connection *connection)
+static bool connection_receive(struct service *service, struct service_connection *connection)
 {
     struct wire_request request;
     ssize_t bytes = recv(connection->fd, &request, sizeof request, MSG_TRUNC);
@@ -203,8 +204,8 @@ static bool connection_receive(struct service *service, struct connection *conne
     return connection_send(service, connection);
 }
 
-static bool connection_serve(struct service *service, struct connection *connection, short events,
-                             int64_t now)
+static bool connection_serve(struct service *service, struct service_connection *connection,
+                             short events, int64_t now)
 {
     bool goes_on = true;
 
@@ -231,7 +232,7 @@ static void connections_accept(struct service *service, int64_t now)
             continue;
         }
         service->connections[service->connection_count++] =
-            (struct connection){.fd = fd, .state = ASKING, .deadline_ms = now + STEP_MS};
+            (struct service_connection){.fd = fd, .state = ASKING, .deadline_ms = now + STEP_MS};
     }
 }
 
@@ -247,7 +248,7 @@ static int polls_fill(struct service *service, int64_t now)
     service->polls[AT_LISTEN] =
         (struct pollfd){.fd = may_accept ? service->listener : -1, .events = POLLIN};
     for (uint32_t i = 0; i < service->connection_count; i++) {
-        const struct connection *connection = &service->connections[i];
+        const struct service_connection *connection = &service->connections[i];
 
         service->polls[AT_CONNECTIONS + i] = (struct pollfd){
             .fd = connection->fd,

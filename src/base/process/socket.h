@@ -25,7 +25,7 @@ bool socket_is_own_user(int fd);
 /* Sends one message with descriptors, WIRE_BATCH at most; 0 or an errno. */
 int socket_send(int fd, const void *message, size_t bytes, const int *fds, int fd_count);
 
-/* Receives one message of at most so many bytes with its descriptors, which are
+/* Receives one message of at most capacity bytes with its descriptors, which are
  * the caller's to close and not inherited by programs it starts.
  * Errors: ACRE_ERR_PEER (closed), ACRE_ERR_TIMEOUT, ACRE_ERR_FORMAT (longer than
  * that, or with too many descriptors), ACRE_ERR_LIMIT (no room for a descriptor),

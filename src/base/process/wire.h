@@ -69,7 +69,7 @@ void ticket_write(const struct ticket *ticket, uint8_t out[WIRE_TICKET_BYTES]);
 acre_status ticket_read(const uint8_t bytes[WIRE_TICKET_BYTES], struct ticket *out);
 
 void request_write(struct wire_request *request, const uint8_t token[WIRE_RANDOM_BYTES]);
-/* Whether what came, of so many bytes, is a request. */
+/* Whether a message of that size is a well-formed request. */
 bool request_is_sound(const struct wire_request *request, size_t bytes);
 
 void reply_write(struct wire_reply *reply, enum wire_answer answer);

@@ -165,14 +165,14 @@ struct block *arena_carve(struct arena *arena, struct block_store *store, struct
 }
 
 /* A FREE block in which a place is sought. */
-struct space {
+struct arena_space {
     uintptr_t begin, end;
     size_t page; /* a power of two */
     unsigned shift;
 };
 
 /* Whole pages inside [begin, end). */
-static inline size_t pages_in(const struct space *space, uintptr_t begin, uintptr_t end)
+static inline size_t pages_in(const struct arena_space *space, uintptr_t begin, uintptr_t end)
 {
     uintptr_t first = (begin + space->page - 1) >> space->shift, last = end >> space->shift;
 
@@ -181,7 +181,7 @@ static inline size_t pages_in(const struct space *space, uintptr_t begin, uintpt
 
 /* How good it is to have a block that is about a number of pages at that place, in
  * tenths of a page: pages that stay free, less for each page that it shares. */
-static inline intptr_t arena_value(const struct space *space, uintptr_t at, size_t bytes)
+static inline intptr_t arena_value(const struct arena_space *space, uintptr_t at, size_t bytes)
 {
     size_t left = pages_in(space, space->begin, at) + pages_in(space, at + bytes, space->end);
     size_t inside = space->page - 1;
@@ -190,7 +190,7 @@ static inline intptr_t arena_value(const struct space *space, uintptr_t at, size
 }
 
 /* The best of both ends and of the first and last page border. */
-static uintptr_t place_about(const struct space *space, size_t bytes)
+static uintptr_t place_about(const struct arena_space *space, size_t bytes)
 {
     size_t inside = space->page - 1;
     uintptr_t places[] = {space->end - bytes, (space->begin + inside) & ~inside,
@@ -217,8 +217,8 @@ struct block *arena_carve_pages(struct arena *arena, struct block_store *store, 
                                 size_t bytes)
 {
     uintptr_t begin = (uintptr_t)from->base;
-    struct space space = {begin, begin + from->bytes, arena->page_bytes,
-                          bit_high(arena->page_bytes)};
+    struct arena_space space = {begin, begin + from->bytes, arena->page_bytes,
+                                bit_high(arena->page_bytes)};
     size_t missing = -bytes & (space.page - 1); /* of the last page */
 
     /* So little that it is worth less than pages which no other block shares. */

@@ -110,7 +110,7 @@ static inline struct block *arena_cut(struct arena *arena, struct block_store *s
  * the old one. Two spare block objects must be there. */
 struct block *arena_carve(struct arena *arena, struct block_store *store, struct block *from,
                           size_t offset, size_t bytes);
-/* The same at the place that breaks the fewest free pages, and that keeps a block
+/* As arena_carve, at the place that breaks the fewest free pages, and that keeps a block
  * which is about a number of pages from sharing any. */
 struct block *arena_carve_pages(struct arena *arena, struct block_store *store,
                                 struct block *from, size_t bytes);

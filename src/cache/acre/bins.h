@@ -140,7 +140,7 @@ static inline struct block *bins_find(const struct bins *bins, size_t bytes)
  * in which blocks came. */
 struct block *bins_find_best(const struct bins *bins, size_t bytes);
 
-/* The same as bins_find, taken out. */
+/* As bins_find, but takes the block out. */
 struct block *bins_take(struct bins *bins, size_t bytes);
 
 /* Walks all blocks, smaller bins first; NULL at the end. The current block may

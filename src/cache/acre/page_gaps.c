@@ -12,7 +12,7 @@ enum {
     EDGES_LOOK_COUNT = 256, /* suffixes, and prefixes, that a choice looks at */
 };
 
-/* Makes room for so many pages, all in use. */
+/* Makes room for a number of pages, all in use. */
 static bool page_gaps_grow(struct page_gaps *page_gaps, size_t count)
 {
     size_t capacity = 2 * count;
@@ -48,9 +48,9 @@ static bool page_gaps_reset(struct page_gaps *page_gaps, size_t count)
     return true;
 }
 
-/* Enters a free block of the home, given by its offsets. Pages that lost their
- * handle in a failed call are of use at home only. */
-static void page_gaps_enter(struct page_gaps *page_gaps, const struct expand *home,
+/* Enters a free block of the page space, given by its offsets. Pages that lost their
+ * handle in a failed call are of use in the page space only. */
+static void page_gaps_enter(struct page_gaps *page_gaps, const struct expand *page_space,
                             struct block *block, size_t begin, size_t end)
 {
     size_t page = page_gaps->page_bytes;
@@ -60,7 +60,7 @@ static void page_gaps_enter(struct page_gaps *page_gaps, const struct expand *ho
     page_gaps->free_bytes += end - begin;
     for (size_t i = begin >> shift; at < end; i++, at += page) {
         struct edge *edge = &page_gaps->pages[i];
-        if (!home->pages[i].has_handle)
+        if (!page_space->pages[i].has_handle)
             continue;
         if (at >= begin && end - at >= page) {
             *edge = (struct edge){page, page, block};
@@ -82,17 +82,17 @@ static void page_gaps_enter(struct page_gaps *page_gaps, const struct expand *ho
     }
 }
 
-bool page_gaps_scan(struct page_gaps *page_gaps, const struct expand *home,
+bool page_gaps_scan(struct page_gaps *page_gaps, const struct expand *page_space,
                     const struct arena *arena)
 {
-    page_gaps->page_bytes = home->page_bytes;
-    if (!page_gaps_reset(page_gaps, home->page_end))
+    page_gaps->page_bytes = page_space->page_bytes;
+    if (!page_gaps_reset(page_gaps, page_space->page_end))
         return false;
     for (struct block *block = bins_first(&arena->bins); block;
          block = bins_next(&arena->bins, block)) {
-        size_t begin = (size_t)(block->base - home->base);
-        if (block->segment->expand == home)
-            page_gaps_enter(page_gaps, home, block, begin, begin + block->bytes);
+        size_t begin = (size_t)(block->base - page_space->base);
+        if (block->segment->expand == page_space)
+            page_gaps_enter(page_gaps, page_space, block, begin, begin + block->bytes);
     }
     return true;
 }
@@ -118,11 +118,11 @@ static size_t page_gaps_list(const struct page_gaps *page_gaps, bool is_suffix,
     return found;
 }
 
-struct choice page_gaps_choose(const struct page_gaps *page_gaps, size_t bytes, size_t plenty)
+struct page_choice page_gaps_choose(const struct page_gaps *page_gaps, size_t bytes, size_t plenty)
 {
     size_t page = page_gaps->page_bytes, suffixes[EDGES_LOOK_COUNT], prefixes[EDGES_LOOK_COUNT];
     size_t whole = (bytes + page - 1) / page, least = whole * page - bytes;
-    struct choice best = {EDGES_NONE, EDGES_NONE, whole};
+    struct page_choice best = {PAGE_GAPS_NONE, PAGE_GAPS_NONE, whole};
 
     if (page_gaps->full_count >= whole + plenty)
         return best;
@@ -130,15 +130,15 @@ struct choice page_gaps_choose(const struct page_gaps *page_gaps, size_t bytes, 
            prefix_count = page_gaps_list(page_gaps, false, prefixes);
     for (size_t i = 0; i <= suffix_count; i++)
         for (size_t k = 0; k <= prefix_count; k++) {
-            size_t first = i ? suffixes[i - 1] : EDGES_NONE;
-            size_t last = k ? prefixes[k - 1] : EDGES_NONE;
+            size_t first = i ? suffixes[i - 1] : PAGE_GAPS_NONE;
+            size_t last = k ? prefixes[k - 1] : PAGE_GAPS_NONE;
             size_t sum =
                 (i ? page_gaps->pages[first].suffix : 0) + (k ? page_gaps->pages[last].prefix : 0);
             size_t need = bytes > sum ? (bytes - sum + page - 1) / page : 0;
             size_t left = sum + need * page - bytes;
             if ((i && first == last) || need > best.whole || (need == best.whole && left >= least))
                 continue;
-            best = (struct choice){first, last, need};
+            best = (struct page_choice){first, last, need};
             least = left;
         }
     return best;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What is free at the edges of pages: the input of stitching.
  *
- *   │▒▒▒▒▒     ▒▒▒    │               one page at home, ▒ is in use
+ *   │▒▒▒▒▒     ▒▒▒    │               one page in the page space, ▒ is in use
  *    prefix 0    suffix
  *
  * A page whose prefix is the whole page is free. A stitched block begins in the
@@ -23,7 +23,7 @@ struct expand;
 
 struct edge {
     size_t prefix, suffix; /* free bytes from the start, and up to the end          */
-    struct block *near;    /* a block of the home that was at one of them, if any   */
+    struct block *near;    /* a block of the page space that was at one of them, if any   */
 };
 
 struct page_gaps {
@@ -36,28 +36,28 @@ struct page_gaps {
     uint64_t free_bytes; /* in all blocks looked at                                */
 };
 
-/* Looks at the free blocks of one arena that lie in home. False: no host memory. */
-bool page_gaps_scan(struct page_gaps *page_gaps, const struct expand *home,
+/* Looks at the free blocks of one arena that lie in page_space. False: no host memory. */
+bool page_gaps_scan(struct page_gaps *page_gaps, const struct expand *page_space,
                     const struct arena *arena);
 void page_gaps_fini(struct page_gaps *page_gaps);
 
-/* Whether a page of the home is wholly free. */
+/* Whether a page of the page space is wholly free. */
 static inline bool page_gaps_is_full(const struct page_gaps *page_gaps, size_t page)
 {
     return page < page_gaps->count && page_gaps->pages[page].prefix == page_gaps->page_bytes;
 }
 
 /* Pages that make up one block: the suffix of one, whole ones, the prefix of one. */
-struct choice {
-    size_t first; /* page whose suffix is used, or EDGES_NONE  */
-    size_t last;  /* page whose prefix is used, or EDGES_NONE  */
+struct page_choice {
+    size_t first; /* page whose suffix is used, or PAGE_GAPS_NONE  */
+    size_t last;  /* page whose prefix is used, or PAGE_GAPS_NONE  */
     size_t whole; /* how many whole pages lie between          */
 };
-#define EDGES_NONE SIZE_MAX
+#define PAGE_GAPS_NONE SIZE_MAX
 
 /* The choice for a block of bytes with the fewest whole pages, and of these the
  * one that leaves the least of its edges; with plenty, whole pages only. whole
- * may be more than there are: then so many are missing. */
-struct choice page_gaps_choose(const struct page_gaps *page_gaps, size_t bytes, size_t plenty);
+ * may be more than there are: the difference is missing then. */
+struct page_choice page_gaps_choose(const struct page_gaps *page_gaps, size_t bytes, size_t plenty);
 
 #endif

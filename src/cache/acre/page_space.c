@@ -10,7 +10,7 @@
 
 uint64_t page_space_bytes(const struct stitch *stitch)
 {
-    return stitch->home ? stitch->home->expand->mapped_bytes : 0;
+    return stitch->page_space ? stitch->page_space->expand->mapped_bytes : 0;
 }
 
 acre_status page_space_make(acre_cache *cache, struct stitch *stitch, void *stream)
@@ -18,7 +18,7 @@ acre_status page_space_make(acre_cache *cache, struct stitch *stitch, void *stre
     struct segment *segment;
     struct expand *expand;
 
-    if (stitch->home)
+    if (stitch->page_space)
         return ACRE_OK;
     if (!block_store_reserve(&cache->blocks, 1))
         return ACRE_ERR_HOST_MEMORY;
@@ -32,20 +32,20 @@ acre_status page_space_make(acre_cache *cache, struct stitch *stitch, void *stre
         return status;
     }
     struct block *block = block_create(&cache->blocks);
-    segment_init(segment, block, stitch->large, stream, expand->base, expand->bytes,
-                 cache->order_next++);
+    segment_init(segment, block, stitch->large, stream, expand->base, expand->bytes);
+    segment_set_order(segment, cache->order_next++);
     segment->expand = expand;
     block->state = BLOCK_UNMAPPED;
     list_push_back(&stitch->unmapped, &block->link);
     list_push_back(&cache->segments, &segment->link);
     stitch->large->segment_count++;
-    stitch->home = segment;
+    stitch->page_space = segment;
     return ACRE_OK;
 }
 
 acre_status page_space_drop(acre_cache *cache, struct stitch *stitch)
 {
-    struct segment *segment = stitch->home;
+    struct segment *segment = stitch->page_space;
     struct block *block = segment->first;
 
     if (block->state != BLOCK_UNMAPPED || block->next || !list_empty(&stitch->ranges))
@@ -57,37 +57,38 @@ acre_status page_space_drop(acre_cache *cache, struct stitch *stitch)
     block_destroy(&cache->blocks, block);
     list_remove(&segment->link);
     stitch->large->segment_count--;
+    record_segment_end_locked(cache, segment);
     heap_free(segment);
-    stitch->home = NULL;
+    stitch->page_space = NULL;
     return ACRE_OK;
 }
 
 static void count_pages(acre_cache *cache, struct stitch *stitch, const char *base, size_t bytes,
                         bool is_gain)
 {
-    struct segment *home = stitch->home;
+    struct segment *page_space = stitch->page_space;
 
     if (is_gain) {
         cache->held_bytes += bytes;
         cache->stats.num_device_alloc++;
         pool_gain(stitch->large, &cache->stats, bytes);
-        if (!home->stack)
-            home->stack = record_stack_locked(cache);
+        if (!page_space->stack)
+            page_space->stack = record_stack_locked(cache);
     } else {
         cache->held_bytes -= bytes;
         cache->stats.num_device_free++;
         pool_lose(stitch->large, &cache->stats, bytes);
     }
     record_segment_locked(cache, is_gain ? ACRE_ACTION_SEGMENT_MAP : ACRE_ACTION_SEGMENT_UNMAP,
-                          base, bytes, home->stream, stitch->large, home->stack);
+                          base, bytes, page_space);
 }
 
 /* Addresses from here on are for large blocks, those before for chunks. */
 static char *chunks_end(const struct stitch *stitch)
 {
-    const struct expand *expand = stitch->home->expand;
+    const struct expand *expand = stitch->page_space->expand;
 
-    return expand->base + expand->page_count / HOME_CHUNK_SHARE * expand->page_bytes;
+    return expand->base + expand->page_count / PAGE_SPACE_CHUNK_SHARE * expand->page_bytes;
 }
 
 /* What of an UNMAPPED block is for chunks, or for large blocks. */
@@ -145,14 +146,14 @@ size_t page_space_growth(const struct point *point, const struct arena *arena, s
 static acre_status grow_at(acre_cache *cache, struct stitch *stitch, struct arena *arena,
                            const struct point *point, size_t bytes)
 {
-    struct segment *home = stitch->home;
+    struct segment *page_space = stitch->page_space;
     struct block *block = point->block;
 
     if (!block_store_reserve(&cache->blocks, 3))
         return ACRE_ERR_HOST_MEMORY;
     acre_status status = map_reserve(&cache->map, point->base, bytes);
     if (status == ACRE_OK)
-        status = expand_map(home->expand, (size_t)(point->base - home->base), bytes);
+        status = expand_map(page_space->expand, (size_t)(point->base - page_space->base), bytes);
     if (status != ACRE_OK)
         return status;
     if (point->base > block->base) {
@@ -176,16 +177,16 @@ static acre_status grow_at(acre_cache *cache, struct stitch *stitch, struct aren
 acre_status page_space_shrink(acre_cache *cache, struct stitch *stitch, struct block *block,
                               size_t offset, size_t bytes)
 {
-    struct segment *home = stitch->home;
+    struct segment *page_space = stitch->page_space;
     size_t gone;
 
     if (!block_store_reserve(&cache->blocks, 2))
         return ACRE_ERR_HOST_MEMORY;
-    acre_status status = expand_unmap(home->expand, offset, bytes, &gone);
+    acre_status status = expand_unmap(page_space->expand, offset, bytes, &gone);
     if (!gone)
         return status;
     block = arena_carve(block->arena, &cache->blocks, block,
-                        offset - (size_t)(block->base - home->base), gone);
+                        offset - (size_t)(block->base - page_space->base), gone);
     block->state = BLOCK_UNMAPPED;
     block->arena = NULL;
     for (int i = 0; i < 2; i++) {
@@ -196,18 +197,18 @@ acre_status page_space_shrink(acre_cache *cache, struct stitch *stitch, struct b
         block_merge(&cache->blocks, block, neighbour);
     }
     list_push_back(&stitch->unmapped, &block->link);
-    count_pages(cache, stitch, home->base + offset, gone, false);
+    count_pages(cache, stitch, page_space->base + offset, gone, false);
     return status;
 }
 
-void page_space_undo(acre_cache *cache, struct stitch *stitch, const struct growth *growth)
+void page_space_undo(acre_cache *cache, struct stitch *stitch, const struct page_growth *growth)
 {
     struct status_saved before;
 
     status_save(&before);
     for (size_t i = growth->count; i-- > 0;) {
-        char *base = stitch->home->base + growth->offsets[i];
-        struct block *block = stitch->home->first;
+        char *base = stitch->page_space->base + growth->offsets[i];
+        struct block *block = stitch->page_space->first;
         while (block->base + block->bytes <= base)
             block = block->next;
         if (block->state == BLOCK_FREE)
@@ -216,9 +217,10 @@ void page_space_undo(acre_cache *cache, struct stitch *stitch, const struct grow
     status_restore(&before);
 }
 
-acre_status page_space_grow(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                            size_t bytes, size_t wanted, bool is_chunk, struct growth *growth)
+acre_status page_space_grow(acre_cache *cache, struct arena *arena, size_t bytes, size_t wanted,
+                            bool is_chunk, struct page_growth *growth)
 {
+    struct stitch *stitch = arena->pool->stitch;
     acre_status status = ACRE_OK;
 
     growth->count = 0;
@@ -230,7 +232,7 @@ acre_status page_space_grow(acre_cache *cache, struct stitch *stitch, struct are
             status = ACRE_ERR_DEVICE_MEMORY; /* no addresses: more than the device has */
             break;
         }
-        growth->offsets[i] = (size_t)(point.base - stitch->home->base);
+        growth->offsets[i] = (size_t)(point.base - stitch->page_space->base);
         growth->bytes[i] = part;
         status = grow_at(cache, stitch, arena, &point, part);
         growth->count += status == ACRE_OK;

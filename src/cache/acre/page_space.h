@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages at home: the segment of stitched memory (stitch.h) where every page is
+/* The page space: the segment of stitched memory (stitch.h) where every page is
  * mapped once, how it grows and how it gives pages back.
  *
- * The home is tiled by blocks like any segment: what has no pages is UNMAPPED and
+ * The page space is tiled by blocks like any segment: what has no pages is UNMAPPED and
  * in stitch->unmapped, what is used through ranges and chunks is LENT.
  *
  * Not thread-safe: the cache's lock is held around every call.
  */
-#ifndef SRC_CACHE_HOME_H
-#define SRC_CACHE_HOME_H
+#ifndef SRC_CACHE_ACRE_PAGE_SPACE_H
+#define SRC_CACHE_ACRE_PAGE_SPACE_H
 
 #include "cache/acre/stitch.h"
 
 enum {
-    HOME_CHUNK_SHARE = 64, /* part of the addresses that is for chunks */
+    PAGE_SPACE_CHUNK_SHARE = 64, /* part of the addresses that is for chunks */
     GROWTH_PARTS = 16,
 };
 
 /* Where pages were put, to undo it. */
-struct growth {
+struct page_growth {
     size_t count;
     size_t offsets[GROWTH_PARTS], bytes[GROWTH_PARTS];
 };
@@ -28,10 +28,10 @@ uint64_t page_space_bytes(const struct stitch *stitch);
 
 /* Reserves the addresses, if they are not: one UNMAPPED block. */
 acre_status page_space_make(acre_cache *cache, struct stitch *stitch, void *stream);
-/* Returns the addresses of a home without pages and ranges; else does nothing. */
+/* Returns the addresses of a page space without pages and ranges; else does nothing. */
 acre_status page_space_drop(acre_cache *cache, struct stitch *stitch);
 
-/* Where the home can grow. */
+/* Where the page space can grow. */
 struct point {
     struct block *block; /* UNMAPPED                              */
     char *base;          /* first byte to map, inside the block   */
@@ -48,10 +48,10 @@ size_t page_space_growth(const struct point *point, const struct arena *arena, s
 
 /* Obtains bytes of new pages for arena where a block of wanted bytes can grow; in
  * several places if there is none. On failure nothing has changed. */
-acre_status page_space_grow(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                      size_t bytes, size_t wanted, bool is_chunk, struct growth *growth);
+acre_status page_space_grow(acre_cache *cache, struct arena *arena, size_t bytes, size_t wanted,
+                            bool is_chunk, struct page_growth *growth);
 /* Takes pages that were just obtained, and are free still, out again. */
-void page_space_undo(acre_cache *cache, struct stitch *stitch, const struct growth *growth);
+void page_space_undo(acre_cache *cache, struct stitch *stitch, const struct page_growth *growth);
 
 /* Takes the whole pages [offset, offset + bytes), which lie in a FREE block, out. On
  * failure those before the one that failed are out. */

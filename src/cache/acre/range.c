@@ -12,17 +12,18 @@
 
 static char *slot_base(const struct range *range, size_t slot)
 {
-    return range->base + slot * range->home->page_bytes;
+    return range->base + slot * range->page_space->page_bytes;
 }
 
 static acre_status map_slot_page(struct range *range, size_t slot, size_t page)
 {
-    const struct expand *home = range->home;
-    const struct acre_device *device = home->device;
+    const struct expand *page_space = range->page_space;
+    const struct acre_device *device = page_space->device;
 
-    CHECK(home->pages[page].has_handle && home->pages[page].is_mapped);
-    acre_status status = device->ops->map(device->self, device->index, slot_base(range, slot),
-                                          home->page_bytes, 0, home->pages[page].handle);
+    CHECK(page_space->pages[page].has_handle && page_space->pages[page].is_mapped);
+    acre_status status =
+        device->ops->map(device->self, device->index, slot_base(range, slot),
+                         page_space->page_bytes, 0, page_space->pages[page].handle);
     if (status == ACRE_OK)
         range->pages[slot] = page;
     return status;
@@ -31,9 +32,9 @@ static acre_status map_slot_page(struct range *range, size_t slot, size_t page)
 /* Unmaps the slots [first, end), all of which have pages. */
 static acre_status unmap_slots(struct range *range, size_t first, size_t end)
 {
-    const struct acre_device *device = range->home->device;
+    const struct acre_device *device = range->page_space->device;
     acre_status status = device->ops->unmap(device->self, device->index, slot_base(range, first),
-                                            (end - first) * range->home->page_bytes);
+                                            (end - first) * range->page_space->page_bytes);
 
     for (size_t i = first; i < end && status == ACRE_OK; i++)
         range->pages[i] = RANGE_NO_PAGE;
@@ -43,20 +44,20 @@ static acre_status unmap_slots(struct range *range, size_t first, size_t end)
 static acre_status set_access(const struct range *range, size_t first, size_t end, int accessor,
                               acre_access access)
 {
-    const struct acre_device *device = range->home->device;
+    const struct acre_device *device = range->page_space->device;
 
     return device->ops->set_access(device->self, device->index, slot_base(range, first),
-                                   (end - first) * range->home->page_bytes, accessor, access);
+                                   (end - first) * range->page_space->page_bytes, accessor, access);
 }
 
-/* Opens mapped slots to the device and to the peers of the home. */
+/* Opens mapped slots to the device and to the peers of the page space. */
 static acre_status open_slots(const struct range *range, size_t first, size_t end)
 {
-    int own = range->home->device->index;
+    int own = range->page_space->device->index;
     acre_status status = set_access(range, first, end, own, ACRE_ACCESS_READ_WRITE);
 
     for (int i = 0; i < BACKEND_DEVICES_MAX && status == ACRE_OK; i++)
-        if (i != own && expand_peers_has(&range->home->peers, i))
+        if (i != own && expand_peers_has(&range->page_space->peers, i))
             status = set_access(range, first, end, i, ACRE_ACCESS_READ_WRITE);
     return status;
 }
@@ -77,9 +78,9 @@ static bool next_run(const struct range *range, size_t *at, size_t *end)
 
 /* ---- Life ----------------------------------------------------------------------------- */
 
-acre_status range_create(struct expand *home, size_t capacity, struct range **out)
+acre_status range_create(struct expand *page_space, size_t capacity, struct range **out)
 {
-    const struct acre_device *device = home->device;
+    const struct acre_device *device = page_space->device;
     struct range *range = heap_zalloc(sizeof *range);
     acre_status status = ACRE_ERR_HOST_MEMORY;
     void *base;
@@ -87,13 +88,14 @@ acre_status range_create(struct expand *home, size_t capacity, struct range **ou
     if (!range)
         return status;
     list_init(&range->link);
-    range->home = home;
+    range->page_space = page_space;
     range->capacity = capacity;
     range->pages = heap_array(capacity, sizeof *range->pages);
     range->pieces = heap_array(capacity, sizeof(struct block *));
     if (!range->pages || !range->pieces)
         goto free_range;
-    status = device->ops->reserve(device->self, device->index, capacity * home->page_bytes, &base);
+    status =
+        device->ops->reserve(device->self, device->index, capacity * page_space->page_bytes, &base);
     if (status != ACRE_OK)
         goto free_range;
     range->base = base;
@@ -117,7 +119,7 @@ static void range_forget(struct range *range)
 
 acre_status range_destroy(struct range *range)
 {
-    const struct acre_device *device = range->home->device;
+    const struct acre_device *device = range->page_space->device;
     acre_status status = ACRE_OK;
     size_t at = 0, end;
 
@@ -129,7 +131,7 @@ acre_status range_destroy(struct range *range)
         status = unmap_slots(range, at, end);
     if (status == ACRE_OK)
         status = device->ops->unreserve(device->self, device->index, range->base,
-                                        range->capacity * range->home->page_bytes);
+                                        range->capacity * range->page_space->page_bytes);
     if (status == ACRE_OK)
         range_forget(range);
     return status;
@@ -186,7 +188,7 @@ static acre_status clear_replaced(struct range *range, const size_t *pages, size
     return status;
 }
 
-/* Maps the pages of the slots that have none, neighbours together. */
+/* Maps pages into the slots that have none, and gives access to each run of such slots. */
 static acre_status range_fill(struct range *range, const size_t *pages, size_t count)
 {
     acre_status status = ACRE_OK;
@@ -253,10 +255,10 @@ acre_status range_set(struct range *range, const size_t *pages, size_t count)
 /* Unmaps slots whose pages are to come back. */
 static acre_status slots_out(const struct range *range, size_t first, size_t end)
 {
-    const struct acre_device *device = range->home->device;
+    const struct acre_device *device = range->page_space->device;
 
     return device->ops->unmap(device->self, device->index, slot_base(range, first),
-                              (end - first) * range->home->page_bytes);
+                              (end - first) * range->page_space->page_bytes);
 }
 
 acre_status range_doze(struct range *range)
@@ -384,7 +386,7 @@ void range_dissolve(struct block_store *store, struct block *block)
 
 bool range_check(const struct range *range, const char **fact)
 {
-    size_t page = range->home->page_bytes, slot = range->slot, offset = range->offset;
+    size_t page = range->page_space->page_bytes, slot = range->slot, offset = range->offset;
     size_t sum = 0;
 
     FACT(range->count <= range->capacity);
@@ -393,9 +395,9 @@ bool range_check(const struct range *range, const char **fact)
     FACT(range->block->base == slot_base(range, slot) + offset);
     for (size_t i = 0; i < range->piece_count; i++) {
         const struct block *piece = range->pieces[i];
-        FACT(piece->state == BLOCK_LENT && piece->segment->expand == range->home);
+        FACT(piece->state == BLOCK_LENT && piece->segment->expand == range->page_space);
         for (size_t done = 0; done < piece->bytes;) {
-            size_t at = (size_t)(piece->base - range->home->base) + done;
+            size_t at = (size_t)(piece->base - range->page_space->base) + done;
             size_t part = page - offset < piece->bytes - done ? page - offset : piece->bytes - done;
             FACT(slot < range->count && range->pages[slot] == at / page);
             FACT(at % page == offset);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A stitched range: contiguous addresses over pages from anywhere.
  *
- *   home    │ p0 │ p1 │ p2 │ p3 │ p4 │ p5 │ ...      every page once (expand.h)
+ *   space   │ p0 │ p1 │ p2 │ p3 │ p4 │ p5 │ ...      every page once (expand.h)
  *              │         │         │
  *   range   │ p1 │ p3 │ p5 │    │    │               slots: count mapped, then spare
  *             └─────block────┘
  *
- * A range serves one block at a time. The bytes behind the block are LENT at
- * home (pieces), so nobody else can have them; what the block leaves of its
- * first and last page stays usable at home. When the block is free, its pieces
- * are free at home again and the range stays as it is, idle: the same request
+ * A range serves one block at a time. The bytes behind the block are LENT in
+ * the page space (pieces), so nobody else can have them; what the block leaves of its
+ * first and last page stays usable in the page space. When the block is free, its pieces
+ * are free in the page space again and the range stays as it is, idle: the same request
  * later finds it and needs no call to the device.
  *
  *           range_lend                    arena_put, the block is free
@@ -34,7 +34,7 @@ struct block_store;
 
 struct range {
     struct list link;      /* in the owner's list, oldest first                  */
-    struct expand *home;   /* whose pages these are                              */
+    struct expand *page_space;   /* whose pages these are                              */
     char *base;            /* first byte of the addresses                        */
     size_t capacity;       /* slots: pages that the addresses have room for      */
     size_t count;          /* slots from here on were never mapped               */
@@ -45,7 +45,7 @@ struct range {
     struct block **pieces; /* LENT blocks behind the block, in its order         */
     size_t piece_count;
     size_t slot, offset;   /* where the block begins: slot and offset in it      */
-    /* The same, and the size, of the block that the pages were set for. */
+    /* Slot, offset and size of the block that the pages were set for. */
     size_t made_slot, made_offset, made_bytes;
     unsigned set_count;    /* how often its pages were changed, up to a maximum  */
     struct arena *last;    /* whose stream used it last; NULL: none              */
@@ -53,17 +53,17 @@ struct range {
 
 /* Reserves addresses for capacity slots. Errors: ACRE_ERR_HOST_MEMORY, those of
  * the device's reserve. */
-acre_status range_create(struct expand *home, size_t capacity, struct range **out);
+acre_status range_create(struct expand *page_space, size_t capacity, struct range **out);
 /* Unmaps all slots and returns the addresses. On failure the range stays, and
  * slots that could not be unmapped too. */
 acre_status range_destroy(struct range *range);
-/* The same for the end of a cache: what cannot be returned is said in the log. */
+/* Ends a range at the end of its cache: what the device refuses to take back is logged. */
 void range_abandon(struct range *range);
 
 /* How many calls of map and unmap range_set would make. */
 size_t range_cost(const struct range *range, const size_t *pages, size_t count);
 /* Gives the first count slots these pages, for the device and the peers of the
- * home. On failure every slot is as it was, or has no page if the device refuses
+ * page space. On failure every slot is as it was, or has no page if the device refuses
  * even that. */
 acre_status range_set(struct range *range, const size_t *pages, size_t count);
 
@@ -72,7 +72,7 @@ acre_status range_admit(struct range *range, int peer);
 void range_expel(struct range *range, int peer);
 
 /* Takes the pages out of all slots, to sleep, and puts those of the same numbers back;
- * the home has its pages at both times. On failure everything is as before, as far
+ * the page space has its pages at both times. On failure everything is as before, as far
  * as the device allows: range_is_out tells. */
 acre_status range_doze(struct range *range);
 acre_status range_wake(struct range *range);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stitched memory: pages at home, chunks of small blocks, what comes from where.
+/* Stitched memory: the page space, chunks of small blocks, what comes from where.
  * Ranges are chosen in stitch_range.c. */
 #include "cache/acre/stitch.h"
 
@@ -8,11 +8,14 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "cache/acquire.h"
+#include "cache/reclaim.h"
 #include "cache/threads/front.h"
 #include "cache/acre/page_space.h"
-#include "cache/acre/policy_acre.h"
+#include "cache/acre/reuse.h"
 #include "cache/size.h"
 #include "cache/acre/stitch_range.h"
+#include "cache/observe/record.h"
 
 /* ---- Life ------------------------------------------------------------------------ */
 
@@ -59,7 +62,7 @@ void stitch_destroy(struct stitch *stitch)
 
 /* ---- Chunks ------------------------------------------------------------------------------ */
 
-/* Makes a segment of the small pool out of a LIVE block of the home. */
+/* Makes a segment of the small pool out of a LIVE block of the page space. */
 static acre_status chunk_make(acre_cache *cache, struct stitch *stitch, struct block *host,
                               struct block **out)
 {
@@ -71,8 +74,8 @@ static acre_status chunk_make(acre_cache *cache, struct stitch *stitch, struct b
     if (!segment)
         return ACRE_ERR_HOST_MEMORY;
     struct block *block = block_create(&cache->blocks);
-    segment_init(segment, block, stitch->small, host->stream, host->base, host->bytes,
-                 cache->order_next++);
+    segment_init(segment, block, stitch->small, host->stream, host->base, host->bytes);
+    segment_set_order(segment, cache->order_next++);
     segment->host = host;
     host->state = BLOCK_LENT;
     block->state = BLOCK_FREE;
@@ -93,7 +96,7 @@ static struct arena *arena_beside(struct stitch *stitch, const struct arena *sma
                                          : arena_get(stitch->large, small->stream, NULL);
 }
 
-/* Returns chunks that are free as a whole to the home; whether there were any. */
+/* Returns chunks that are free as a whole to the page space; whether there were any. */
 static bool chunks_return(acre_cache *cache, struct stitch *stitch)
 {
     struct pool *small = stitch->small;
@@ -117,6 +120,7 @@ static bool chunks_return(acre_cache *cache, struct stitch *stitch)
         small->segment_count--;
         pool_lose(small, &cache->stats, segment->bytes);
         pool_gain(stitch->large, &cache->stats, segment->bytes);
+        record_segment_end_locked(cache, segment);
         heap_free(segment);
         has_any = true;
     }
@@ -149,7 +153,7 @@ struct block *stitch_reuse(acre_cache *cache, struct arena *arena, size_t bytes)
     struct stitch *stitch = arena->pool->stitch;
     uint64_t peak = peak_bytes(cache);
 
-    if (arena->pool != stitch->large || !stitch->home || bytes < arena->page_bytes)
+    if (arena->pool != stitch->large || !stitch->page_space || bytes < arena->page_bytes)
         return NULL;
     if (page_space_bytes(stitch) + bytes <= peak + tired_slack(stitch, peak, arena->page_bytes))
         return NULL;
@@ -177,27 +181,28 @@ static uint64_t slack_end(const acre_cache *cache, const struct stitch *stitch, 
 }
 
 /* New pages, when the limits allow. */
-static acre_status grow_within(acre_cache *cache, struct request *request, struct arena *arena,
-                               size_t bytes, size_t wanted, struct growth *growth)
+static acre_status grow_within(acre_cache *cache, struct attempt *attempt, struct arena *arena,
+                               size_t bytes, size_t wanted, struct page_growth *growth)
 {
-    request->segment_bytes = bytes;
-    acre_status status = acquire_allows_locked(cache, request);
+    attempt->segment_bytes = bytes;
+    acre_status status = acquire_allows_locked(cache, attempt);
 
     if (status != ACRE_OK)
         return status;
-    return page_space_grow(cache, arena->pool->stitch, arena, bytes, wanted, false, growth);
+    return page_space_grow(cache, arena, bytes, wanted, false, growth);
 }
 
-/* Grows until a free block of the home serves. */
-static acre_status grow_and_take(acre_cache *cache, struct request *request, struct arena *arena,
+/* Grows until a free block of the page space serves. */
+static acre_status grow_and_take(acre_cache *cache, struct attempt *attempt, struct arena *arena,
                                  size_t bytes, struct block **out)
 {
-    struct growth growth;
-    acre_status status = grow_within(cache, request, arena, bytes, request->rounded, &growth);
+    struct page_growth growth;
+    acre_status status =
+        grow_within(cache, attempt, arena, bytes, attempt->request.rounded, &growth);
 
     if (status != ACRE_OK)
         return status;
-    *out = arena_take(arena, &cache->blocks, &cache->map, request->rounded);
+    *out = arena_take(arena, &cache->blocks, &cache->map, attempt->request.rounded);
     if (*out)
         return ACRE_OK;
     page_space_undo(cache, arena->pool->stitch, &growth);
@@ -206,23 +211,23 @@ static acre_status grow_and_take(acre_cache *cache, struct request *request, str
 
 /* Stitches free pages, after obtaining those that are missing if that is fewer than
  * growing in one place takes. */
-static acre_status stitch_pages(acre_cache *cache, struct request *request, struct arena *arena,
+static acre_status stitch_pages(acre_cache *cache, struct attempt *attempt, struct arena *arena,
                                 size_t alone, struct block **out)
 {
     struct stitch *stitch = arena->pool->stitch;
-    size_t page = arena->page_bytes, bytes = request->rounded;
-    struct choice choice = page_gaps_choose(&stitch->page_gaps, bytes, STITCH_PLENTY);
-    struct growth growth = {0};
+    size_t page = arena->page_bytes, bytes = attempt->request.rounded;
+    struct page_choice choice = page_gaps_choose(&stitch->page_gaps, bytes, STITCH_PLENTY);
+    struct page_growth growth = {0};
     acre_status status = ACRE_OK;
 
     if (choice.whole > stitch->page_gaps.full_count) {
         size_t missing = (choice.whole - stitch->page_gaps.full_count) * page;
         if (missing >= alone)
-            return grow_and_take(cache, request, arena, alone, out);
-        status = grow_within(cache, request, arena, missing, missing, &growth);
+            return grow_and_take(cache, attempt, arena, alone, out);
+        status = grow_within(cache, attempt, arena, missing, missing, &growth);
         if (status != ACRE_OK)
             return status;
-        if (!page_gaps_scan(&stitch->page_gaps, stitch->home->expand, arena))
+        if (!page_gaps_scan(&stitch->page_gaps, stitch->page_space->expand, arena))
             status = ACRE_ERR_HOST_MEMORY;
         choice = page_gaps_choose(&stitch->page_gaps, bytes, STITCH_PLENTY);
     }
@@ -234,11 +239,11 @@ static acre_status stitch_pages(acre_cache *cache, struct request *request, stru
 }
 
 /* A block of the large pool, LIVE, in the order at the top of stitch.h. */
-static acre_status obtain_at_home(acre_cache *cache, struct request *request, struct arena *arena,
-                                  struct block **out)
+static acre_status obtain_in_page_space(acre_cache *cache, struct attempt *attempt,
+                                        struct arena *arena, struct block **out)
 {
-    struct stitch *stitch = request->pool->stitch;
-    size_t bytes = request->rounded;
+    struct stitch *stitch = attempt->request.pool->stitch;
+    size_t bytes = attempt->request.rounded;
     acre_status status;
 
     if (chunks_return(cache, stitch)) {
@@ -246,32 +251,32 @@ static acre_status obtain_at_home(acre_cache *cache, struct request *request, st
         if (*out)
             return ACRE_OK;
     }
-    if (!page_gaps_scan(&stitch->page_gaps, stitch->home->expand, arena))
+    if (!page_gaps_scan(&stitch->page_gaps, stitch->page_space->expand, arena))
         return ACRE_ERR_HOST_MEMORY;
     struct point point = page_space_point(stitch, arena, bytes, false);
     size_t growth = page_space_growth(&point, arena, bytes);
     if (bytes < arena->page_bytes)
         return growth == SIZE_MAX ? ACRE_ERR_DEVICE_MEMORY
-                                  : grow_and_take(cache, request, arena, growth, out);
+                                  : grow_and_take(cache, attempt, arena, growth, out);
     if (size_fits(page_space_bytes(stitch), growth, slack_end(cache, stitch, bytes))) {
-        status = grow_and_take(cache, request, arena, growth, out);
+        status = grow_and_take(cache, attempt, arena, growth, out);
         if (status == ACRE_OK || status == ACRE_ERR_HOST_MEMORY)
             return status;
     }
-    return stitch_pages(cache, request, arena, growth, out);
+    return stitch_pages(cache, attempt, arena, growth, out);
 }
 
-static acre_status obtain_large(acre_cache *cache, struct request *request, struct block **out)
+static acre_status obtain_large(acre_cache *cache, struct attempt *attempt, struct block **out)
 {
-    struct stitch *stitch = request->pool->stitch;
-    struct arena *arena = arena_get(stitch->large, request->stream, NULL);
+    struct stitch *stitch = attempt->request.pool->stitch;
+    struct arena *arena = arena_get(stitch->large, attempt->request.stream, NULL);
 
     if (!arena || !block_store_reserve(&cache->blocks, 2))
         return ACRE_ERR_HOST_MEMORY;
-    acre_status status = page_space_make(cache, stitch, request->stream);
+    acre_status status = page_space_make(cache, stitch, attempt->request.stream);
     if (status != ACRE_OK)
         return status;
-    status = obtain_at_home(cache, request, arena, out);
+    status = obtain_in_page_space(cache, attempt, arena, out);
     if (status != ACRE_OK) {
         struct status_saved before;
         status_save(&before);
@@ -282,29 +287,29 @@ static acre_status obtain_large(acre_cache *cache, struct request *request, stru
 }
 
 /* A page at the addresses for chunks, when the limits allow; LIVE, or NULL. */
-static struct block *chunk_page(acre_cache *cache, struct request *request, struct arena *arena)
+static struct block *chunk_page(acre_cache *cache, struct attempt *attempt, struct arena *arena)
 {
     struct stitch *stitch = arena->pool->stitch;
-    struct growth growth;
+    struct page_growth growth;
 
-    request->segment_bytes = request->rounded = arena->page_bytes;
-    if (page_space_make(cache, stitch, request->stream) != ACRE_OK ||
-        acquire_allows_locked(cache, request) != ACRE_OK)
+    attempt->segment_bytes = arena->page_bytes;
+    if (page_space_make(cache, stitch, attempt->request.stream) != ACRE_OK ||
+        acquire_allows_locked(cache, attempt) != ACRE_OK)
         return NULL;
     bool has_room = page_space_point(stitch, arena, arena->page_bytes, true).bytes != 0;
-    if (page_space_grow(cache, stitch, arena, arena->page_bytes, arena->page_bytes, has_room,
-                        &growth) != ACRE_OK)
+    if (page_space_grow(cache, arena, arena->page_bytes, arena->page_bytes, has_room, &growth) !=
+        ACRE_OK)
         return NULL;
     return arena_take(arena, &cache->blocks, &cache->map, arena->page_bytes);
 }
 
 /* A chunk: a free page, a new one, or less where there is none. */
-static acre_status obtain_small(acre_cache *cache, const struct request *request,
+static acre_status obtain_small(acre_cache *cache, const struct attempt *attempt,
                                 struct block **out)
 {
-    struct stitch *stitch = request->pool->stitch;
-    struct arena *arena = arena_get(stitch->large, request->stream, NULL);
-    struct request chunk = *request;
+    struct stitch *stitch = attempt->request.pool->stitch;
+    struct arena *arena = arena_get(stitch->large, attempt->request.stream, NULL);
+    struct attempt chunk = {.request = attempt->request};
     struct block *host;
     acre_status status = ACRE_OK;
 
@@ -312,7 +317,7 @@ static acre_status obtain_small(acre_cache *cache, const struct request *request
         return ACRE_ERR_HOST_MEMORY;
     host = chunk_page(cache, &chunk, arena);
     for (size_t bytes = arena->page_bytes; !host && bytes >= STITCH_CHUNK_MIN; bytes /= 4)
-        host = acre_take_free_locked(cache, arena, bytes);
+        host = reuse_take_locked(cache, arena, bytes);
     if (!host)
         return ACRE_ERR_DEVICE_MEMORY;
     status = chunk_make(cache, stitch, host, out);
@@ -321,10 +326,10 @@ static acre_status obtain_small(acre_cache *cache, const struct request *request
     return status;
 }
 
-acre_status stitch_obtain(acre_cache *cache, struct request *request, struct block **out)
+acre_status stitch_obtain(acre_cache *cache, struct attempt *attempt, struct block **out)
 {
-    acre_status status = request->pool->is_small ? obtain_small(cache, request, out)
-                                                 : obtain_large(cache, request, out);
+    acre_status status = attempt->request.pool->is_small ? obtain_small(cache, attempt, out)
+                                                         : obtain_large(cache, attempt, out);
 
     if (status != ACRE_OK)
         return status;
@@ -339,30 +344,15 @@ acre_status stitch_obtain(acre_cache *cache, struct request *request, struct blo
     return ACRE_OK;
 }
 
-struct block *stitch_retry_locked(acre_cache *cache, struct request *request, struct block **out)
-{
-    struct arena *arena = arena_get(request->pool, request->stream, NULL);
-
-    *out = NULL;
-    if (!arena || !block_store_reserve(&cache->blocks, 2) ||
-        (!cache->capture_count && reclaim_quiesce(cache) != ACRE_OK))
-        return NULL;
-    front_drain_locked(cache, false);
-    *out = acre_take_locked(cache, arena, request->rounded);
-    if (*out)
-        (*out)->state = BLOCK_FREE;
-    return *out;
-}
-
 /* ---- Giving back ---------------------------------------------------------------------- */
 
-/* Takes free whole pages of one block out, but those that ranges in use map too. */
+/* Unmaps the first run of whole pages in a FREE block that no range maps. */
 static acre_status shrink_block(acre_cache *cache, struct stitch *stitch, struct block *block)
 {
-    struct segment *home = stitch->home;
-    size_t page = home->expand->page_bytes;
-    size_t begin = expand_round((size_t)(block->base - home->base), page);
-    size_t end = ((size_t)(block->base - home->base) + block->bytes) / page * page;
+    struct segment *page_space = stitch->page_space;
+    size_t page = page_space->expand->page_bytes;
+    size_t begin = expand_round((size_t)(block->base - page_space->base), page);
+    size_t end = ((size_t)(block->base - page_space->base) + block->bytes) / page * page;
 
     /* The first run only: the rest is another block then, and its turn comes. */
     while (begin < end && stitch_range_uses(stitch, begin / page))
@@ -390,7 +380,7 @@ static void stitch_unite(acre_cache *cache, const struct pool *pool)
 
 acre_status stitch_shrink_locked(acre_cache *cache, struct stitch *stitch, bool *is_quiet)
 {
-    if (!stitch->home || cache->capture_count) /* waiting would break captures */
+    if (!stitch->page_space || cache->capture_count) /* waiting would break captures */
         return ACRE_OK;
     acre_status status = *is_quiet ? ACRE_OK : reclaim_quiesce(cache);
     if (status != ACRE_OK)
@@ -400,14 +390,14 @@ acre_status stitch_shrink_locked(acre_cache *cache, struct stitch *stitch, bool 
     chunks_return(cache, stitch);
     stitch_unite(cache, stitch->large);
     acre_status first = stitch_range_drop_idle(stitch);
-    for (struct block *block = stitch->home->first, *next; block; block = next) {
+    for (struct block *block = stitch->page_space->first, *next; block; block = next) {
         uint64_t before = page_space_bytes(stitch);
         next = block->next;
         if (block->state != BLOCK_FREE)
             continue;
         status = shrink_block(cache, stitch, block);
         if (page_space_bytes(stitch) != before)
-            next = stitch->home->first; /* blocks were cut and joined */
+            next = stitch->page_space->first; /* blocks were cut and joined */
         if (first == ACRE_OK)
             first = status;
         if (status != ACRE_OK)
@@ -434,7 +424,7 @@ bool stitch_check(const struct stitch *stitch, const acre_cache *cache, const ch
 
     LIST_FOR_EACH(link, &stitch->ranges) {
         const struct range *range = CONTAINER_OF(link, struct range, link);
-        FACT(range->home == stitch->home->expand);
+        FACT(range->page_space == stitch->page_space->expand);
         if (!range_check(range, fact))
             return false;
         owned += range->piece_count;
@@ -449,10 +439,10 @@ bool stitch_check(const struct stitch *stitch, const acre_cache *cache, const ch
              segment->host->bytes == segment->bytes);
         owned++;
     }
-    for (const struct block *block = stitch->home ? stitch->home->first : NULL; block;
+    for (const struct block *block = stitch->page_space ? stitch->page_space->first : NULL; block;
          block = block->next)
         lent += block->state == BLOCK_LENT;
     FACT(lent == owned);
     FACT(slots == stitch->slot_count && span == stitch->span_slots);
-    return !stitch->home || expand_check(stitch->home->expand, fact);
+    return !stitch->page_space || expand_check(stitch->page_space->expand, fact);
 }

@@ -2,18 +2,18 @@
 /* Stitched memory: where policy acre's memory comes from on devices with virtual
  * memory. One of these serves a small and a large pool.
  *
- *   home      one range of addresses where every page is mapped once, one segment
- *             of the large pool; blocks of all sizes lie there by best fit
+ *   page space  one range of addresses where every page is mapped once, one segment
+ *               of the large pool; blocks of all sizes lie there by best fit
  *   ranges    further addresses for blocks of a page and more, when no free block
- *             at home is large enough: any free pages, joined (range.h)
+ *             in the page space is large enough: any free pages, joined (range.h)
  *   chunks    small blocks lie together in chunks, segments of the small pool
- *             inside LENT blocks of the home, so that they do not hold pages
+ *             inside LENT blocks of the page space, so that they do not hold pages
  *
- * Where a block that the free blocks at home cannot serve comes from, in order:
+ * Where a block that the free blocks in the page space cannot serve comes from, in order:
  *
  *   1. an idle range: one that was made for this size and
  *      whose pages are free, else the oldest with room        stitch_reuse
- *   2. empty chunks, which go back to the home              stitch_obtain
+ *   2. empty chunks, which go back to the page space          stitch_obtain
  *   3. new pages, while little is held beyond what was ever
  *      needed: each saves many calls later                    stitch_obtain
  *   4. free pages stitched, in a range made, extended or
@@ -24,10 +24,10 @@
  * job that repeats itself finds the same ranges again and stops calling the
  * device.
  *
- * No byte is live twice: what a range or a chunk uses is LENT at home, and every
+ * No byte is live twice: what a range or a chunk uses is LENT in the page space, and every
  * LENT block belongs to exactly one of them (stitch_check).
  *
- * A page is mapped once at home and any number of times in ranges. Unmapping an
+ * A page is mapped once in the page space and any number of times in ranges. Unmapping an
  * address, in a range that changes, needs that work queued on it is done; the
  * stream that used it last is asked, never waited for.
  *
@@ -61,8 +61,8 @@ enum {
 
 struct stitch {
     struct pool *small, *large;
-    struct segment *home;   /* NULL: no page yet                                  */
-    struct list unmapped;   /* UNMAPPED blocks of the home, through block->link   */
+    struct segment *page_space;   /* NULL: no page yet                                  */
+    struct list unmapped;   /* UNMAPPED blocks of the page space, through block->link   */
     struct list ranges;     /* oldest first                                       */
     size_t slot_count;      /* mapped in ranges                                   */
     size_t span_slots;      /* for which they have addresses                      */
@@ -73,19 +73,15 @@ struct stitch {
 /* Makes a pair of pools take its memory by stitching, if the device can and the
  * options allow. Errors: ACRE_ERR_HOST_MEMORY. */
 acre_status stitch_create(acre_cache *cache, struct pool *small, struct pool *large);
-/* Returns everything to the device, in use or not. The segment of the home stays
+/* Returns everything to the device, in use or not. The segment of the page space stays
  * in the cache's list, for which expand_abandon is to be called. */
 void stitch_destroy(struct stitch *stitch);
 
 /* A LIVE block for an arena without a call to the device, or NULL. */
 struct block *stitch_reuse(acre_cache *cache, struct arena *arena, size_t bytes);
-/* A FREE block of exactly request->rounded, or for small ones a new chunk, that is
+/* A FREE block of exactly the rounded size, or for small ones a new chunk, that is
  * in no index. On failure nothing has changed. */
-acre_status stitch_obtain(acre_cache *cache, struct request *request, struct block **out);
-
-/* A FREE block in no index once no stream has work queued any more, or NULL. */
-struct block *stitch_retry_locked(acre_cache *cache, struct request *request,
-                                  struct block **out);
+acre_status stitch_obtain(acre_cache *cache, struct attempt *attempt, struct block **out);
 
 /* Gives free pages, idle ranges and addresses back. Goes on after an error. */
 acre_status stitch_shrink_locked(acre_cache *cache, struct stitch *stitch, bool *is_quiet);
@@ -100,16 +96,16 @@ bool stitch_check(const struct stitch *stitch, const acre_cache *cache, const ch
 /* The pages behind a block of an expandable segment or of stitched memory: count of
  * them, mapped one after another from base on, which is at or before the block's
  * first byte. For sharing, and for putting memory to sleep. Page i is
- * home->pages[pages ? pages[i] : first + i]. */
+ * page_space->pages[pages ? pages[i] : first + i]. */
 struct stitch_span {
-    const struct expand *home;
+    const struct expand *page_space;
     char *base;
     const size_t *pages; /* NULL: from first on, one after another */
     size_t first, count;
 };
 struct stitch_span stitch_span_of(const struct block *block);
 
-/* Calls fn for every mapping of every page: first at home, then in ranges. The
+/* Calls fn for every mapping of every page: first in the page space, then in ranges. The
  * address and page_bytes from there on have the handle's memory. For sleeping. */
 typedef acre_status (*stitch_page_fn)(void *arg, void *handle, char *address);
 acre_status stitch_pages_locked(const struct stitch *stitch, stitch_page_fn fn, void *arg);

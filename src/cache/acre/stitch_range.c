@@ -5,19 +5,20 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
-#include "cache/acre/policy_acre.h"
+#include "cache/acre/reuse.h"
+#include "cache/pools/pools.h"
 
 static size_t page_of(const struct stitch *stitch)
 {
-    return stitch->home->expand->page_bytes;
+    return stitch->page_space->expand->page_bytes;
 }
 
 /* ---- Lending ------------------------------------------------------------------------- */
 
-/* The FREE block of the home around an offset; near is one not far from it. */
+/* The FREE block of the page space around an offset; near is one not far from it. */
 static struct block *free_around(const struct stitch *stitch, struct block *near, size_t offset)
 {
-    const char *address = stitch->home->base + offset;
+    const char *address = stitch->page_space->base + offset;
 
     while (address < near->base)
         near = near->prev;
@@ -28,12 +29,12 @@ static struct block *free_around(const struct stitch *stitch, struct block *near
 }
 
 /* Lends the pages behind bytes at slot and offset of an idle range to a LIVE block
- * there. They are free in arena, and stitch->edges says so. On failure, for want
+ * there. They are free in arena, and stitch->page_gaps says so. On failure, for want
  * of host memory, NULL, and nothing has changed. */
-static struct block *stitch_range_lend(acre_cache *cache, struct stitch *stitch,
-                                       struct arena *arena, struct range *range, size_t slot,
-                                       size_t offset, size_t bytes)
+static struct block *stitch_range_lend(acre_cache *cache, struct arena *arena, struct range *range,
+                                       size_t slot, size_t offset, size_t bytes)
 {
+    struct stitch *stitch = arena->pool->stitch;
     size_t page = page_of(stitch), left = bytes, at = offset;
     struct block *block;
 
@@ -43,7 +44,7 @@ static struct block *stitch_range_lend(acre_cache *cache, struct stitch *stitch,
     for (size_t i = slot; left;) {
         size_t begin = range->pages[i] * page + at, length = 0;
         struct edge *edge = &stitch->page_gaps.pages[range->pages[i]];
-        do { /* neighbours at home are lent together */
+        do { /* neighbours in the page space are lent together */
             size_t part = page - at < left ? page - at : left;
             length += part;
             left -= part;
@@ -51,8 +52,9 @@ static struct block *stitch_range_lend(acre_cache *cache, struct stitch *stitch,
             i++;
         } while (left && range->pages[i] == range->pages[i - 1] + 1);
         struct block *from = free_around(stitch, edge->near, begin);
-        struct block *piece = arena_carve(
-            arena, &cache->blocks, from, begin - (size_t)(from->base - stitch->home->base), length);
+        struct block *piece =
+            arena_carve(arena, &cache->blocks, from,
+                        begin - (size_t)(from->base - stitch->page_space->base), length);
         piece->state = BLOCK_LENT;
         edge->near = piece;
         range->pieces[range->piece_count++] = piece;
@@ -62,7 +64,8 @@ static struct block *stitch_range_lend(acre_cache *cache, struct stitch *stitch,
     range->offset = offset;
     range->block = block;
     segment_init(&range->segment, block, stitch->large, arena->stream,
-                 range->base + slot * page + offset, bytes, cache->order_next++);
+                 range->base + slot * page + offset, bytes);
+    segment_set_order(&range->segment, cache->order_next++);
     range->segment.range = range;
     list_push_back(&cache->segments, &range->segment.link);
     block->arena = arena;
@@ -128,7 +131,7 @@ static struct window window_at(const struct stitch *stitch, const struct range *
     return window;
 }
 
-/* Free pages of the home that a block at that place of a window breaks. */
+/* Free pages of the page space that a block at that place of a window breaks. */
 static size_t stitch_range_broken(const struct stitch *stitch, const struct range *range,
                                   size_t slot, size_t offset, size_t bytes)
 {
@@ -151,10 +154,10 @@ static struct block *lend_window(acre_cache *cache, struct stitch *stitch, struc
         slot = window->slot;
         offset = window->offset;
     }
-    return stitch_range_lend(cache, stitch, arena, range, slot, offset, bytes);
+    return stitch_range_lend(cache, arena, range, slot, offset, bytes);
 }
 
-/* The same range for the same size, at the same place. */
+/* Lends the range that served this size before, at the place where it did. */
 static struct block *reuse_same(acre_cache *cache, struct stitch *stitch, struct arena *arena,
                                 size_t bytes)
 {
@@ -162,8 +165,8 @@ static struct block *reuse_same(acre_cache *cache, struct stitch *stitch, struct
         struct range *range = CONTAINER_OF(link, struct range, link);
         if (!range->block && range->made_bytes == bytes &&
             has_room(stitch, range, range->made_slot, range->made_offset, bytes))
-            return stitch_range_lend(cache, stitch, arena, range, range->made_slot,
-                                     range->made_offset, bytes);
+            return stitch_range_lend(cache, arena, range, range->made_slot, range->made_offset,
+                                     bytes);
     }
     return NULL;
 }
@@ -172,7 +175,7 @@ struct block *stitch_range_reuse(acre_cache *cache, struct stitch *stitch, struc
                                  size_t bytes)
 {
     if (list_empty(&stitch->ranges) ||
-        !page_gaps_scan(&stitch->page_gaps, stitch->home->expand, arena))
+        !page_gaps_scan(&stitch->page_gaps, stitch->page_space->expand, arena))
         return NULL;
     /* A window is whole pages and two edges. */
     if ((stitch->page_gaps.full_count + 2) * page_of(stitch) <= bytes)
@@ -207,14 +210,14 @@ struct block *stitch_range_reuse(acre_cache *cache, struct stitch *stitch, struc
 /* Whether work queued on an idle range is done. */
 static bool is_quiet(acre_cache *cache, const struct range *range)
 {
-    return !range->last || acre_arena_is_idle(cache, range->last);
+    return !range->last || reuse_is_idle(cache, range->last);
 }
 
 /* What pages are to be part of a range. */
 struct draft {
     size_t *pages; /* count of them                                  */
     size_t count;
-    uint32_t *marks; /* one per page of the home: turn, if it is taken */
+    uint32_t *marks; /* one per page of the page space: turn, if it is taken */
     uint32_t turn;
 };
 
@@ -226,10 +229,10 @@ static bool is_marked(const struct draft *draft, size_t page)
 /* Fills the draft with the choice: what the range has already where it can, then free
  * pages that it has not. False: not enough of them. */
 static bool stitch_range_plan(const struct stitch *stitch, const struct range *range,
-                              const struct choice *choice, struct draft *draft)
+                              const struct page_choice *choice, struct draft *draft)
 {
     const struct page_gaps *page_gaps = &stitch->page_gaps;
-    bool has_first = choice->first != EDGES_NONE, has_last = choice->last != EDGES_NONE;
+    bool has_first = choice->first != PAGE_GAPS_NONE, has_last = choice->last != PAGE_GAPS_NONE;
     size_t next = 0, count = draft->count, *pages = draft->pages;
 
     draft->turn++;
@@ -266,17 +269,17 @@ static bool stitch_range_plan(const struct stitch *stitch, const struct range *r
     return true;
 }
 
-/* At least so many slots of a range have to get another page; counts up to enough. */
+/* A lower bound of the slots of a range that have to get another page; counts up to enough. */
 static size_t cost_least(const struct stitch *stitch, const struct range *range,
-                         const struct choice *choice, size_t count, size_t enough)
+                         const struct page_choice *choice, size_t count, size_t enough)
 {
     size_t cost = 0;
 
     for (size_t i = 0; i < count && cost < enough; i++) {
         size_t has = i < range->count ? range->pages[i] : RANGE_NO_PAGE;
-        if (i == 0 && choice->first != EDGES_NONE)
+        if (i == 0 && choice->first != PAGE_GAPS_NONE)
             cost += has != choice->first;
-        else if (i == count - 1 && choice->last != EDGES_NONE)
+        else if (i == count - 1 && choice->last != PAGE_GAPS_NONE)
             cost += has != choice->last;
         else
             cost += !page_gaps_is_full(&stitch->page_gaps, has);
@@ -287,7 +290,7 @@ static size_t cost_least(const struct stitch *stitch, const struct range *range,
 /* The idle range that takes the fewest calls to have the pages, fewer than a new
  * one by a margin, since changing one undoes what it was made for; NULL: none. */
 static struct range *find_cheapest(acre_cache *cache, struct stitch *stitch,
-                                   const struct choice *choice, struct draft *draft)
+                                   const struct page_choice *choice, struct draft *draft)
 {
     struct range *best = NULL;
     size_t count = draft->count, least = count, looks = 0;
@@ -325,12 +328,12 @@ static acre_status stitch_range_drop(struct stitch *stitch, struct range *range)
     return status;
 }
 
-/* Ends the oldest idle ranges until there is room for so many slots more. */
+/* Ends the oldest idle ranges until there is room for count more slots. */
 static void make_room(acre_cache *cache, struct stitch *stitch, size_t count, size_t capacity)
 {
-    const struct expand *home = stitch->home->expand;
-    size_t slots = STITCH_SLOT_SHARE * (home->mapped_bytes / home->page_bytes);
-    size_t span = STITCH_SPAN_SHARE * home->page_count;
+    const struct expand *page_space = stitch->page_space->expand;
+    size_t slots = STITCH_SLOT_SHARE * (page_space->mapped_bytes / page_space->page_bytes);
+    size_t span = STITCH_SPAN_SHARE * page_space->page_count;
 
     LIST_FOR_EACH_SAFE(link, after, &stitch->ranges) {
         struct range *range = CONTAINER_OF(link, struct range, link);
@@ -348,7 +351,7 @@ static acre_status stitch_range_add(acre_cache *cache, struct stitch *stitch, si
     size_t capacity = 2 * count + 2;
 
     make_room(cache, stitch, count, capacity);
-    acre_status status = range_create(stitch->home->expand, capacity, out);
+    acre_status status = range_create(stitch->page_space->expand, capacity, out);
     if (status == ACRE_OK) {
         list_push_back(&stitch->ranges, &(*out)->link);
         count_slots(stitch, *out, true);
@@ -357,23 +360,23 @@ static acre_status stitch_range_add(acre_cache *cache, struct stitch *stitch, si
 }
 
 /* Where a block of the choice begins in its first page. */
-static size_t offset_of(const struct stitch *stitch, const struct choice *choice, size_t bytes)
+static size_t offset_of(const struct stitch *stitch, const struct page_choice *choice, size_t bytes)
 {
     size_t page = page_of(stitch), rest = bytes - choice->whole * page;
 
-    if (choice->first == EDGES_NONE)
+    if (choice->first == PAGE_GAPS_NONE)
         return 0;
     size_t suffix = stitch->page_gaps.pages[choice->first].suffix;
-    if (choice->last == EDGES_NONE)
+    if (choice->last == PAGE_GAPS_NONE)
         return page - rest; /* what is left over lies before the block */
     return page - (suffix < rest ? suffix : rest);
 }
 
-static acre_status stitch_range_do_make(acre_cache *cache, struct stitch *stitch,
-                                        struct arena *arena, size_t bytes,
-                                        const struct choice *choice, struct draft *draft,
+static acre_status stitch_range_do_make(acre_cache *cache, struct arena *arena, size_t bytes,
+                                        const struct page_choice *choice, struct draft *draft,
                                         struct block **out)
 {
+    struct stitch *stitch = arena->pool->stitch;
     struct range *range = find_cheapest(cache, stitch, choice, draft);
     bool is_new = !range;
     acre_status status = is_new ? stitch_range_add(cache, stitch, draft->count, &range) : ACRE_OK;
@@ -386,8 +389,7 @@ static acre_status stitch_range_do_make(acre_cache *cache, struct stitch *stitch
     status = range_set(range, draft->pages, draft->count);
     count_slots(stitch, range, true);
     if (status == ACRE_OK) {
-        *out = stitch_range_lend(cache, stitch, arena, range, 0, offset_of(stitch, choice, bytes),
-                                 bytes);
+        *out = stitch_range_lend(cache, arena, range, 0, offset_of(stitch, choice, bytes), bytes);
         if (*out) {
             range->set_count += !is_new && range->set_count < STITCH_PATCH_MAX;
             if (stitch->made_count++ == STITCH_TIRED_AFTER)
@@ -409,16 +411,17 @@ static acre_status stitch_range_do_make(acre_cache *cache, struct stitch *stitch
 }
 
 acre_status stitch_range_make(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                              size_t bytes, const struct choice *choice, struct block **out)
+                              size_t bytes, const struct page_choice *choice, struct block **out)
 {
-    size_t count = choice->whole + (choice->first != EDGES_NONE) + (choice->last != EDGES_NONE);
+    size_t count =
+        choice->whole + (choice->first != PAGE_GAPS_NONE) + (choice->last != PAGE_GAPS_NONE);
     struct draft draft = {.pages = heap_array(count, sizeof *draft.pages),
                           .count = count,
                           .marks = heap_array(stitch->page_gaps.count, sizeof *draft.marks)};
     acre_status status = ACRE_ERR_HOST_MEMORY;
 
     if (draft.pages && draft.marks)
-        status = stitch_range_do_make(cache, stitch, arena, bytes, choice, &draft, out);
+        status = stitch_range_do_make(cache, arena, bytes, choice, &draft, out);
     heap_free(draft.pages);
     heap_free(draft.marks);
     return status;
@@ -489,9 +492,9 @@ struct stitch_span stitch_span_of(const struct block *block)
 
     if (segment->host)
         segment = segment->host->segment;
-    struct stitch_span span = {.home = range ? range->home : segment->expand};
-    size_t page = span.home->page_bytes;
-    char *from = range ? range->base : span.home->base;
+    struct stitch_span span = {.page_space = range ? range->page_space : segment->expand};
+    size_t page = span.page_space->page_bytes;
+    char *from = range ? range->base : span.page_space->base;
     size_t offset = (size_t)(block->base - from);
     span.first = offset / page;
     span.count = expand_round(offset + block->bytes, page) / page - span.first;
@@ -502,18 +505,19 @@ struct stitch_span stitch_span_of(const struct block *block)
 
 acre_status stitch_pages_locked(const struct stitch *stitch, stitch_page_fn fn, void *arg)
 {
-    const struct expand *home = stitch->home ? stitch->home->expand : NULL;
+    const struct expand *page_space = stitch->page_space ? stitch->page_space->expand : NULL;
     acre_status status = ACRE_OK;
 
-    for (size_t i = 0; home && i < home->page_end && status == ACRE_OK; i++)
-        if (home->pages[i].is_mapped)
-            status = fn(arg, home->pages[i].handle, home->base + i * home->page_bytes);
+    for (size_t i = 0; page_space && i < page_space->page_end && status == ACRE_OK; i++)
+        if (page_space->pages[i].is_mapped)
+            status =
+                fn(arg, page_space->pages[i].handle, page_space->base + i * page_space->page_bytes);
     LIST_FOR_EACH(link, &stitch->ranges) {
         const struct range *range = CONTAINER_OF(link, struct range, link);
         for (size_t i = 0; i < range->count && status == ACRE_OK; i++)
             if (range->pages[i] != RANGE_NO_PAGE)
-                status = fn(arg, home->pages[range->pages[i]].handle,
-                            range->base + i * home->page_bytes);
+                status = fn(arg, page_space->pages[range->pages[i]].handle,
+                            range->base + i * page_space->page_bytes);
     }
     return status;
 }

@@ -10,9 +10,9 @@
 struct block *stitch_range_reuse(acre_cache *cache, struct stitch *stitch, struct arena *arena,
                                  size_t bytes);
 /* A LIVE block in a range that is made or changed to have the pages chosen from
- * stitch->edges, of which enough are free. On failure nothing has changed. */
+ * stitch->page_gaps, of which enough are free. On failure nothing has changed. */
 acre_status stitch_range_make(acre_cache *cache, struct stitch *stitch, struct arena *arena,
-                              size_t bytes, const struct choice *choice, struct block **out);
+                              size_t bytes, const struct page_choice *choice, struct block **out);
 
 /* Whether any range, in use or idle, maps a page. */
 bool stitch_range_uses(const struct stitch *stitch, size_t page);

@@ -75,7 +75,20 @@ acre_status history_config_read(const char *call, const acre_history_config *con
         out->source = acre_context_native();
     if (!out->source->gather || !out->source->resolve)
         return status_fail(ACRE_ERR_INVALID, "%s: a source needs both functions", call);
+    if (out->objects && (!out->objects->take || !out->objects->retain || !out->objects->release))
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: objects need the functions take, retain and release", call);
     return ACRE_OK;
+}
+
+acre_status history_objects_refuse(const char *call, const acre_history_config *config)
+{
+    if (!config->objects)
+        return ACRE_OK;
+    return status_fail(ACRE_ERR_UNSUPPORTED,
+                       "%s: objects behind entries are kept by caches of device memory only; "
+                       "give a source of frames instead",
+                       call);
 }
 
 bool history_any_is_on(void)
@@ -91,6 +104,12 @@ static void annotation_drop(void *arg, void *item)
 {
     (void)arg;
     heap_free((void *)((acre_annotation *)item)->pairs);
+}
+
+/* An entry leaves. */
+static void event_drop(void *arg, void *item)
+{
+    stacks_drop(arg, ((struct history_event *)item)->stack);
 }
 
 /* What the ring may hold at most. */
@@ -109,7 +128,8 @@ static acre_status rings_init(struct history *history)
 
     if (history->ring.slots)
         return ACRE_OK;
-    status = ring_init(&history->ring, sizeof(struct history_event), 1, NULL, NULL);
+    status =
+        ring_init(&history->ring, sizeof(struct history_event), 1, event_drop, &history->stacks);
     if (status != ACRE_OK)
         return status;
     status = ring_init(&history->annotations, sizeof(acre_annotation), 1, annotation_drop, NULL);
@@ -117,6 +137,15 @@ static acre_status rings_init(struct history *history)
         ring_fini(&history->ring);
     list_init(&history->pages);
     return status;
+}
+
+static bool is_same_objects(const acre_context_objects *one, const acre_context_objects *other)
+{
+    if (!other)
+        return !one->take;
+    return one->take == other->take && one->retain == other->retain &&
+           one->release == other->release && one->resolve == other->resolve &&
+           one->arg == other->arg;
 }
 
 acre_status history_start(struct history *history, const acre_history_config *config, uint32_t skip)
@@ -140,6 +169,8 @@ acre_status history_start(struct history *history, const acre_history_config *co
         ring_clear(&history->ring);
         ring_clear(&history->annotations);
     }
+    if (!is_same_objects(&history->stacks.objects, config->objects))
+        stacks_objects_change(&history->stacks, config->objects);
     if (!history->is_on) {
         history->mark = ticks_mark();
         atomic_fetch_add(&recording_count, 1);
@@ -184,6 +215,7 @@ void history_append(struct history *history, const struct history_event *event)
     if (!history->is_on || history->skip >> event->action & 1)
         return;
     history_grow(&history->ring, capacity_max(history), HISTORY_FIRST);
+    stacks_use(&history->stacks, event->stack);
     ring_append(&history->ring, event);
 }
 
@@ -412,6 +444,25 @@ static bool copy_stacks(const struct stacks *stacks, acre_history *out)
     return true;
 }
 
+/* The objects behind stacks, with a reference each. */
+static bool copy_objects(const struct stacks *stacks, acre_history *out)
+{
+    size_t count = stacks_count(stacks);
+
+    if (!stacks->objects.take)
+        return true;
+    out->objects = heap_array(count, sizeof *out->objects);
+    if (!out->objects)
+        return false;
+    out->object_source = stacks->objects;
+    for (uint32_t i = 0; i < count; i++) {
+        out->objects[i] = stacks_object(stacks, i);
+        if (out->objects[i])
+            stacks->objects.retain(stacks->objects.arg, out->objects[i]);
+    }
+    return true;
+}
+
 static size_t annotation_bytes(const acre_annotation *annotation)
 {
     size_t bytes = 0;
@@ -461,9 +512,10 @@ acre_history *history_copy(const struct history *history)
 
     if (!copy)
         return NULL;
+    copy->struct_size = sizeof *copy;
     copy->source = history->source;
     if (copy_entries(history, &now, copy) && copy_stacks(&history->stacks, copy) &&
-        copy_annotations(history, &now, copy))
+        copy_objects(&history->stacks, copy) && copy_annotations(history, &now, copy))
         return copy;
     acre_history_destroy(copy);
     return NULL;
@@ -473,6 +525,10 @@ void acre_history_destroy(acre_history *history)
 {
     if (!history)
         return;
+    for (uint64_t i = 0; history->objects && i < history->stack_count; i++)
+        if (history->objects[i])
+            history->object_source.release(history->object_source.arg, history->objects[i]);
+    heap_free(history->objects);
     heap_free(history->entries);
     heap_free(history->stacks);
     heap_free(history->annotations);

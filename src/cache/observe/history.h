@@ -82,6 +82,10 @@ void history_clear(struct history *history);
 acre_status history_config_read(const char *call, const acre_history_config *config,
                                 acre_history_config *out, uint32_t *out_skip);
 
+/* Refuses objects behind entries, for histories that keep frames only.
+ * Errors: ACRE_ERR_UNSUPPORTED. */
+acre_status history_objects_refuse(const char *call, const acre_history_config *config);
+
 /* Whether any history of the process is on; regions are only kept then. */
 bool history_any_is_on(void);
 
@@ -96,7 +100,7 @@ void history_append(struct history *history, const struct history_event *event);
 /* Takes a page of notes in and gives an empty one for it, perhaps the same. */
 struct note_page *history_turn(struct history *history, struct note_page *page);
 
-/* Makes room for the notes of so many lanes at once. */
+/* Makes room for the notes of a number of lanes at once. */
 void history_slack_for(struct history *history, uint64_t lanes);
 
 /* Appends an annotation; pairs become the history's. */

@@ -26,7 +26,7 @@ struct label {
     uint32_t compile;  /* 0: "N/A" */
 };
 
-/* Those of the calling thread now. */
+/* The labels of the calling thread. */
 struct label label_current(void);
 
 /* Change them. The caller sees to it that entries made before keep theirs.

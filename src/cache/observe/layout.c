@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Looking inside a cache: a copy of its segments and blocks, a picture for
  * people, and the walk that proves that everything fits together. */
+#include "cache/observe/layout.h"
+
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cache/cache.h"
+#include "cache/pools/pools.h"
+#include "cache/pools/sleep.h"
 #include "cache/size.h"
 #include "cache/acre/stitch.h"
 
@@ -50,7 +54,7 @@ static void count_locked(const acre_cache *cache, uint64_t *segments, uint64_t *
 
 acre_block_state layout_state_of(const struct block *block)
 {
-    if (block->state == BLOCK_LIVE && block->arena && !block_tag_is_live(block))
+    if (block->state == BLOCK_LIVE && block_is_tagged(block) && !block_tag_is_live(block))
         return ACRE_BLOCK_FREE;
     return (acre_block_state)block->state;
 }
@@ -362,11 +366,9 @@ static bool check_all(acre_cache *cache, const char **fact)
 
 bool engine_check_locked(acre_cache *cache, const char **fact)
 {
-    if (cache->policy->settle)
-        cache->policy->settle(cache);
+    cache->policy->settle(cache);
     bool holds = check_all(cache, fact);
-    if (cache->policy->resume)
-        cache->policy->resume(cache);
+    cache->policy->resume(cache);
     return holds;
 }
 

@@ -12,12 +12,18 @@
 struct pending_stack {
     const void *owner; /* whose it is; NULL: nothing there */
     size_t count;
+    void *object; /* instead of frames, with a reference; or NULL */
+    acre_context_objects objects; /* whose it is                  */
     uint64_t frames[ACRE_STACK_MAX];
 };
 
 extern _Thread_local struct pending_stack pending_stack;
 
-/* Gathers for an owner, without any lock held. */
-void pending_stack_take(const void *owner, const acre_context_source *source);
+/* Gathers for an owner, without any lock held; objects may be NULL. */
+void pending_stack_take(const void *owner, const acre_context_source *source,
+                        const acre_context_objects *objects);
+
+/* What was gathered is not needed any more. */
+void pending_stack_end(void);
 
 #endif

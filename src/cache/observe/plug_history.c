@@ -200,6 +200,8 @@ acre_status acre_pluggable_history_start(acre_allocator *allocator, int device,
     if (!plug)
         return status;
     status = history_config_read("acre_pluggable_history_start", config, &full, &skip);
+    if (status == ACRE_OK)
+        status = history_objects_refuse("acre_pluggable_history_start", &full);
     if (status != ACRE_OK)
         return status;
     lock_take(&plug->lock);

@@ -3,6 +3,7 @@
 #include "cache/observe/record.h"
 
 #include "base/status.h"
+#include "cache/engine.h"
 #include "cache/threads/front.h"
 #include "cache/observe/pending_stack.h"
 
@@ -16,14 +17,33 @@ static bool level_is(const acre_cache *cache, acre_context_level level)
 void record_gather_slow(acre_cache *cache)
 {
     acre_context_source source;
+    acre_context_objects objects;
 
     quick_lock_take(&cache->lock);
     source = cache->history.source;
+    objects = cache->history.stacks.objects;
     bool is_on = cache->history.is_on;
     quick_lock_drop(&cache->lock);
     if (!is_on)
         return;
-    pending_stack_take(cache, &source);
+    pending_stack_take(cache, &source, &objects);
+}
+
+void record_gather_end_slow(void)
+{
+    pending_stack_end();
+}
+
+/* The object that the thread took last, as a number; 0 when it is not of this history, which
+ * may have been started anew meanwhile. */
+static uint32_t object_add_locked(acre_cache *cache)
+{
+    struct stacks *stacks = &cache->history.stacks;
+
+    if (stacks->objects.take != pending_stack.objects.take ||
+        stacks->objects.arg != pending_stack.objects.arg)
+        return 0;
+    return stacks_object_add(stacks, pending_stack.object);
 }
 
 uint32_t record_stack_locked(acre_cache *cache)
@@ -34,7 +54,9 @@ uint32_t record_stack_locked(acre_cache *cache)
         return 0;
     status_save(&before);
     uint32_t stack =
-        stacks_intern(&cache->history.stacks, pending_stack.frames, pending_stack.count);
+        pending_stack.object
+            ? object_add_locked(cache)
+            : stacks_intern(&cache->history.stacks, pending_stack.frames, pending_stack.count);
     status_restore(&before);
     return stack;
 }
@@ -78,7 +100,7 @@ void record_alloc_slow(acre_cache *cache, struct block *block)
         event_of(ACRE_ACTION_ALLOC, block->base, block->requested, block->stream, block->pool);
 
     block->stack = record_stack_locked(cache);
-    pending_stack.owner = NULL;
+    pending_stack_end();
     if (level_is(cache, ACRE_CONTEXT_ALLOC))
         event.stack = block->stack;
     record_record(cache, &event);
@@ -88,38 +110,48 @@ void record_free_slow(acre_cache *cache, struct block *block, acre_action action
 {
     struct history_event event =
         event_of(action, block->base, block->requested, block->stream, block->pool);
+    uint32_t own = level_is(cache, ACRE_CONTEXT_ALL) ? record_stack_locked(cache) : 0;
 
-    if (level_is(cache, ACRE_CONTEXT_ALL))
-        event.stack = record_stack_locked(cache);
-    if (level_is(cache, ACRE_CONTEXT_ALLOC) && !event.stack)
+    event.stack = own;
+    if (level_is(cache, ACRE_CONTEXT_ALLOC) && !own)
         event.stack = block->stack;
     record_record(cache, &event);
-    if (action == ACRE_ACTION_FREE_COMPLETED)
+    stacks_drop(&cache->history.stacks, own);
+    if (action == ACRE_ACTION_FREE_COMPLETED) {
+        stacks_drop(&cache->history.stacks, block->stack);
         block->stack = 0;
+    }
 }
 
 void record_segment_slow(acre_cache *cache, acre_action action, const void *base, uint64_t bytes,
-                         void *stream, const struct pool *pool, uint32_t stack)
+                         const struct segment *segment)
 {
-    struct history_event event = event_of(action, base, bytes, stream, pool);
+    struct history_event event = event_of(action, base, bytes, segment->stream, segment->pool);
     bool is_end = action == ACRE_ACTION_SEGMENT_FREE || action == ACRE_ACTION_SEGMENT_UNMAP;
+    uint32_t own = 0;
 
-    if (level_is(cache, ACRE_CONTEXT_ALLOC))
-        event.stack = stack;
     if (is_end && level_is(cache, ACRE_CONTEXT_ALL) && pending_stack.owner == cache)
-        event.stack = record_stack_locked(cache);
+        own = record_stack_locked(cache);
+    if (level_is(cache, ACRE_CONTEXT_ALLOC))
+        event.stack = own ? own : segment->stack;
     record_record(cache, &event);
+    stacks_drop(&cache->history.stacks, own);
+    if (action == ACRE_ACTION_SEGMENT_FREE)
+        stacks_drop(&cache->history.stacks, segment->stack); /* the segment ends */
 }
 
-void record_oom_slow(acre_cache *cache, const struct request *request)
+void record_oom_slow(acre_cache *cache, const struct attempt *attempt)
 {
-    struct history_event event = event_of(ACRE_ACTION_OOM, (void *)(uintptr_t)request->device_free,
-                                          request->rounded, request->stream, request->pool);
+    const struct request *request = &attempt->request;
+    struct history_event event =
+        event_of(ACRE_ACTION_OOM, (void *)(uintptr_t)attempt->shortage.device_free,
+                 request->rounded, request->stream, request->pool);
 
     if (level_is(cache, ACRE_CONTEXT_ALLOC))
         event.stack = record_stack_locked(cache);
-    pending_stack.owner = NULL;
+    pending_stack_end();
     record_record(cache, &event);
+    stacks_drop(&cache->history.stacks, event.stack);
 }
 
 void record_snapshot_locked(acre_cache *cache, uint64_t active_bytes, const uint64_t pool[2])
@@ -142,7 +174,7 @@ static void rearm_locked(acre_cache *cache)
                       (history->is_on && !history_takes_notes(history));
 
     history->is_armed = history->is_on || cache->trackers;
-    if (cache->front)
+    if (cache->facts.has_lanes)
         front_record_locked(cache, history->is_on, needs_lock);
 }
 
@@ -151,9 +183,12 @@ static void forget_stacks_locked(acre_cache *cache)
 {
     LIST_FOR_EACH(link, &cache->segments) {
         struct segment *segment = CONTAINER_OF(link, struct segment, link);
+        stacks_drop(&cache->history.stacks, segment->stack);
         segment->stack = 0;
-        for (struct block *block = segment->first; block; block = block->next)
+        for (struct block *block = segment->first; block; block = block->next) {
+            stacks_drop(&cache->history.stacks, block->stack);
             block->stack = 0;
+        }
     }
 }
 
@@ -185,6 +220,8 @@ void record_stop_locked(acre_cache *cache)
     forget_stacks_locked(cache);
     history_clear(&cache->history);
     rearm_locked(cache);
+    if (pending_stack.owner == cache)
+        pending_stack_end();
 }
 
 void acre_cache_history_stop(acre_cache *cache)
@@ -211,7 +248,7 @@ acre_status acre_cache_history_create(acre_cache *cache, acre_history **out)
     if (!cache || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_cache_history_create: an argument is NULL");
     quick_lock_take(&cache->lock);
-    if (cache->front) {
+    if (cache->facts.has_lanes) {
         front_stop_locked(cache->front);
         front_notes_take_locked(cache);
         front_go_locked(cache->front);

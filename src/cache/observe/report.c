@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* What is said when a request fails: the whole picture in one text, in the
  * order PyTorch's users know, then what would have helped. */
+#include "cache/observe/report.h"
+
 #include "backend/backend.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cache/cache.h"
+#include "cache/observe/layout.h"
 #include "cache/observe/record.h"
 #include "cache/observe/snapshot_parts.h"
 
@@ -66,7 +69,7 @@ static uint64_t free_private(const acre_cache *cache)
  * on, or the device cannot. */
 static const char *joining_option(const acre_cache *cache, const struct pool *pool)
 {
-    if (cache->policy->id == ACRE_POLICY_TORCH)
+    if (cache->facts.can_expand)
         return cache->conf.is_expandable
                    ? NULL
                    : "expandable_segments:True in ACRE_CONF or PYTORCH_CUDA_ALLOC_CONF";
@@ -76,110 +79,130 @@ static const char *joining_option(const acre_cache *cache, const struct pool *po
                                : "stitched_memory:True in ACRE_CONF";
 }
 
-void request_gather_locked(acre_cache *cache, struct request *request)
+void attempt_gather_locked(acre_cache *cache, struct attempt *attempt)
 {
+    struct shortage *shortage = &attempt->shortage;
     struct acre_device *device = cache->device;
 
-    if (cache->policy->relieve)
-        cache->policy->relieve(cache);
-    if (cache->policy->settle)
-        cache->policy->settle(cache);
-    request->device_total = device->info.total_bytes;
-    request->device_free = 0;
-    device->ops->memory_info(device->self, device->index, &request->device_free,
-                             &request->device_total);
-    request->held_bytes = cache->held_bytes;
-    request->limit_bytes = cache->limit_bytes;
-    request->option = joining_option(cache, request->pool);
-    request->fraction = cache->conf.memory_fraction;
-    request->bytes_asleep = asleep_bytes(cache);
-    request->bytes_allocated =
-        (uint64_t)cache->stats.allocated_bytes.all.current - request->bytes_asleep;
-    request->bytes_reserved = (uint64_t)cache->stats.reserved_bytes.all.current;
-    request->bytes_waiting = (uint64_t)(cache->stats.active_bytes.all.current -
-                                        cache->stats.allocated_bytes.all.current);
-    request->largest_free = largest_free(cache);
-    request->free_private = free_private(cache);
-    if (request->is_rejected)
+    cache->policy->relieve(cache);
+    cache->policy->settle(cache);
+    shortage->device_total = device->info.total_bytes;
+    shortage->device_free = 0;
+    device->ops->memory_info(device->self, device->index, &shortage->device_free,
+                             &shortage->device_total);
+    shortage->held_bytes = cache->held_bytes;
+    shortage->limit_bytes = cache->limit_bytes;
+    shortage->option = joining_option(cache, attempt->request.pool);
+    shortage->fraction = cache->conf.memory_fraction;
+    shortage->bytes_asleep = asleep_bytes(cache);
+    shortage->bytes_allocated =
+        (uint64_t)cache->stats.allocated_bytes.all.current - shortage->bytes_asleep;
+    shortage->bytes_reserved = (uint64_t)cache->stats.reserved_bytes.all.current;
+    shortage->bytes_waiting = (uint64_t)(cache->stats.active_bytes.all.current -
+                                         cache->stats.allocated_bytes.all.current);
+    shortage->largest_free = largest_free(cache);
+    shortage->free_private = free_private(cache);
+    if (attempt->is_rejected)
         cache->stats.num_oom_rejections++;
     else
         cache->stats.num_ooms++;
-    if (!request->is_rejected)
-        record_oom_locked(cache, request);
-    if (cache->policy->resume)
-        cache->policy->resume(cache);
+    if (!attempt->is_rejected)
+        record_oom_locked(cache, attempt);
+    cache->policy->resume(cache);
 }
 
 /* Adds what would have helped, the most likely first. */
-static void add_remedy(const struct request *request, struct text *text)
+static void add_remedy(const struct acre_device *device, const struct attempt *attempt,
+                       struct text *text)
 {
-    uint64_t idle = request->bytes_reserved - request->bytes_allocated;
-    bool is_limited = request->limit_bytes != ACRE_CACHE_NO_LIMIT;
+    const struct shortage *shortage = &attempt->shortage;
+    bool is_host = device->type == ACRE_DEVICE_CPU;
+    uint64_t idle = shortage->bytes_reserved - shortage->bytes_allocated;
+    bool is_limited = shortage->limit_bytes != ACRE_CACHE_NO_LIMIT;
 
-    if (request->bytes_waiting >= request->segment_bytes)
+    if (shortage->bytes_waiting >= attempt->segment_bytes)
         text_add(text, " Memory waits for other streams: let them finish before freeing.");
-    else if (idle >= request->rounded && request->option)
-        text_add(text, " Enough is reserved but in pieces: try %s.", request->option);
-    else if (is_limited && request->segment_bytes <= request->device_free)
-        text_add(text, " The device has room: raise the memory limit.");
-    else if (request->option)
+    else if (idle >= attempt->request.rounded && shortage->option)
+        text_add(text, " Enough is reserved but in pieces: try %s.", shortage->option);
+    else if (is_limited && attempt->segment_bytes <= shortage->device_free)
+        text_add(text, " The %s has room: raise the memory limit.", is_host ? "machine" : "device");
+    else if (is_host)
+        text_add(text, " Free what is not needed, or let less be live at a time.");
+    else if (shortage->option)
         text_add(text,
                  " Reduce peak memory use: smaller batch, activation checkpointing, offloading. If "
                  "reserved but unallocated memory is large, try %s.",
-                 request->option);
+                 shortage->option);
     else
         text_add(text,
                  " Reduce peak memory use: smaller batch, activation checkpointing, offloading.");
 }
 
-static void write_report(const acre_cache *cache, const struct request *request, struct text *text)
+/* What there is: a GPU in PyTorch's words, or the memory of this machine. */
+static void add_place(const struct acre_device *device, const struct attempt *attempt,
+                      struct text *text)
 {
-    const struct acre_device *device = cache->device;
-    bool is_cuda = device->type == ACRE_DEVICE_CUDA;
-    uint64_t used = request->device_total - request->device_free;
-    uint64_t outside = used > request->held_bytes ? used - request->held_bytes : 0;
-
-    text_add(text, "%s out of memory. Tried to allocate %s. ", is_cuda ? "CUDA" : device->info.name,
-             IN_WORDS(request->segment_bytes));
+    const struct shortage *shortage = &attempt->shortage;
+    if (device->type == ACRE_DEVICE_CPU) {
+        text_add(text, "Out of host memory. Tried to allocate %s. ",
+                 IN_WORDS(attempt->segment_bytes));
+        text_add(text, "This machine has %s of which %s is free. ",
+                 IN_WORDS(shortage->device_total), IN_WORDS(shortage->device_free));
+        return;
+    }
+    text_add(text, "%s out of memory. Tried to allocate %s. ",
+             device->type == ACRE_DEVICE_CUDA ? "CUDA" : device->info.name,
+             IN_WORDS(attempt->segment_bytes));
     text_add(text, "GPU %d has a total capacity of %s of which %s is free. ", device->index,
-             IN_WORDS(request->device_total), IN_WORDS(request->device_free));
-    if (outside)
-        text_add(text, "%s is in use outside this cache. ", IN_WORDS(outside));
-    if (request->limit_bytes != ACRE_CACHE_NO_LIMIT)
-        text_add(text, "%s allowed; ", IN_WORDS(request->limit_bytes));
-    text_add(text, "%s allocated by Acre",
-             IN_WORDS(request->bytes_allocated + request->free_private));
-    if (request->free_private)
-        text_add(text, ", with %s of it free in private pools", IN_WORDS(request->free_private));
-    text_add(text, ", and %s reserved by Acre but unallocated",
-             IN_WORDS(request->bytes_reserved - request->bytes_allocated - request->free_private));
-    text_add(text, " (largest free block %s", IN_WORDS(request->largest_free));
-    text_add(text, ", waiting for streams %s).", IN_WORDS(request->bytes_waiting));
-    if (request->bytes_asleep)
-        text_add(text, " Sleeping pools have %s more, which hold no memory.",
-                 IN_WORDS(request->bytes_asleep));
-    text_add(text, " The request was for %s", IN_WORDS(request->bytes));
-    text_add(text, ", rounded to %s.", IN_WORDS(request->rounded));
-    add_remedy(request, text);
+             IN_WORDS(shortage->device_total), IN_WORDS(shortage->device_free));
 }
 
-static acre_status fail_oom(acre_cache *cache, const struct request *request)
+static void write_report(const acre_cache *cache, const struct attempt *attempt, struct text *text)
 {
+    const struct shortage *shortage = &attempt->shortage;
+    uint64_t used = shortage->device_total - shortage->device_free;
+    uint64_t outside = used > shortage->held_bytes ? used - shortage->held_bytes : 0;
+
+    add_place(cache->device, attempt, text);
+    if (outside)
+        text_add(text, "%s is in use outside this cache. ", IN_WORDS(outside));
+    if (shortage->limit_bytes != ACRE_CACHE_NO_LIMIT)
+        text_add(text, "%s allowed; ", IN_WORDS(shortage->limit_bytes));
+    text_add(text, "%s allocated by Acre",
+             IN_WORDS(shortage->bytes_allocated + shortage->free_private));
+    if (shortage->free_private)
+        text_add(text, ", with %s of it free in private pools", IN_WORDS(shortage->free_private));
+    text_add(
+        text, ", and %s reserved by Acre but unallocated",
+        IN_WORDS(shortage->bytes_reserved - shortage->bytes_allocated - shortage->free_private));
+    text_add(text, " (largest free block %s", IN_WORDS(shortage->largest_free));
+    text_add(text, ", waiting for streams %s).", IN_WORDS(shortage->bytes_waiting));
+    if (shortage->bytes_asleep)
+        text_add(text, " Sleeping pools have %s more, which hold no memory.",
+                 IN_WORDS(shortage->bytes_asleep));
+    text_add(text, " The request was for %s", IN_WORDS(attempt->request.bytes));
+    text_add(text, ", rounded to %s.", IN_WORDS(attempt->request.rounded));
+    add_remedy(cache->device, attempt, text);
+}
+
+static acre_status fail_oom(acre_cache *cache, const struct attempt *attempt)
+{
+    const struct shortage *shortage = &attempt->shortage;
     struct observers *list;
     char buffer[1024];
     struct text text;
-    bool is_limited = request->limit_bytes != ACRE_CACHE_NO_LIMIT;
+    bool is_limited = shortage->limit_bytes != ACRE_CACHE_NO_LIMIT;
 
     text_init(&text, buffer, sizeof buffer);
-    write_report(cache, request, &text);
+    write_report(cache, attempt, &text);
     log_line(ACRE_LOG_WARN, "%s", buffer);
     quick_lock_take(&cache->lock);
     list = observers_hold(cache->oom_observers);
     quick_lock_drop(&cache->lock);
     for (size_t i = 0; list && i < list->count; i++)
         ((acre_cache_oom_fn)list->items[i].fn)(
-            list->items[i].arg, cache->device->index, request->segment_bytes,
-            is_limited ? request->limit_bytes : request->device_total, request->device_free);
+            list->items[i].arg, cache->device->index, attempt->segment_bytes,
+            is_limited ? shortage->limit_bytes : shortage->device_total, shortage->device_free);
     observers_drop(list);
     snapshot_on_oom(cache);
     return status_fail(ACRE_ERR_DEVICE_MEMORY, "%s", buffer);
@@ -198,8 +221,9 @@ static bool rejection_is_due_locked(acre_cache *cache)
     return true;
 }
 
-static acre_status fail_rejected(acre_cache *cache, const struct request *request)
+static acre_status fail_rejected(acre_cache *cache, const struct attempt *attempt)
 {
+    const struct shortage *shortage = &attempt->shortage;
     struct observers *list;
     bool is_due;
 
@@ -209,26 +233,26 @@ static acre_status fail_rejected(acre_cache *cache, const struct request *reques
     quick_lock_drop(&cache->lock);
     if (is_due)
         log_line(ACRE_LOG_WARN, "a request of %zu bytes was refused ahead with %llu bytes held",
-                 request->bytes, (unsigned long long)request->held_bytes);
+                 attempt->request.bytes, (unsigned long long)shortage->held_bytes);
     for (size_t i = 0; list && i < list->count; i++)
         ((acre_cache_rejection_fn)list->items[i].fn)(list->items[i].arg, cache->device->index,
-                                                     request->segment_bytes, request->held_bytes,
-                                                     request->device_total);
+                                                     attempt->segment_bytes, shortage->held_bytes,
+                                                     shortage->device_total);
     observers_drop(list);
     return status_fail(ACRE_ERR_REJECTED,
                        "Allocation of %zu bytes on device %d was preemptively rejected: %llu "
                        "bytes are held and per_process_memory_fraction allows %.0f; raise it, or "
                        "switch throw_on_cudamalloc_oom off",
-                       request->bytes, cache->device->index,
-                       (unsigned long long)request->held_bytes,
-                       request->fraction * (double)cache->device->info.total_bytes);
+                       attempt->request.bytes, cache->device->index,
+                       (unsigned long long)shortage->held_bytes,
+                       shortage->fraction * (double)cache->device->info.total_bytes);
 }
 
-acre_status request_failed(acre_cache *cache, const struct request *request, acre_status status)
+acre_status attempt_failed(acre_cache *cache, const struct attempt *attempt, acre_status status)
 {
     if (status == ACRE_ERR_DEVICE_MEMORY)
-        return fail_oom(cache, request);
+        return fail_oom(cache, attempt);
     if (status == ACRE_ERR_REJECTED)
-        return fail_rejected(cache, request);
+        return fail_rejected(cache, attempt);
     return status;
 }

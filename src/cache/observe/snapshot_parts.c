@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/struct_size.h"
 #include "cache/cache.h"
+#include "cache/observe/layout.h"
 #include "cache/observe/plug_history.h"
 #include "cache/observe/record.h"
 #include "cache/threads/front.h"
@@ -109,15 +110,13 @@ acre_status acre_cache_snapshot_parts(acre_cache *cache, const acre_snapshot_cho
     if (status != ACRE_OK)
         return status;
     quick_lock_take(&cache->lock);
-    if (cache->policy->settle)
-        cache->policy->settle(cache); /* threads stand still until resume */
-    if (cache->front)
+    cache->policy->settle(cache); /* threads stand still until resume */
+    if (cache->facts.has_lanes)
         front_notes_take_locked(cache);
     acre_snapshot_parts *parts = snapshot_parts_create(
         layout_copy_locked(cache), history_copy(&cache->history), &cache->conf, cache->conf_text);
     uint64_t active = (uint64_t)cache->stats.active_bytes.all.current;
-    if (cache->policy->resume)
-        cache->policy->resume(cache);
+    cache->policy->resume(cache);
     if (parts)
         record_snapshot_locked(cache, active, all.pool);
     quick_lock_drop(&cache->lock);

@@ -9,6 +9,7 @@ enum { STACKS_FIRST = 64 }; /* what arrays begin with */
 
 void stacks_fini(struct stacks *stacks)
 {
+    stacks_objects_change(stacks, NULL);
     heap_free(stacks->slots);
     heap_free(stacks->items);
     heap_free(stacks->words);
@@ -61,7 +62,7 @@ static size_t slot_of(const struct stacks *stacks, uint64_t hash, const uint64_t
     return slot;
 }
 
-/* The array with room for so many elements, moved if need be; NULL: no memory, and
+/* The array with room for the needed elements, moved if need be; NULL: no memory, and
  * it stays as it was. */
 static void *stacks_grow(void *array, size_t *capacity, size_t needed, size_t bytes)
 {
@@ -102,6 +103,8 @@ static bool grow_slots(struct stacks *stacks)
     if (!slots)
         return false;
     for (uint32_t number = 1; number < stacks->count; number++) {
+        if (stacks->items[number].is_object)
+            continue;
         size_t slot = stacks->items[number].hash & (wanted - 1);
         while (slots[slot])
             slot = (slot + 1) & (wanted - 1);
@@ -127,9 +130,76 @@ uint32_t stacks_intern(struct stacks *stacks, const uint64_t *frames, size_t cou
         !grow_arrays(stacks, (size_t)number + 1, stacks->word_count + count))
         return 0;
     memcpy(stacks->words + stacks->word_count, frames, count * sizeof *frames);
-    stacks->items[number] = (struct stacks_item){hash, stacks->word_count, count};
+    stacks->items[number] =
+        (struct stacks_item){.hash = hash, .first = stacks->word_count, .count = count};
     stacks->word_count += count;
     stacks->count = number + 1;
     stacks->slots[slot] = number;
     return number;
+}
+
+/* ---- Objects ----------------------------------------------------------------- */
+
+/* The item of an object, or NULL when the number is one of frames. */
+static struct stacks_item *object_item(const struct stacks *stacks, uint32_t number)
+{
+    if (number == 0 || number >= stacks->count || !stacks->items[number].is_object)
+        return NULL;
+    return &stacks->items[number];
+}
+
+uint32_t stacks_object_add(struct stacks *stacks, void *object)
+{
+    uint32_t number = stacks->vacant;
+
+    if (number) {
+        stacks->vacant = (uint32_t)stacks->items[number].first;
+    } else {
+        number = stacks_count(stacks);
+        if (number >= STACKS_MAX ||
+            !grow_arrays(stacks, (size_t)number + 1, stacks->word_count + 1))
+            return 0;
+        stacks->count = number + 1;
+    }
+    stacks->objects.retain(stacks->objects.arg, object);
+    stacks->items[number] = (struct stacks_item){.object = object, .uses = 1, .is_object = true};
+    return number;
+}
+
+void *stacks_object(const struct stacks *stacks, uint32_t number)
+{
+    const struct stacks_item *item = object_item(stacks, number);
+
+    return item ? item->object : NULL;
+}
+
+void stacks_use(struct stacks *stacks, uint32_t number)
+{
+    struct stacks_item *item = object_item(stacks, number);
+
+    if (item)
+        item->uses++;
+}
+
+void stacks_drop(struct stacks *stacks, uint32_t number)
+{
+    struct stacks_item *item = object_item(stacks, number);
+
+    if (!item || --item->uses > 0)
+        return;
+    if (item->object)
+        stacks->objects.release(stacks->objects.arg, item->object);
+    *item = (struct stacks_item){.first = stacks->vacant, .is_object = true};
+    stacks->vacant = number;
+}
+
+void stacks_objects_change(struct stacks *stacks, const acre_context_objects *objects)
+{
+    for (uint32_t number = 1; number < stacks->count; number++) {
+        void *object = stacks_object(stacks, number);
+        if (object)
+            stacks->objects.release(stacks->objects.arg, object);
+        stacks->items[number].object = NULL;
+    }
+    stacks->objects = objects ? *objects : (acre_context_objects){0};
 }

@@ -84,7 +84,7 @@ static inline void stats_live_retire(acre_cache_stats *stats, bool is_small, siz
 void stats_init(acre_cache_stats *stats, int64_t max_split_size);
 void stats_reset_peak(acre_cache_stats *stats);
 void stats_reset_accumulated(acre_cache_stats *stats);
-/* The same for one statistic that stands alone. */
+/* Resets the peaks, or the sums, of one statistic alone. */
 void stats_array_reset_peak(acre_stat_array *array);
 void stats_array_reset_accumulated(acre_stat_array *array);
 

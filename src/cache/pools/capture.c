@@ -14,11 +14,14 @@
  *
  * Threads outside may do all that, with streams that do not capture. What was
  * freed in a capture is not set free by them before that capture has ended. */
+#include "cache/pools/capture.h"
+
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/engine.h"
 #include "cache/fork.h"
 
 /* ---- What streams do ------------------------------------------------------------- */
@@ -53,10 +56,10 @@ bool capture_runs_on_locked(const acre_cache *cache, void *stream)
 }
 
 /* The mark of a capture that the calling thread began, or NULL. */
-static const struct mark *own_mark(const acre_cache *cache)
+static const struct running_capture *own_mark(const acre_cache *cache)
 {
     LIST_FOR_EACH(link, &cache->marks) {
-        const struct mark *mark = CONTAINER_OF(link, struct mark, link);
+        const struct running_capture *mark = CONTAINER_OF(link, struct running_capture, link);
         if (mark->thread == thread_number())
             return mark;
     }
@@ -95,19 +98,19 @@ acre_status capture_of_use_locked(const acre_cache *cache, void *stream, uint64_
 
 /* ---- Marks ------------------------------------------------------------------------- */
 
-static struct mark *mark_find(const acre_cache *cache, uint64_t capture_id)
+static struct running_capture *mark_find(const acre_cache *cache, uint64_t capture_id)
 {
     LIST_FOR_EACH(link, &cache->marks) {
-        struct mark *mark = CONTAINER_OF(link, struct mark, link);
+        struct running_capture *mark = CONTAINER_OF(link, struct running_capture, link);
         if (mark->capture_id == capture_id)
             return mark;
     }
     return NULL;
 }
 
-static acre_status mark_create(acre_cache *cache, const struct mark *what)
+static acre_status mark_create(acre_cache *cache, const struct running_capture *what)
 {
-    struct mark *mark = heap_alloc(sizeof *mark);
+    struct running_capture *mark = heap_alloc(sizeof *mark);
 
     if (!mark)
         return ACRE_ERR_HOST_MEMORY;
@@ -118,7 +121,7 @@ static acre_status mark_create(acre_cache *cache, const struct mark *what)
     return ACRE_OK;
 }
 
-static void mark_destroy(acre_cache *cache, struct mark *mark)
+static void mark_destroy(acre_cache *cache, struct running_capture *mark)
 {
     views_drop(&cache->capture_waits, mark->capture_id);
     list_remove(&mark->link);
@@ -139,8 +142,9 @@ acre_status mark_begin_locked(acre_cache *cache, void *stream, uint64_t *out_id)
                            "stream %p does not capture: begin its capture before "
                            "the cache is told",
                            stream);
-    struct mark told = {.stream = stream, .capture_id = info.id, .thread = thread_number()};
-    struct mark *found = mark_find(cache, info.id);
+    struct running_capture told = {
+        .stream = stream, .capture_id = info.id, .thread = thread_number()};
+    struct running_capture *found = mark_find(cache, info.id);
     if (found && found->is_found)
         mark_destroy(cache, found); /* its place is free for the one that was told */
     status = mark_create(cache, &told);
@@ -152,7 +156,7 @@ acre_status mark_begin_locked(acre_cache *cache, void *stream, uint64_t *out_id)
 acre_status mark_end_locked(acre_cache *cache, void *stream)
 {
     LIST_FOR_EACH(link, &cache->marks) {
-        struct mark *mark = CONTAINER_OF(link, struct mark, link);
+        struct running_capture *mark = CONTAINER_OF(link, struct running_capture, link);
         if (mark->stream != stream || mark->is_found)
             continue;
         mark_destroy(cache, mark);
@@ -170,12 +174,12 @@ void capture_notice_locked(acre_cache *cache, void *stream, bool is_own)
 
     if (capture_look(cache, stream, &info) != ACRE_OK || info.status != ACRE_CAPTURE_ACTIVE)
         return;
-    struct mark *known = mark_find(cache, info.id);
+    struct running_capture *known = mark_find(cache, info.id);
     if (!known)
-        mark_create(cache, &(struct mark){.stream = stream,
-                                          .capture_id = info.id,
-                                          .thread = is_own ? thread_number() : 0,
-                                          .is_found = true});
+        mark_create(cache, &(struct running_capture){.stream = stream,
+                                                     .capture_id = info.id,
+                                                     .thread = is_own ? thread_number() : 0,
+                                                     .is_found = true});
     else if (known->is_found && is_own && !known->thread)
         known->thread = thread_number();
 }
@@ -203,7 +207,7 @@ void capture_sweep_locked(acre_cache *cache)
     if (!cache->found_count)
         return;
     LIST_FOR_EACH_SAFE(link, after, &cache->marks) {
-        struct mark *mark = CONTAINER_OF(link, struct mark, link);
+        struct running_capture *mark = CONTAINER_OF(link, struct running_capture, link);
         acre_capture_info info = {.struct_size = sizeof info};
         if (!mark->is_found)
             continue;
@@ -243,7 +247,7 @@ void capture_fini(acre_cache *cache)
 {
     LIST_FOR_EACH_SAFE(link, after, &cache->marks) {
         list_remove(link);
-        heap_free(CONTAINER_OF(link, struct mark, link));
+        heap_free(CONTAINER_OF(link, struct running_capture, link));
     }
     capture_waits_fini(&cache->capture_waits, &cache->deferred);
 }
@@ -283,7 +287,7 @@ static acre_status plan_stream(const acre_cache *cache, struct free_plan *plan, 
 
 acre_status capture_free_locked(acre_cache *cache, struct block *block)
 {
-    const struct mark *mark = own_mark(cache);
+    const struct running_capture *mark = own_mark(cache);
     struct free_plan plan = {.is_marked = cache->conf.reuses_in_capture};
     uint32_t stream_count = 1;
 
@@ -328,7 +332,8 @@ static acre_status is_over(const acre_cache *cache, const struct capture_wait *c
 
     *out = false;
     LIST_FOR_EACH(link, &cache->marks)
-        if (CONTAINER_OF(link, struct mark, link)->capture_id == capture_wait->capture_id)
+        if (CONTAINER_OF(link, struct running_capture, link)->capture_id ==
+            capture_wait->capture_id)
             return ACRE_OK;
     acre_status status = capture_look(cache, capture_wait->stream, &info);
     if (status == ACRE_ERR_INVALID) /* the stream is no more */

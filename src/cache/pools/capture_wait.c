@@ -11,7 +11,7 @@ void capture_waits_init(struct capture_waits *capture_waits)
     list_init(&capture_waits->views);
 }
 
-/* ---- Holds -------------------------------------------------------------------------- */
+/* ---- Waits -------------------------------------------------------------------------- */
 
 struct capture_wait *capture_wait_create(uint32_t marker_capacity)
 {

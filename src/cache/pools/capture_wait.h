@@ -50,7 +50,7 @@ void capture_waits_init(struct capture_waits *capture_waits);
 /* Frees capture waits and views; blocks are forgotten, uses go back to deferred. */
 void capture_waits_fini(struct capture_waits *capture_waits, struct deferred *deferred);
 
-/* A capture wait with room for so many markers; NULL: no host memory. */
+/* A capture wait with room for marker_capacity markers; NULL: no host memory. */
 struct capture_wait *capture_wait_create(uint32_t marker_capacity);
 /* Lets a LIVE block with uses wait. */
 void capture_wait_begin(struct capture_waits *capture_waits, struct deferred *deferred,

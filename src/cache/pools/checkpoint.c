@@ -17,7 +17,11 @@
 #include "base/status.h"
 #include "cache/acre/arena.h"
 #include "cache/cache.h"
+#include "cache/engine.h"
 #include "cache/fork.h"
+#include "cache/pools/capture.h"
+#include "cache/pools/sleep.h"
+#include "cache/reclaim.h"
 #include "cache/threads/front.h"
 #include "cache/observe/record.h"
 
@@ -80,14 +84,14 @@ static acre_status settle_locked(acre_cache *cache, const struct private_pool *p
 
     if (status == ACRE_OK && !cache->capture_count)
         deferred_collect_slow(&cache->deferred, engine_done_locked, cache);
-    if (status == ACRE_OK && cache->front)
+    if (status == ACRE_OK && cache->facts.has_lanes)
         front_halt_locked(cache);
     return status;
 }
 
 static void let_go_locked(acre_cache *cache)
 {
-    if (cache->front)
+    if (cache->facts.has_lanes)
         front_go_locked(cache->front);
 }
 
@@ -238,7 +242,7 @@ static acre_status check_segment_locked(const acre_cache *cache, const struct pr
         if (block->state == BLOCK_UNMAPPED)
             continue;
         is_there = has_memory(&at, block->base, block->bytes);
-        if (is_there && cache->front)
+        if (is_there && cache->facts.has_lanes)
             is_there = arena_find(segment->pool, block->stream) != NULL;
     }
     if (is_there)
@@ -275,7 +279,7 @@ static acre_status check_locked(acre_cache *cache, const struct private_pool *po
     for (uint64_t i = 0; i < state->segment_count && status == ACRE_OK; i++)
         status = check_segment_locked(cache, pool, state, &state->segments[i]);
     /* Pieces may change streams. */
-    if (status == ACRE_OK && cache->front)
+    if (status == ACRE_OK && cache->facts.has_lanes)
         status = reclaim_quiesce(cache);
     return status;
 }
@@ -315,7 +319,7 @@ static struct block *cut_locked(acre_cache *cache, struct block *from, size_t by
 {
     struct block *block = engine_cut_locked(cache, from, bytes);
 
-    if (cache->front) {
+    if (cache->facts.has_lanes) {
         block->stream = stream;
         block->arena = arena_find(block->pool, stream);
     }
@@ -369,7 +373,7 @@ static void divide_locked(acre_cache *cache, const struct private_pool *pool,
         const struct saved_segment *saved = &state->segments[i];
         const struct saved_block *blocks = &state->blocks[saved->first];
         struct segment *segment = find_segment_locked(cache, pool, saved);
-        if (cache->front)
+        if (cache->facts.has_lanes)
             join_streams_locked(cache, segment, blocks[0].stream);
         cut_all_locked(cache, segment, blocks, saved->count);
         free_rest_locked(cache, segment, blocks, saved->count, delta);
@@ -394,7 +398,7 @@ static acre_status find_pool_locked(acre_cache *cache, acre_pool_id id, struct p
                            (unsigned long long)id.graph, (unsigned long long)id.user);
     capture_sweep_locked(cache);
     capture_search_locked(cache);
-    if (cache->capture_count && (cache->front || pool->has_scope))
+    if (cache->capture_count && (cache->facts.has_lanes || pool->has_scope))
         return status_fail(ACRE_ERR_STATE, "acre_pool_restore: a capture runs; end it first");
     *out = pool;
     return ACRE_OK;

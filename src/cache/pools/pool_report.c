@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/struct_size.h"
 #include "cache/cache.h"
+#include "cache/observe/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Private pools of a cache: their life, their scopes, which of them serves a
  * request, and the public calls about them. */
+#include "cache/pools/pools.h"
+
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
@@ -8,6 +10,9 @@
 #include "cache/cache.h"
 #include "cache/fork.h"
 #include "cache/acre/stitch.h"
+#include "cache/pools/capture.h"
+#include "cache/pools/sleep.h"
+#include "cache/reclaim.h"
 #include "cache/threads/front.h"
 #include "cache/size.h"
 
@@ -90,8 +95,8 @@ static acre_status create_locked(acre_cache *cache, acre_pool_id id, const acre_
     status = cache->policy->pool_init(cache, &pool->large);
     if (status != ACRE_OK)
         goto fini_small;
-    if ((config->flags & ACRE_POOL_STITCHED) && cache->policy->id == ACRE_POLICY_ACRE &&
-        !config->allocator && !config->alloc)
+    if ((config->flags & ACRE_POOL_STITCHED) && cache->facts.can_stitch && !config->allocator &&
+        !config->alloc)
         status = stitch_create(cache, &pool->small, &pool->large);
     if (status != ACRE_OK)
         goto fini_large;
@@ -225,7 +230,7 @@ acre_status acre_pool_release(acre_cache *cache, acre_pool_id id)
 static void scopes_changed_locked(acre_cache *cache, int change)
 {
     atomic_fetch_add_explicit(&cache->scope_count, (unsigned)change, memory_order_relaxed);
-    if (cache->front)
+    if (cache->facts.has_lanes)
         front_divert_locked(cache);
 }
 

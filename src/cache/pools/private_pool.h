@@ -92,7 +92,7 @@ acre_status pool_source_alloc(const struct pool_source *source, struct acre_devi
 void pool_source_free(const struct pool_source *source, struct acre_device *device, void *base,
                       size_t bytes, void *stream);
 
-/* Any pool, shared or private, holds so many bytes more or less from the device. */
+/* Any pool, shared or private, gained or lost bytes of the device. */
 void pool_gain(struct pool *pool, acre_cache_stats *stats, size_t bytes);
 void pool_lose(struct pool *pool, acre_cache_stats *stats, size_t bytes);
 

@@ -15,6 +15,9 @@
 #include "base/status.h"
 #include "cache/cache.h"
 #include "cache/fork.h"
+#include "cache/pools/capture.h"
+#include "cache/pools/pools.h"
+#include "cache/pools/sleep.h"
 
 enum recording_state { CAPTURING, READY, BROKEN };
 

@@ -14,26 +14,32 @@
  *
  * While private_pool.sleep is set nobody allocates from the pool, frees into it,
  * lends from it or reclaims it, so its segments and blocks stay as they are. */
+#include "cache/pools/sleep.h"
+
 #include "backend/backend.h"
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/engine.h"
 #include "cache/fork.h"
 #include "cache/acre/stitch.h"
+#include "cache/observe/layout.h"
+#include "cache/pools/capture.h"
+#include "cache/reclaim.h"
 
 #include <acre/sleep.h>
 
 #include <string.h>
 
 /* Live blocks that follow one another. */
-struct run {
+struct sleep_run {
     char *base;
     size_t bytes;
 };
 
 struct sleep {
     acre_sleep_level level;
-    struct run *runs; /* what was live, by address within a segment        */
+    struct sleep_run *runs; /* what was live, by address within a segment        */
     size_t run_count, run_capacity;
     char *saved; /* contents, run after run; NULL: nothing            */
     size_t saved_bytes;
@@ -80,7 +86,7 @@ static bool is_target(const struct private_pool *candidate, const struct private
     return is_meant && (candidate->sleep != NULL) == is_asleep;
 }
 
-/* Those of the pools meant that sleep, or that are awake; possibly none. */
+/* The pools that are meant and sleep, or are awake; possibly none. */
 static acre_status targets_find_locked(const acre_cache *cache, const acre_pool_id *id,
                                        const char *tag, bool is_asleep, struct private_pool ***out,
                                        size_t *out_count)
@@ -186,7 +192,7 @@ static acre_status may_sleep_locked(acre_cache *cache, struct private_pool *pool
 
 static acre_status run_add(struct sleep *sleep, const struct block *block)
 {
-    struct run *last = sleep->run_count ? &sleep->runs[sleep->run_count - 1] : NULL;
+    struct sleep_run *last = sleep->run_count ? &sleep->runs[sleep->run_count - 1] : NULL;
 
     sleep->saved_bytes += block->bytes;
     if (last && last->base + last->bytes == block->base && block->prev) {
@@ -195,13 +201,13 @@ static acre_status run_add(struct sleep *sleep, const struct block *block)
     }
     if (sleep->run_count == sleep->run_capacity) {
         size_t capacity = sleep->run_capacity ? 2 * sleep->run_capacity : 16;
-        struct run *grown = heap_realloc(sleep->runs, capacity * sizeof *grown);
+        struct sleep_run *grown = heap_realloc(sleep->runs, capacity * sizeof *grown);
         if (!grown)
             return ACRE_ERR_HOST_MEMORY;
         sleep->runs = grown;
         sleep->run_capacity = capacity;
     }
-    sleep->runs[sleep->run_count++] = (struct run){block->base, block->bytes};
+    sleep->runs[sleep->run_count++] = (struct sleep_run){block->base, block->bytes};
     return ACRE_OK;
 }
 
@@ -257,7 +263,7 @@ static acre_status contents_copy(acre_cache *cache, const struct sleep *sleep, b
     acre_status status = ACRE_OK;
 
     for (size_t i = 0; saved && i < sleep->run_count && status == ACRE_OK; i++) {
-        const struct run *run = &sleep->runs[i];
+        const struct sleep_run *run = &sleep->runs[i];
         status = is_back ? device->ops->copy(device->self, run->base, saved, run->bytes,
                                              ACRE_COPY_HOST_TO_DEVICE)
                          : device->ops->copy(device->self, saved, run->base, run->bytes,
@@ -312,7 +318,7 @@ uint64_t sleep_away_bytes(const acre_cache *cache, const struct pool *pool)
         if (segment->host && segment->pool->is_small)
             lent += segment->bytes;
     }
-    /* Stitched: the home is the large pool's, but chunks in it count as small. */
+    /* Stitched: the page space is the large pool's, but chunks in it count as small. */
     if (!pool->stitch)
         return own;
     if (lent > own)
@@ -525,8 +531,7 @@ acre_status acre_cache_wake(acre_cache *cache, const acre_pool_id *pool, const c
     if (status == ACRE_OK)
         status = wake_all_locked(cache, targets, count);
     if (status == ACRE_ERR_DEVICE_MEMORY) {
-        if (cache->policy->relieve)
-            cache->policy->relieve(cache);
+        cache->policy->relieve(cache);
         reclaim_all_locked(cache);
         status = wake_all_locked(cache, targets, count);
     }

@@ -4,7 +4,9 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/engine.h"
 #include "cache/fork.h"
+#include "cache/pools/sleep.h"
 #include "cache/torch/expand.h"
 #include "cache/acre/stitch.h"
 
@@ -46,7 +48,6 @@ static acre_status share_pages_locked(acre_cache *cache, const struct block *blo
                                       struct share **out)
 {
     struct stitch_span span = stitch_span_of(block);
-    size_t page = span.home->page_bytes;
     void **pages = heap_array(span.count, sizeof *pages);
     acre_status status = ACRE_OK;
 
@@ -54,7 +55,7 @@ static acre_status share_pages_locked(acre_cache *cache, const struct block *blo
         return ACRE_ERR_HOST_MEMORY;
     for (size_t i = 0; i < span.count; i++) {
         size_t index = span.pages ? span.pages[i] : span.first + i;
-        const struct expand_page *at = &span.home->pages[index];
+        const struct expand_page *at = &span.page_space->pages[index];
         pages[i] = at->handle;
         if (!at->has_handle)
             status = status_fail(ACRE_ERR_UNSUPPORTED,
@@ -62,9 +63,9 @@ static acre_status share_pages_locked(acre_cache *cache, const struct block *blo
                                  "any more, because the device once failed to unmap it",
                                  (void *)block->base);
     }
+    struct share_pages shared = {span.base, pages, span.count, span.page_space->page_bytes};
     if (status == ACRE_OK)
-        status = share_create_pages(&cache->shares, cache->device, span.base, pages, span.count,
-                                    page, out);
+        status = share_create_pages(&cache->shares, cache->device, &shared, out);
     heap_free(pages);
     return status;
 }
@@ -82,7 +83,7 @@ static acre_status share_make_locked(acre_cache *cache, const struct block *bloc
 static acre_status share_block_locked(acre_cache *cache, struct block *block, struct share **out)
 {
     struct share *share = NULL;
-    bool is_tagged = block->arena != NULL;
+    bool is_tagged = block_is_tagged(block);
     acre_status status;
 
     status = share_make_locked(cache, block, &share);
@@ -179,7 +180,7 @@ acre_status acre_share_revoke(acre_cache *cache, const void *pointer, uint64_t *
         status = fail_pointer(pointer);
     else
         deferred_settle_holds(&cache->deferred, block);
-    if (block && block->arena && share && !block->uses)
+    if (block && block_is_tagged(block) && share && !block->uses)
         block_tag_live(block); /* it can be freed without the lock again */
     share = block ? share_of(block) : NULL;
     if (share)

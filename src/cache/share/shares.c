@@ -189,30 +189,29 @@ static acre_status pages_probe(struct acre_device *device, void *const *pages, u
     return ACRE_OK;
 }
 
-acre_status share_create_pages(struct shares *shares, struct acre_device *device, const void *first,
-                               void *const *pages, uint64_t page_count, uint64_t page_bytes,
-                               struct share **out)
+acre_status share_create_pages(struct shares *shares, struct acre_device *device,
+                               const struct share_pages *pages, struct share **out)
 {
-    struct share_note note = {SHARE_NOTE_KIND, page_bytes, page_count};
+    struct share_note note = {SHARE_NOTE_KIND, pages->page_bytes, pages->count};
     struct offer_terms terms = {
-        .fd_total = (uint32_t)page_count, .note_bytes = sizeof note, .fd_at = page_fd};
+        .fd_total = (uint32_t)pages->count, .note_bytes = sizeof note, .fd_at = page_fd};
     struct share *share;
-    acre_status status = pages_check(device, page_count);
+    acre_status status = pages_check(device, pages->count);
 
     if (status == ACRE_OK)
-        status = pages_probe(device, pages, page_count);
+        status = pages_probe(device, pages->handles, pages->count);
     if (status == ACRE_OK && !shares->service)
         status = service_hold(&shares->service);
     if (status != ACRE_OK)
         return status;
-    share = share_make(device, first, SHARE_PAGES);
+    share = share_make(device, pages->first, SHARE_PAGES);
     if (!share)
         return ACRE_ERR_HOST_MEMORY;
     status = ACRE_ERR_HOST_MEMORY;
-    share->pages = heap_array(page_count, sizeof *share->pages);
+    share->pages = heap_array(pages->count, sizeof *share->pages);
     if (!share->pages)
         goto free_share;
-    memcpy(share->pages, pages, page_count * sizeof *share->pages);
+    memcpy(share->pages, pages->handles, pages->count * sizeof *share->pages);
     memcpy(terms.note, &note, sizeof note);
     terms.arg = share;
     status = offer_create(&terms, &share->offer);

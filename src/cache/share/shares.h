@@ -64,12 +64,17 @@ void shares_warn(const struct shares *shares);
 acre_status share_create_plain(struct shares *shares, struct acre_device *device, void *base,
                                struct share **out);
 
-/* Shares pages that are mapped one after another from first on. The handles are
- * copied; they must stay until the share ends.
+/* Pages that are mapped one after another. */
+struct share_pages {
+    const void *first;    /* address of the first                    */
+    void *const *handles; /* count of them, copied; they must stay until the share ends */
+    uint64_t count, page_bytes;
+};
+
+/* Shares pages.
  * Errors: ACRE_ERR_UNSUPPORTED, ACRE_ERR_LIMIT, ACRE_ERR_HOST_MEMORY, ACRE_ERR_IO. */
 acre_status share_create_pages(struct shares *shares, struct acre_device *device,
-                               const void *first, void *const *pages, uint64_t page_count,
-                               uint64_t page_bytes, struct share **out);
+                               const struct share_pages *pages, struct share **out);
 
 /* Ends a share that no block has. */
 void share_destroy(struct share *share);

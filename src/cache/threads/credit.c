@@ -38,8 +38,8 @@ static void credit_narrow(struct credit *credit)
 static bool credit_balance(struct thread_budget *thread_budget, int class, int m, int64_t need)
 {
     int other = CREDIT_CLASSES - 1 - class;
-    int64_t *credit = &thread_budget->class_budgets[class].of[m].credit;
-    int64_t *credit_other = &thread_budget->class_budgets[other].of[m].credit;
+    int64_t *credit = &thread_budget->class_budgets[class].credit[m];
+    int64_t *credit_other = &thread_budget->class_budgets[other].credit[m];
     int64_t room = thread_budget->reserve[class].of[m] + *credit;
     int64_t room_other = thread_budget->reserve[other].of[m] + *credit_other;
     int64_t all = thread_budget->reserve[CREDIT_ALL].of[m] + *credit + *credit_other;
@@ -58,7 +58,7 @@ bool thread_budget_balance(struct thread_budget *thread_budget, enum credit_clas
                            const struct amounts *amounts)
 {
     for (int m = 0; m < CREDIT_MEASURES; m++)
-        if (thread_budget->class_budgets[class].of[m].credit < amounts->of[m] &&
+        if (thread_budget->class_budgets[class].credit[m] < amounts->of[m] &&
             !credit_balance(thread_budget, class, m, amounts->of[m]))
             return false;
     return true;
@@ -72,11 +72,11 @@ void credit_collect(struct credit *credit, struct thread_budget *thread_budget)
         for (int class = 0; class < CREDIT_CLASSES; class ++) {
             struct class_budget *class_budget = &thread_budget->class_budgets[class];
             credit->granted[class].of[m] -=
-                class_budget->of[m].credit + thread_budget->reserve[class].of[m];
-            credit->spent[class].of[m] += class_budget->of[m].spent;
+                class_budget->credit[m] + thread_budget->reserve[class].of[m];
+            credit->spent[class].of[m] += class_budget->spent[m];
             thread_budget->reserve[class].of[m] = 0;
-            class_budget->of[m].credit = 0;
-            class_budget->of[m].spent = 0;
+            class_budget->credit[m] = 0;
+            class_budget->spent[m] = 0;
         }
     }
 }
@@ -164,7 +164,8 @@ void credit_retire(struct credit *credit, enum credit_class class, const struct 
 /* ---- The public statistics --------------------------------------------------- */
 
 /* Bytes or pieces per unit of a measure. */
-static const int64_t factors[CREDIT_MEASURES] = {1, CREDIT_UNIT, 1};
+static const int64_t factors[CREDIT_MEASURES] = {
+    [CREDIT_UNITS] = CREDIT_UNIT, [CREDIT_REQUESTED] = 1, [CREDIT_COUNT] = 1};
 
 static acre_stat *stat_of(acre_stat_array *array, int class)
 {
@@ -173,7 +174,7 @@ static acre_stat *stat_of(acre_stat_array *array, int class)
     return stats[class];
 }
 
-/* Moves one statistic to a new level after so many increases. */
+/* Moves one statistic to a new level after a number of increases. */
 static void credit_move(acre_stat *stat, int m, int64_t spent, int64_t level, int64_t peak)
 {
     spent *= factors[m];
@@ -186,8 +187,8 @@ static void credit_move(acre_stat *stat, int m, int64_t spent, int64_t level, in
 
 void credit_store(struct credit *credit, acre_cache_stats *stats)
 {
-    acre_stat_array *live[] = {&stats->allocation, &stats->allocated_bytes, NULL};
-    acre_stat_array *active[] = {&stats->active, &stats->active_bytes, &stats->requested_bytes};
+    acre_stat_array *live[] = {&stats->allocated_bytes, NULL, &stats->allocation};
+    acre_stat_array *active[] = {&stats->active_bytes, &stats->requested_bytes, &stats->active};
 
     for (int class = 0; class <= CREDIT_ALL; class ++) {
         for (int m = 0; m < CREDIT_MEASURES; m++) {
@@ -209,8 +210,8 @@ void credit_store(struct credit *credit, acre_cache_stats *stats)
 void credit_load(struct credit *credit, const acre_cache_stats *stats)
 {
     acre_cache_stats *from = (acre_cache_stats *)stats;
-    acre_stat_array *live[] = {&from->allocation, &from->allocated_bytes, NULL};
-    acre_stat_array *active[] = {&from->active, &from->active_bytes, &from->requested_bytes};
+    acre_stat_array *live[] = {&from->allocated_bytes, NULL, &from->allocation};
+    acre_stat_array *active[] = {&from->active_bytes, &from->requested_bytes, &from->active};
 
     for (int class = 0; class <= CREDIT_ALL; class ++) {
         for (int m = 0; m < CREDIT_MEASURES; m++) {

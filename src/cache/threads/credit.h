@@ -39,7 +39,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum credit_measure { CREDIT_COUNT, CREDIT_UNITS, CREDIT_REQUESTED, CREDIT_MEASURES };
+enum credit_measure { CREDIT_UNITS, CREDIT_REQUESTED, CREDIT_COUNT, CREDIT_MEASURES };
 enum credit_class { CREDIT_SMALL, CREDIT_LARGE, CREDIT_CLASSES, CREDIT_ALL = 2 };
 
 /* Bytes per unit of CREDIT_UNITS, and units of the smallest large block. */
@@ -54,10 +54,9 @@ struct amounts {
 /* What one thread may still allocate in one class before it has to ask, and the
  * sum of its allocations since it was last collected. */
 struct class_budget {
-    struct {
-        int64_t credit; /* never negative, except for a moment in front.c */
-        int64_t spent;
-    } of[CREDIT_MEASURES];
+    _Alignas(16) int64_t credit[CREDIT_MEASURES]; /* never negative, except for a moment
+                                                     in front.c                          */
+    int64_t spent[CREDIT_MEASURES];
 };
 
 struct thread_budget {
@@ -85,23 +84,25 @@ static inline enum credit_class credit_class_of(uint64_t units)
 
 static inline struct amounts credit_amounts(uint64_t units, uint64_t requested)
 {
-    return (struct amounts){{1, (int64_t)units, (int64_t)requested}};
+    return (struct amounts){.of = {[CREDIT_UNITS] = (int64_t)units,
+                                   [CREDIT_REQUESTED] = (int64_t)requested,
+                                   [CREDIT_COUNT] = 1}};
 }
 
 /* Spends from a class budget; false, and nothing is spent, when it does not suffice. */
 static inline bool class_budget_spend(struct class_budget *class_budget,
                                       const struct amounts *amounts)
 {
-    if (class_budget->of[CREDIT_COUNT].credit < amounts->of[CREDIT_COUNT] ||
-        class_budget->of[CREDIT_UNITS].credit < amounts->of[CREDIT_UNITS] ||
-        class_budget->of[CREDIT_REQUESTED].credit < amounts->of[CREDIT_REQUESTED])
+    if (class_budget->credit[CREDIT_COUNT] < amounts->of[CREDIT_COUNT] ||
+        class_budget->credit[CREDIT_UNITS] < amounts->of[CREDIT_UNITS] ||
+        class_budget->credit[CREDIT_REQUESTED] < amounts->of[CREDIT_REQUESTED])
         return false;
-    class_budget->of[CREDIT_COUNT].credit -= amounts->of[CREDIT_COUNT];
-    class_budget->of[CREDIT_UNITS].credit -= amounts->of[CREDIT_UNITS];
-    class_budget->of[CREDIT_REQUESTED].credit -= amounts->of[CREDIT_REQUESTED];
-    class_budget->of[CREDIT_COUNT].spent += amounts->of[CREDIT_COUNT];
-    class_budget->of[CREDIT_UNITS].spent += amounts->of[CREDIT_UNITS];
-    class_budget->of[CREDIT_REQUESTED].spent += amounts->of[CREDIT_REQUESTED];
+    class_budget->credit[CREDIT_COUNT] -= amounts->of[CREDIT_COUNT];
+    class_budget->credit[CREDIT_UNITS] -= amounts->of[CREDIT_UNITS];
+    class_budget->credit[CREDIT_REQUESTED] -= amounts->of[CREDIT_REQUESTED];
+    class_budget->spent[CREDIT_COUNT] += amounts->of[CREDIT_COUNT];
+    class_budget->spent[CREDIT_UNITS] += amounts->of[CREDIT_UNITS];
+    class_budget->spent[CREDIT_REQUESTED] += amounts->of[CREDIT_REQUESTED];
     return true;
 }
 
@@ -114,9 +115,33 @@ bool thread_budget_balance(struct thread_budget *thread_budget, enum credit_clas
 static inline int64_t thread_budget_sum(const struct thread_budget *thread_budget,
                                         enum credit_measure m)
 {
-    return thread_budget->class_budgets[CREDIT_SMALL].of[m].credit +
-           thread_budget->class_budgets[CREDIT_LARGE].of[m].credit +
+    return thread_budget->class_budgets[CREDIT_SMALL].credit[m] +
+           thread_budget->class_budgets[CREDIT_LARGE].credit[m] +
            thread_budget->reserve[CREDIT_ALL].of[m];
+}
+
+/* Moves credit for one block from one class to the other. */
+static inline __attribute__((always_inline)) bool thread_budget_move_count(
+    struct thread_budget *thread_budget, enum credit_class from, enum credit_class to)
+{
+    if (thread_budget->class_budgets[from].credit[CREDIT_COUNT] < 1 ||
+        thread_budget->reserve[to].of[CREDIT_COUNT] < 1)
+        return false;
+    thread_budget->class_budgets[to].credit[CREDIT_COUNT] += 1;
+    thread_budget->reserve[to].of[CREDIT_COUNT] -= 1;
+    thread_budget->class_budgets[from].credit[CREDIT_COUNT] -= 1;
+    thread_budget->reserve[from].of[CREDIT_COUNT] += 1;
+    return true;
+}
+
+/* Makes sure of credit for one block when the other class has given back what
+ * this one needs, which is usual when blocks are replaced. */
+static inline bool thread_budget_cover_count(struct thread_budget *thread_budget,
+                                             const struct class_budget *class_budget)
+{
+    if (class_budget == &thread_budget->class_budgets[CREDIT_LARGE])
+        return thread_budget_move_count(thread_budget, CREDIT_SMALL, CREDIT_LARGE);
+    return thread_budget_move_count(thread_budget, CREDIT_LARGE, CREDIT_SMALL);
 }
 
 /* Takes back all that a thread budget holds. */
@@ -129,7 +154,7 @@ void credit_collect(struct credit *credit, struct thread_budget *thread_budget);
 bool credit_spend(struct credit *credit, struct thread_budget *thread_budget,
                   enum credit_class class, const struct amounts *amounts, bool is_shared);
 
-/* The same once all thread budgets are collected: raises the peaks where need be. */
+/* Accounts for an allocation once all thread budgets are collected: raises peaks as needed. */
 void credit_raise(struct credit *credit, struct thread_budget *thread_budget,
                   enum credit_class class, const struct amounts *amounts, bool is_shared);
 

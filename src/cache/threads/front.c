@@ -5,7 +5,7 @@
  *
  *   lane_current          thread-local.
  *   lane->stream          constant. lane_none's is that of no call.
- *   lane->cache, ->key    atomic keys. Looked at after is_busy was set: equal
+ *   lane->cache, ->free_cache  atomic keys. Looked at after is_busy was set: equal
  *                         means that nobody has stopped the lane, and nobody
  *                         will go on to touch it before is_busy is 0 (lane.h).
  *   bins, class budgets         touched only inside such a pair, or under the cache's
@@ -41,8 +41,11 @@
 #include "cache/fork.h"
 
 #include "base/status.h"
-#include "cache/acre/policy_acre.h"
+#include "cache/acre/ladder.h"
+#include "cache/acre/reuse.h"
 #include "cache/observe/record.h"
+#include "cache/observe/report.h"
+#include "cache/pools/pools.h"
 #include "cache/size.h"
 
 /* ---- Under the lock --------------------------------------------------------- */
@@ -90,56 +93,32 @@ void front_account_locked(struct front *front, struct lane *lane, const struct b
     }
 }
 
-/* Moves credit for one block from one class to the other. */
-static inline __attribute__((always_inline)) bool move_count(struct thread_budget *thread_budget,
-                                                             enum credit_class from,
-                                                             enum credit_class to)
-{
-    if (thread_budget->class_budgets[from].of[CREDIT_COUNT].credit < 1 ||
-        thread_budget->reserve[to].of[CREDIT_COUNT] < 1)
-        return false;
-    thread_budget->class_budgets[to].of[CREDIT_COUNT].credit += 1;
-    thread_budget->reserve[to].of[CREDIT_COUNT] -= 1;
-    thread_budget->class_budgets[from].of[CREDIT_COUNT].credit -= 1;
-    thread_budget->reserve[from].of[CREDIT_COUNT] += 1;
-    return true;
-}
-
-/* Makes sure of credit for one block when the other class has given back what
- * this one needs, which is usual when blocks are replaced. */
-static inline bool cover_count(struct thread_budget *thread_budget,
-                               const struct class_budget *class_budget)
-{
-    if (class_budget == &thread_budget->class_budgets[CREDIT_LARGE])
-        return move_count(thread_budget, CREDIT_SMALL, CREDIT_LARGE);
-    return move_count(thread_budget, CREDIT_LARGE, CREDIT_SMALL);
-}
-
-/* The same, quickly, for a block that goes through a lane. */
+/* Accounts for a block that goes through a lane, quickly. */
 static inline void account_locked(struct front *front, struct lane *lane, struct block *block,
                                   int64_t units, int64_t requested)
 {
     struct class_budget *class_budget = lane_budget(lane, block);
 
     block->requested = (size_t)requested;
-    if (UNLIKELY((class_budget->of[CREDIT_COUNT].credit < 1 &&
-                  !cover_count(&lane->thread_budget, class_budget)) ||
-                 class_budget->of[CREDIT_UNITS].credit < units ||
-                 class_budget->of[CREDIT_REQUESTED].credit < requested)) {
+    if (UNLIKELY((class_budget->credit[CREDIT_COUNT] < 1 &&
+                  !thread_budget_cover_count(&lane->thread_budget, class_budget)) ||
+                 class_budget->credit[CREDIT_UNITS] < units ||
+                 class_budget->credit[CREDIT_REQUESTED] < requested)) {
         front_account_locked(front, lane, block);
         return;
     }
-    class_budget->of[CREDIT_COUNT].credit -= 1;
-    class_budget->of[CREDIT_UNITS].credit -= units;
-    class_budget->of[CREDIT_REQUESTED].credit -= requested;
-    class_budget->of[CREDIT_COUNT].spent += 1;
-    class_budget->of[CREDIT_UNITS].spent += units;
-    class_budget->of[CREDIT_REQUESTED].spent += requested;
+    class_budget->credit[CREDIT_COUNT] -= 1;
+    class_budget->credit[CREDIT_UNITS] -= units;
+    class_budget->credit[CREDIT_REQUESTED] -= requested;
+    class_budget->spent[CREDIT_COUNT] += 1;
+    class_budget->spent[CREDIT_UNITS] += units;
+    class_budget->spent[CREDIT_REQUESTED] += requested;
     lane->units_base -= units;
 }
 
 /* Gives the blocks of a bin back; gives their units. */
-static inline int64_t drain_bin(acre_cache *cache, struct block **top)
+static inline __attribute__((always_inline)) int64_t drain_bin(acre_cache *cache,
+                                                               struct block **top)
 {
     struct block *block = *top, *next;
     int64_t units = 0;
@@ -153,14 +132,24 @@ static inline int64_t drain_bin(acre_cache *cache, struct block **top)
     return units;
 }
 
-/* Gives blocks of a lane back, all or those not in a bin of their own size;
- * whether there were any. */
+/* The same for all bins from one on. */
+static __attribute__((noinline)) int64_t drain_from(acre_cache *cache, struct lane *lane, int first)
+{
+    int64_t units = 0;
+
+    for (int i = first; i < LANE_BINS; i++)
+        if (lane->bins[i] != &lane_end)
+            units += drain_bin(cache, &lane->bins[i]);
+    return units;
+}
+
+/* Gives blocks of a lane back, all or large and borrowed ones; whether there were any. */
 static bool drain_locked(acre_cache *cache, struct lane *lane, bool large_only)
 {
     int64_t given = drain_bin(cache, &lane->bins[LANE_LARGE_BIN]);
 
-    for (int i = 0; i < LANE_EXACT_BINS && !large_only; i++)
-        given += drain_bin(cache, &lane->bins[i]);
+    if (UNLIKELY(!large_only || lane->bins[LANE_BORROWED_BIN] != &lane_end))
+        given += drain_from(cache, lane, large_only ? LANE_BORROWED_BIN : 0);
     lane->units_base += given;
     return given != 0;
 }
@@ -222,25 +211,26 @@ void front_detach_locked(acre_cache *cache, struct lane *lane)
 static acre_status alloc_further(acre_cache *cache, struct lane *lane, size_t bytes, void *stream,
                                  void **out)
 {
-    struct request request = {
-        .bytes = bytes, .stream = stream, .rounded = round_up(bytes, BLOCK_UNIT)};
+    struct attempt attempt;
     enum credit_class class = credit_class_of(lane_units_of(bytes));
-    struct arena *arena = lane ? lane->arenas[class] : acre_arena_locked(cache, class, stream);
-    acre_status status = acre_alloc_locked(cache, arena, &request);
+    struct arena *arena = lane ? lane->arenas[class] : reuse_arena_locked(cache, class, stream);
 
+    attempt_init(&attempt, bytes, stream);
+    attempt.request.rounded = round_up(bytes, BLOCK_UNIT);
+    acre_status status = ladder_climb_locked(cache, arena, &attempt);
     if (status == ACRE_OK) {
+        struct block *block = attempt.block;
         /* A private pool that helps out may give more, and wants it back. */
-        lane_prepare(request.block, request.block->bytes / BLOCK_UNIT, lane_class(request.block),
-                     request.block->arena->key);
-        request.block->requested = bytes;
-        front_account_locked(cache->front, lane, request.block);
-        block_tag_live(request.block);
-        record_alloc_locked(cache, request.block);
-        *out = request.block->base;
+        lane_prepare(block, block->bytes / BLOCK_UNIT, lane_class(block), block->arena->key);
+        block->requested = bytes;
+        front_account_locked(cache->front, lane, block);
+        block_tag_live(block);
+        record_alloc_locked(cache, block);
+        *out = block->base;
     }
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
-    return status == ACRE_OK ? status : request_failed(cache, &request, status);
+    return status == ACRE_OK ? status : attempt_failed(cache, &attempt, status);
 }
 
 /* Gives back what a lane keeps beyond its share of what the cache holds. */
@@ -263,8 +253,10 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, st
     struct block *block;
 
     quick_lock_take(&cache->lock);
+    if (UNLIKELY(lane->bins[LANE_BORROWED_BIN]->units == units))
+        top = &lane->bins[LANE_BORROWED_BIN];
     block = *top;
-    if (UNLIKELY(block->units == units)) { /* there was not enough credit */
+    if (UNLIKELY(block->units == units)) { /* there was not enough credit, or borrowed */
         *top = block->cached_next;
         lane->units_base += (int64_t)units;
     } else {
@@ -281,7 +273,7 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, st
         block = arena_take(arena, &cache->blocks, &cache->map, units * BLOCK_UNIT);
         if (UNLIKELY(!block))
             return alloc_further(cache, lane, bytes, lane->stream, out);
-        lane_prepare(block, units, class, lane->page_space_key);
+        lane_prepare(block, units, class, lane->key);
     }
     account_locked(cache->front, lane, block, (int64_t)units, (int64_t)bytes);
     *out = block->base;
@@ -297,7 +289,7 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, st
 static __attribute__((noinline)) acre_status alloc_miss(struct block **top, size_t bytes,
                                                         size_t units, void **out, struct lane *lane)
 {
-    acre_cache *cache = atomic_load_explicit(&lane->home, memory_order_relaxed);
+    acre_cache *cache = atomic_load_explicit(&lane->owner, memory_order_relaxed);
 
     lane_leave(lane);
     /* No bytes, or so many that 2^60 and more are as good as 2^60. */
@@ -342,10 +334,8 @@ static bool may_go_on(const struct lane *lane, const void *seen, const void *key
 static void make_room(acre_cache *cache, struct lane *lane)
 {
     lane_enter(lane);
-    acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
-    struct arena *key = atomic_load_explicit(&lane->key, memory_order_acquire);
-    bool is_full = (lane_is_noting(seen, cache) || lane_is_noting(key, lane->page_space_key)) &&
-                   lane->note == lane->notes_end;
+    acre_cache *seen = atomic_load_explicit(&lane->free_cache, memory_order_acquire);
+    bool is_full = lane_is_noting(seen, cache) && lane->note == lane->notes_end;
     lane_leave(lane);
     if (LIKELY(!is_full))
         return;
@@ -372,9 +362,9 @@ static inline void hand_out(struct lane *lane, struct class_budget *class_budget
 {
     struct block **top = &lane->bins[lane_bin(units)], *block = *top;
 
-    class_budget->of[CREDIT_COUNT].spent += 1;
-    class_budget->of[CREDIT_UNITS].spent += (int64_t)units;
-    class_budget->of[CREDIT_REQUESTED].spent += (int64_t)bytes;
+    class_budget->spent[CREDIT_COUNT] += 1;
+    class_budget->spent[CREDIT_UNITS] += (int64_t)units;
+    class_budget->spent[CREDIT_REQUESTED] += (int64_t)bytes;
     *top = block->cached_next;
     block->requested = bytes;
     *out = block->base;
@@ -385,24 +375,26 @@ static inline void hand_out(struct lane *lane, struct class_budget *class_budget
 
 /* A class budget is overdrawn by what was last taken from it: looks for credit, or puts that
  * back first. The lane is still entered. */
-static __attribute__((noinline)) acre_status alloc_overdrawn(struct class_budget *class_budget,
-                                                             size_t bytes, size_t units, void **out,
+static __attribute__((noinline)) acre_status alloc_overdrawn(struct block **top, size_t bytes,
+                                                             size_t units, void **out,
                                                              struct lane *lane)
 {
-    if (class_budget->of[CREDIT_COUNT].credit >= 0) {
-        if (class_budget->of[CREDIT_UNITS].credit >= 0)
-            class_budget->of[CREDIT_REQUESTED].credit += (int64_t)bytes;
-        class_budget->of[CREDIT_UNITS].credit += (int64_t)units;
-    } else if (LIKELY(class_budget->of[CREDIT_UNITS].credit >= (int64_t)units &&
-                      class_budget->of[CREDIT_REQUESTED].credit >= (int64_t)bytes &&
-                      cover_count(&lane->thread_budget, class_budget))) {
-        class_budget->of[CREDIT_UNITS].credit -= (int64_t)units;
-        class_budget->of[CREDIT_REQUESTED].credit -= (int64_t)bytes;
+    struct class_budget *class_budget = lane_budget(lane, *top);
+
+    if (class_budget->credit[CREDIT_COUNT] >= 0) {
+        if (class_budget->credit[CREDIT_UNITS] >= 0)
+            class_budget->credit[CREDIT_REQUESTED] += (int64_t)bytes;
+        class_budget->credit[CREDIT_UNITS] += (int64_t)units;
+    } else if (LIKELY(class_budget->credit[CREDIT_UNITS] >= (int64_t)units &&
+                      class_budget->credit[CREDIT_REQUESTED] >= (int64_t)bytes &&
+                      thread_budget_cover_count(&lane->thread_budget, class_budget))) {
+        class_budget->credit[CREDIT_UNITS] -= (int64_t)units;
+        class_budget->credit[CREDIT_REQUESTED] -= (int64_t)bytes;
         hand_out(lane, class_budget, bytes, units, out);
         lane_leave(lane);
         return ACRE_OK;
     }
-    class_budget->of[CREDIT_COUNT].credit += 1;
+    class_budget->credit[CREDIT_COUNT] += 1;
     return alloc_poor(bytes, units, out, lane);
 }
 
@@ -410,32 +402,33 @@ static __attribute__((noinline)) acre_status alloc_overdrawn(struct class_budget
 static __attribute__((noinline)) acre_status alloc_scoped(acre_cache *cache, size_t bytes,
                                                           void *stream, void **out)
 {
-    struct request request = {
-        .bytes = bytes, .stream = stream, .rounded = round_up(bytes, BLOCK_UNIT)};
+    struct attempt attempt;
 
+    attempt_init(&attempt, bytes, stream);
+    attempt.request.rounded = round_up(bytes, BLOCK_UNIT);
     quick_lock_take(&cache->lock);
-    acre_status status = pools_route_locked(cache, &request);
-    if (status == ACRE_OK && !request.pool->owner)
+    acre_status status = attempt_other_failure(pools_route_locked(cache, &attempt.request));
+    struct pool *pool = attempt.request.pool;
+    if (status == ACRE_OK && !pool->owner)
         return alloc_further(cache, NULL, bytes, stream, out);
-    if (status == ACRE_OK && request.pool->stitch)
-        status = acre_alloc_locked(cache, arena_get(request.pool, stream, NULL), &request);
-    else if (status == ACRE_OK)
-        status = engine_alloc_in_locked(cache, &request);
+    if (status == ACRE_OK)
+        status = ladder_climb_locked(cache, arena_get(pool, stream, NULL), &attempt);
     if (status == ACRE_OK) {
-        request.block->requested = bytes;
-        cache->policy->admit(cache, request.block);
-        *out = request.block->base;
+        attempt.block->requested = bytes;
+        cache->policy->admit(cache, attempt.block);
+        record_alloc_locked(cache, attempt.block);
+        *out = attempt.block->base;
     }
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
-    return status == ACRE_OK ? status : request_failed(cache, &request, status);
+    return status == ACRE_OK ? status : attempt_failed(cache, &attempt, status);
 }
 
 /* The lane at hand is another's. */
 static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size_t bytes,
                                                          void *stream, void **out)
 {
-    if (UNLIKELY(!cache || !out || !cache->front || bytes - 1 >= SIZE_REQUEST_END - 1 ||
+    if (UNLIKELY(!cache || !out || !cache->facts.has_lanes || bytes - 1 >= SIZE_REQUEST_END - 1 ||
                  !acre_cache_is_enabled(cache) || cache_check_fork(cache) != ACRE_OK))
         return cache_alloc(cache, bytes, stream, out);
     record_gather(cache, ACRE_CONTEXT_STATE);
@@ -469,7 +462,7 @@ static bool free_other(acre_cache *cache, struct block *block, const void *point
         return false;
     make_room(cache, lane);
     lane_enter(lane);
-    if (may_go_on(lane, atomic_load_explicit(&lane->key, memory_order_acquire), key) &&
+    if (may_go_on(lane, atomic_load_explicit(&lane->free_cache, memory_order_acquire), cache) &&
         block_tag_claim(block, pointer)) {
         if (UNLIKELY(lane->page))
             lane_note(lane, lane->note, pointer, block->requested, true);
@@ -486,7 +479,7 @@ static bool free_other(acre_cache *cache, struct block *block, const void *point
  * and tags agree. */
 static __attribute__((noinline)) acre_status free_slow(acre_cache *cache, void *pointer)
 {
-    if (LIKELY(cache && cache->front && pointer)) {
+    if (LIKELY(cache && cache->facts.has_lanes && pointer)) {
         struct block *block = map_find(&cache->map, pointer);
         if (LIKELY(block && free_other(cache, block, pointer)))
             return ACRE_OK;
@@ -496,39 +489,60 @@ static __attribute__((noinline)) acre_status free_slow(acre_cache *cache, void *
 
 /* ---- The hot path -------------------------------------------------------------- */
 
-/* Takes the block at the top of its bin, if it is of that size and there is credit
- * for it; the lane is entered. note, when not NULL, is where the lane's next one
- * goes. */
+/* Takes the block at the top of a bin, if it is of that size and there is credit for
+ * it; the lane is entered. With is_noting there is room for a note. */
 static inline __attribute__((always_inline)) acre_status alloc_hot(struct lane *lane, size_t bytes,
-                                                                   void **out, struct note *note)
+                                                                   void **out, bool is_large,
+                                                                   bool is_noting)
 {
+    lane_go_on();
     /* Zero bytes and sizes that wrap round to 0 find no block of that size. */
     size_t units = lane_units_of(bytes);
-    struct block **top = &lane->bins[lane_bin(units)];
-    struct block *block = *top;
+    struct block **top = &lane->bins[is_large ? LANE_LARGE_BIN : units], *block = *top;
     if (UNLIKELY(block->units != units))
         return alloc_miss(top, bytes, units, out, lane);
 
-    struct class_budget *class_budget = lane_budget(lane, block);
-    if (UNLIKELY((class_budget->of[CREDIT_COUNT].credit -= 1) < 0))
-        return alloc_overdrawn(class_budget, bytes, units, out, lane);
-    if (UNLIKELY((class_budget->of[CREDIT_UNITS].credit -= (int64_t)units) < 0))
-        return alloc_overdrawn(class_budget, bytes, units, out, lane);
-    if (UNLIKELY((class_budget->of[CREDIT_REQUESTED].credit -= (int64_t)bytes) < 0))
-        return alloc_overdrawn(class_budget, bytes, units, out, lane);
-    class_budget->of[CREDIT_COUNT].spent += 1;
-    class_budget->of[CREDIT_UNITS].spent += (int64_t)units;
-    class_budget->of[CREDIT_REQUESTED].spent += (int64_t)bytes;
+    struct class_budget *class_budget =
+        &lane->thread_budget.class_budgets[is_large ? CREDIT_LARGE : CREDIT_SMALL];
+    if (UNLIKELY((class_budget->credit[CREDIT_COUNT] -= 1) < 0))
+        return alloc_overdrawn(top, bytes, units, out, lane);
+    if (UNLIKELY((class_budget->credit[CREDIT_UNITS] -= (int64_t)units) < 0))
+        return alloc_overdrawn(top, bytes, units, out, lane);
+    if (UNLIKELY((class_budget->credit[CREDIT_REQUESTED] -= (int64_t)bytes) < 0))
+        return alloc_overdrawn(top, bytes, units, out, lane);
+    class_budget->spent[CREDIT_COUNT] += 1;
+    class_budget->spent[CREDIT_UNITS] += (int64_t)units;
+    class_budget->spent[CREDIT_REQUESTED] += (int64_t)bytes;
 
     *top = block->cached_next;
     block->requested = bytes;
     char *base = block->base;
     *out = base;
-    if (note)
-        lane_note(lane, note, base, bytes, false);
+    if (is_noting)
+        lane_note(lane, lane->note, base, bytes, false);
     atomic_store_explicit(&block->tag, (uintptr_t)base, memory_order_release);
     lane_leave(lane);
     return ACRE_OK;
+}
+
+/* The same for any size. */
+static inline __attribute__((always_inline)) acre_status alloc_any(struct lane *lane, size_t bytes,
+                                                                   void **out, bool is_noting)
+{
+    if (bytes > (LANE_EXACT_BINS - 1) * BLOCK_UNIT)
+        return alloc_hot(lane, bytes, out, true, is_noting);
+    return alloc_hot(lane, bytes, out, false, is_noting);
+}
+
+/* The lane's key is not the cache: it writes notes, is stopped or another's. */
+static __attribute__((noinline)) acre_status alloc_marked(acre_cache *cache, size_t bytes,
+                                                          void *stream, void **out,
+                                                          struct lane *lane)
+{
+    if (lane_key_is(&lane->cache, cache, LANE_NOTES) && LIKELY(lane->note != lane->notes_end))
+        return alloc_any(lane, bytes, out, true);
+    lane_leave(lane);
+    return alloc_other(cache, bytes, stream, out);
 }
 
 acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out)
@@ -538,47 +552,49 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
     if (UNLIKELY(lane->stream != stream || !out))
         return alloc_other(cache, bytes, stream, out);
     lane_enter(lane);
-    acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
-    if (LIKELY(seen == cache))
-        return alloc_hot(lane, bytes, out, NULL);
-    if (lane_is_noting(seen, cache)) {
-        struct note *note = lane->note;
-        if (LIKELY(note != lane->notes_end))
-            return alloc_hot(lane, bytes, out, note);
-    }
+    if (UNLIKELY(!lane_key_is(&lane->cache, cache, 0)))
+        return alloc_marked(cache, bytes, stream, out, lane);
+    return alloc_any(lane, bytes, out, false);
+}
+
+/* Frees into the lane, which is entered and open for the cache; whether that is done. */
+static inline __attribute__((always_inline)) bool free_hot(acre_cache *cache, struct lane *lane,
+                                                           void *pointer, bool is_noting)
+{
+    lane_go_on();
+    struct block *block = map_find_near(&cache->map, pointer);
+
+    if (UNLIKELY(!block) ||
+        UNLIKELY(atomic_load_explicit(&block->key, memory_order_relaxed) != lane->key) ||
+        UNLIKELY(!block_tag_claim(block, pointer)))
+        return false;
+    if (is_noting)
+        lane_note(lane, lane->note, pointer, block->requested, true);
+    lane_push(lane, block);
     lane_leave(lane);
-    return alloc_other(cache, bytes, stream, out);
+    return true;
+}
+
+/* The lane's key is not the cache: it writes notes, is stopped or another's. */
+static __attribute__((noinline)) acre_status free_marked(acre_cache *cache, void *pointer,
+                                                         struct lane *lane)
+{
+    if (lane_key_is(&lane->free_cache, cache, LANE_NOTES) &&
+        LIKELY(lane->note != lane->notes_end) && LIKELY(free_hot(cache, lane, pointer, true)))
+        return ACRE_OK;
+    lane_leave(lane);
+    return free_slow(cache, pointer);
 }
 
 acre_status acre_cache_free(acre_cache *cache, void *pointer)
 {
     struct lane *lane = lane_current;
-    struct block *block = LIKELY(cache) ? map_find_near(&cache->map, pointer) : NULL;
 
-    if (UNLIKELY(!block))
-        return free_slow(cache, pointer);
     lane_enter(lane);
-    struct arena *seen = atomic_load_explicit(&lane->key, memory_order_acquire);
-    struct arena *key = atomic_load_explicit(&block->key, memory_order_relaxed);
-    if (UNLIKELY(seen != key))
-        goto other;
-    if (UNLIKELY(!block_tag_claim(block, pointer)))
-        goto miss;
-    lane_push(lane, block);
-    lane_leave(lane);
-    return ACRE_OK;
-
-other:
-    if (lane_is_noting(seen, key)) {
-        struct note *note = lane->note;
-        if (LIKELY(note != lane->notes_end) && LIKELY(block_tag_claim(block, pointer))) {
-            lane_note(lane, note, pointer, block->requested, true);
-            lane_push(lane, block);
-            lane_leave(lane);
-            return ACRE_OK;
-        }
-    }
-miss:
+    if (UNLIKELY(!lane_key_is(&lane->free_cache, cache, 0)))
+        return free_marked(cache, pointer, lane);
+    if (LIKELY(free_hot(cache, lane, pointer, false)))
+        return ACRE_OK;
     lane_leave(lane);
     return free_slow(cache, pointer);
 }

@@ -36,7 +36,7 @@ void front_divert_locked(acre_cache *cache);
 void front_record_locked(acre_cache *cache, bool is_on, bool is_central);
 /* Puts the notes of all lanes into the history; between stop and go. */
 void front_notes_take_locked(acre_cache *cache);
-/* The same for one lane that is stopped or the caller's own. */
+/* Puts the notes of one lane, stopped or the caller's own, into the history. */
 void lane_notes_collect_locked(acre_cache *cache, struct lane *lane);
 
 /* Gives the blocks of all lanes, or the large ones, back to their arenas; whether

@@ -7,7 +7,7 @@
  *   the thread ends    thread_end drains the lane into the cache, under the
  *                      cache's lock, and frees it
  *   the cache ends     front_fini frees the lanes of the calling thread; those
- *                      of others lose their home, and their thread frees them
+ *                      of others lose their cache, and their thread frees them
  *                      when it looks for a lane again, or ends
  *
  * threads_lock orders the two; it is taken before a cache's lock. */
@@ -17,7 +17,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "cache/threads/front.h"
-#include "cache/acre/policy_acre.h"
+#include "cache/acre/reuse.h"
 
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -34,7 +34,7 @@ struct block lane_end = {.units = SIZE_MAX};
 struct lane lane_none = {
     .stream = (void *)LANE_STOPPED,
     .cache = (acre_cache *)LANE_STOPPED,
-    .key = (struct arena *)LANE_STOPPED,
+    .free_cache = (acre_cache *)LANE_STOPPED,
 };
 _Thread_local struct lane *lane_current = &lane_none;
 
@@ -82,19 +82,18 @@ static void barrier_all(void)
 static void lane_open(const struct front *front, struct lane *lane)
 {
     size_t notes = front->is_noting ? LANE_NOTES : 0;
-    char *key = (char *)lane->page_space_key + notes;
-    char *cache = (char *)atomic_load(&lane->home) + notes;
+    char *cache = (char *)atomic_load(&lane->owner) + notes;
 
     if (front->is_off || front->is_central || (notes && !lane->page))
         return;
-    atomic_store_explicit(&lane->key, (struct arena *)(void *)key, memory_order_release);
+    atomic_store_explicit(&lane->free_cache, (acre_cache *)(void *)cache, memory_order_release);
     if (!lane->is_diverted)
         atomic_store_explicit(&lane->cache, (acre_cache *)(void *)cache, memory_order_release);
 }
 
 static void lane_close(struct lane *lane)
 {
-    atomic_store_explicit(&lane->key, (struct arena *)LANE_STOPPED, memory_order_relaxed);
+    atomic_store_explicit(&lane->free_cache, (acre_cache *)LANE_STOPPED, memory_order_relaxed);
     atomic_store_explicit(&lane->cache, (acre_cache *)LANE_STOPPED, memory_order_relaxed);
 }
 
@@ -252,7 +251,7 @@ void lane_relabel(void)
     if (self) {
         LIST_FOR_EACH(link, &self->lanes) {
             struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
-            acre_cache *cache = atomic_load(&lane->home);
+            acre_cache *cache = atomic_load(&lane->owner);
             if (!cache)
                 continue;
             quick_lock_take(&cache->lock);
@@ -284,7 +283,7 @@ static void thread_forget_forked(struct thread *thread)
 {
     LIST_FOR_EACH_SAFE(link, after, &thread->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
-        acre_cache *cache = atomic_load(&lane->home);
+        acre_cache *cache = atomic_load(&lane->owner);
         if (cache)
             front_detach_locked(cache, lane);
         lane_destroy(lane);
@@ -321,7 +320,7 @@ static void thread_end(void *arg)
     list_remove(&thread->link);
     LIST_FOR_EACH_SAFE(link, after, &thread->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
-        acre_cache *cache = atomic_load(&lane->home);
+        acre_cache *cache = atomic_load(&lane->owner);
         if (cache) {
             quick_lock_take(&cache->lock);
             front_detach_locked(cache, lane);
@@ -373,8 +372,8 @@ static void thread_forget(void)
 
 static struct lane *lane_create_locked(acre_cache *cache, void *stream)
 {
-    struct arena *large = acre_arena_locked(cache, CREDIT_LARGE, stream);
-    struct arena *small = acre_arena_locked(cache, CREDIT_SMALL, stream);
+    struct arena *large = reuse_arena_locked(cache, CREDIT_LARGE, stream);
+    struct arena *small = reuse_arena_locked(cache, CREDIT_SMALL, stream);
     struct lane *lane = large && small ? heap_zalloc(sizeof *lane) : NULL;
 
     if (!lane)
@@ -384,12 +383,12 @@ static struct lane *lane_create_locked(acre_cache *cache, void *stream)
     lane->stream = stream;
     lane->arenas[CREDIT_SMALL] = small;
     lane->arenas[CREDIT_LARGE] = large;
-    lane->page_space_key = large->key;
+    lane->key = large->key;
     lane->looks_in = LANE_LOOK_EVERY;
     lane->thread = self;
     lane->thread_number = thread_number();
     lane->is_diverted = scopes_concern(&cache->scopes, lane->thread_number, stream);
-    atomic_init(&lane->home, cache);
+    atomic_init(&lane->owner, cache);
     lane->label = label_current();
     lane_close(lane);
     lane_page_prepare(cache->front, &cache->history, lane);
@@ -421,10 +420,10 @@ struct lane *lane_get(acre_cache *cache, void *stream)
         return lane_make(cache, stream);
     LIST_FOR_EACH_SAFE(link, after, &self->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
-        acre_cache *home = atomic_load_explicit(&lane->home, memory_order_acquire);
-        if (home == cache && lane->stream == stream)
+        acre_cache *owner = atomic_load_explicit(&lane->owner, memory_order_acquire);
+        if (owner == cache && lane->stream == stream)
             return lane;
-        if (!home)
+        if (!owner)
             lane_destroy(lane);
     }
     return lane_make(cache, stream);
@@ -436,8 +435,7 @@ struct lane *lane_peek(const acre_cache *cache, const struct arena *key)
         return NULL;
     LIST_FOR_EACH(link, &self->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, thread_link);
-        if (lane->page_space_key == key &&
-            atomic_load_explicit(&lane->home, memory_order_acquire) == cache)
+        if (lane->key == key && atomic_load_explicit(&lane->owner, memory_order_acquire) == cache)
             return lane;
     }
     return NULL;
@@ -464,7 +462,7 @@ void front_fini(acre_cache *cache)
         if (lane->thread == self)
             lane_destroy(lane);
         else
-            atomic_store_explicit(&lane->home, NULL, memory_order_release);
+            atomic_store_explicit(&lane->owner, NULL, memory_order_release);
     }
     thread_forget();
     lock_drop(&threads_lock);

@@ -6,7 +6,9 @@
  * A bin is a stack of blocks linked through cached_next that ends in lane_end, a
  * block of no size, so that looking at the top needs no test for emptiness.
  * Large sizes share a bin and lie on one stack; the top decides. Small sizes share
- * none, so that giving back what takes up memory leaves them alone.
+ * none, so that giving back what takes up memory leaves them alone. What was borrowed
+ * from the pool of the other class lies in a bin of its own: the others are of one
+ * class each.
  *
  * Who may touch a lane:
  *   its thread, between lane_enter and lane_leave, without any lock;
@@ -37,6 +39,7 @@
 enum {
     LANE_EXACT_BINS = CREDIT_LARGE_UNITS, /* one per small size                  */
     LANE_LARGE_BIN = LANE_EXACT_BINS, /* where all large blocks lie              */
+    LANE_BORROWED_BIN,      /* those counted in the other class                  */
     LANE_BINS,
     LANE_SHARE = 8,         /* lanes keep at most this part of what is held      */
     LANE_LOOK_EVERY = 8,    /* misses between looks at how much it keeps         */
@@ -53,15 +56,15 @@ struct lane {
     struct block *bins[LANE_BINS];
     void *stream;                  /* constant                                    */
     _Atomic(acre_cache *) cache;   /* key of allocations, or LANE_STOPPED         */
-    _Atomic(struct arena *) key;   /* of frees, or LANE_STOPPED                   */
+    _Atomic(acre_cache *) free_cache; /* key of frees, or LANE_STOPPED            */
+    struct arena *key;             /* constant: of the blocks that it may keep    */
     _Atomic uint32_t is_busy;      /* the thread is inside                        */
     struct note *note;             /* where the next one goes                     */
     struct note *notes_end;        /* none fits from here on; note when there are none */
     struct thread_budget thread_budget;
     /* Cold. */
-    _Atomic(acre_cache *) home;    /* the cache; NULL once it has ended           */
+    _Atomic(acre_cache *) owner;    /* the cache; NULL once it has ended           */
     struct arena *arenas[CREDIT_CLASSES]; /* constant: where blocks come from     */
-    struct arena *page_space_key;        /* constant: theirs                            */
     uint32_t looks_in;             /* misses until the next look at lane_units    */
     struct thread *thread;         /* constant: who may enter                     */
     uint64_t thread_number;        /* constant: the number of that thread         */
@@ -104,7 +107,8 @@ static inline void lane_prepare(struct block *block, size_t units, enum credit_c
                                 struct arena *key)
 {
     block->units = units;
-    block->bin = (uint32_t)lane_bin(units);
+    block->bin = LIKELY(class == credit_class_of(units)) ? (uint32_t)lane_bin(units)
+                                                         : (uint32_t)LANE_BORROWED_BIN;
     block->class_budget = (uint32_t)(offsetof(struct lane, thread_budget.class_budgets) +
                                (size_t)class * sizeof(struct class_budget));
     atomic_store_explicit(&block->key, key, memory_order_relaxed);
@@ -135,6 +139,24 @@ static inline void lane_leave(struct lane *lane)
     atomic_store_explicit(&lane->is_busy, 0, memory_order_release);
 }
 
+/* Whether a key of a lane that is entered is that of a cache, with marks; lane_go_on
+ * comes next. Written as an atomic load, gcc would not make one instruction of loading
+ * and comparing; on this machine every load is an acquire. */
+static inline bool lane_key_is(_Atomic(acre_cache *) *key, const acre_cache *cache, size_t marks)
+{
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+    return *(const uintptr_t *)(const void *)key == (uintptr_t)cache + marks;
+#else
+    return (uintptr_t)atomic_load_explicit(key, memory_order_acquire) == (uintptr_t)cache + marks;
+#endif
+}
+
+/* Keeps the compiler from reading what a key guards before the key. */
+static inline void lane_go_on(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
 /* Whether keys, as read from a lane, are those of a lane that writes notes. */
 static inline bool lane_is_noting(const void *seen, const void *key)
 {
@@ -152,6 +174,14 @@ static inline void lane_note(struct lane *lane, struct note *note, const void *b
     ticks_write(&note->ticks);
 }
 
+/* Units and requested bytes, added by one instruction where the machine has it. */
+typedef int64_t lane_pair __attribute__((vector_size(16), may_alias));
+typedef int64_t lane_pair_anywhere __attribute__((vector_size(16), aligned(8), may_alias));
+_Static_assert(CREDIT_UNITS == 0 && CREDIT_REQUESTED == 1 &&
+                   offsetof(struct block, requested) ==
+                       offsetof(struct block, units) + sizeof(int64_t),
+               "units and requested bytes are a pair in a class budget and in a block");
+
 /* Puts a block in and takes its credit back. */
 static inline void lane_push(struct lane *lane, struct block *block)
 {
@@ -160,9 +190,8 @@ static inline void lane_push(struct lane *lane, struct block *block)
 
     block->cached_next = *top;
     *top = block;
-    class_budget->of[CREDIT_COUNT].credit += 1;
-    class_budget->of[CREDIT_UNITS].credit += (int64_t)block->units;
-    class_budget->of[CREDIT_REQUESTED].credit += (int64_t)block->requested;
+    class_budget->credit[CREDIT_COUNT] += 1;
+    *(lane_pair *)(void *)class_budget->credit += *(lane_pair_anywhere *)(void *)&block->units;
 }
 
 /* Units of the blocks that a lane keeps. The hot path does not count them: every

@@ -8,12 +8,15 @@
  *
  * The limit is checked against what a plain segment would take, as PyTorch's
  * allocator does; whole pages may go beyond it. */
+#include "cache/torch/grow.h"
+
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "cache/cache.h"
+#include "cache/reclaim.h"
 #include "cache/torch/expand.h"
 #include "cache/observe/record.h"
 #include "cache/torch/shelf.h"
@@ -29,8 +32,7 @@ static void count_mapped(acre_cache *cache, struct segment *segment, const char 
     pool_gain(segment->pool, &cache->stats, bytes);
     if (!segment->stack)
         segment->stack = record_stack_locked(cache);
-    record_segment_locked(cache, ACRE_ACTION_SEGMENT_MAP, base, bytes, segment->stream,
-                          segment->pool, segment->stack);
+    record_segment_locked(cache, ACRE_ACTION_SEGMENT_MAP, base, bytes, segment);
 }
 
 static void count_unmapped(acre_cache *cache, struct segment *segment, const char *base,
@@ -39,8 +41,7 @@ static void count_unmapped(acre_cache *cache, struct segment *segment, const cha
     cache->held_bytes -= bytes;
     cache->stats.num_device_free++;
     pool_lose(segment->pool, &cache->stats, bytes);
-    record_segment_locked(cache, ACRE_ACTION_SEGMENT_UNMAP, base, bytes, segment->stream,
-                          segment->pool, segment->stack);
+    record_segment_locked(cache, ACRE_ACTION_SEGMENT_UNMAP, base, bytes, segment);
 }
 
 /* ---- Segments -------------------------------------------------------------------- */
@@ -91,8 +92,8 @@ static acre_status segment_make(acre_cache *cache, const struct request *request
         return status;
     }
     struct block *block = block_create(&cache->blocks);
-    segment_init(segment, block, request->pool, request->stream, expand->base, expand->bytes,
-                 take_order(cache, shelf));
+    segment_init(segment, block, request->pool, request->stream, expand->base, expand->bytes);
+    segment_set_order(segment, take_order(cache, shelf));
     segment->expand = expand;
     block->is_expandable = true;
     block->state = BLOCK_UNMAPPED;
@@ -120,6 +121,7 @@ static acre_status segment_drop(acre_cache *cache, struct segment *segment)
     block_destroy(&cache->blocks, block);
     list_remove(&segment->link);
     segment->pool->segment_count--;
+    record_segment_end_locked(cache, segment);
     heap_free(segment);
     return ACRE_OK;
 }
@@ -260,7 +262,7 @@ acre_status grow_shrink_locked(acre_cache *cache, const struct pool *pool, bool 
 
 /* ---- Growing ------------------------------------------------------------------------ */
 
-/* Whether so many bytes from block on are free or unmapped. */
+/* Whether the given number of bytes from block on is free or unmapped. */
 static bool has_room(const struct block *block, size_t bytes)
 {
     size_t sum = 0;
@@ -338,7 +340,7 @@ static const acre_handle_type wanted_types[] = {ACRE_HANDLE_FABRIC, ACRE_HANDLE_
 
 void grow_configure_locked(acre_cache *cache)
 {
-    cache->expands = cache->conf.is_expandable && cache->policy->id == ACRE_POLICY_TORCH &&
+    cache->expands = cache->conf.is_expandable && cache->facts.can_expand &&
                      device_has(cache->device, ACRE_CAP_VIRTUAL) && cache->device->info.page_bytes;
     cache->handle_type = wanted_types[cache->conf.handle_choice];
 }
@@ -375,7 +377,7 @@ void grow_announce(acre_cache *cache)
     struct status_saved before;
 
     quick_lock_take(&cache->lock);
-    bool is_on = cache->conf.is_expandable && cache->policy->id == ACRE_POLICY_TORCH;
+    bool is_on = cache->conf.is_expandable && cache->facts.can_expand;
     bool expands = cache->expands, is_said = cache->is_expanding_said;
     bool is_explicit = cache->conf.handle_choice != 0;
     acre_handle_type wanted = cache->handle_type;

@@ -5,6 +5,7 @@
  * whenever 512 bytes remain, the large one only when more than 1 MiB does and
  * the request is below max_split_size. With expandable segments both cut whenever
  * 512 bytes remain, and a hole is preferred to an end that can grow. */
+#include "cache/acquire.h"
 #include "cache/cache.h"
 #include "cache/size.h"
 
@@ -71,9 +72,7 @@ static struct block *torch_find(acre_cache *cache, const struct request *request
     struct pool *pool = request->pool;
     size_t rounded = request->rounded;
 
-    /* The clock of garbage collection ticks at every search while it is on. */
-    if (conf->gc_threshold > 0 && cache->limit_bytes != ACRE_CACHE_NO_LIMIT)
-        pool->find_count++;
+    cache_count_find(cache, pool);
     struct block *block = pool_find(pool, request->stream, rounded);
     if (block && block->is_expandable)
         block = policy_torch_choose(pool, block, cache_expands(cache, pool));
@@ -116,9 +115,28 @@ static void torch_retire(acre_cache *cache, struct block *block)
     stats_live_retire(&cache->stats, block->pool->is_small, block->bytes, block->requested);
 }
 
+/* Threads keep nothing, and statistics are always up to date. */
+static bool torch_relieve(acre_cache *cache)
+{
+    (void)cache;
+    return false;
+}
+
+static void torch_enable(acre_cache *cache, bool enabled)
+{
+    (void)cache;
+    (void)enabled;
+}
+
+static void torch_settle(acre_cache *cache)
+{
+    (void)cache;
+}
+
 const struct policy policy_torch = {
     .id = ACRE_POLICY_TORCH,
     .name = "torch",
+    .facts = {.can_expand = true, .splits_to_limit = true},
     .round = torch_round,
     .is_small = size_is_small,
     .segment_bytes = torch_segment_bytes,
@@ -130,9 +148,14 @@ const struct policy policy_torch = {
     .next = pool_next,
     .prepare = torch_prepare,
     .find = torch_find,
+    .acquire = acquire_locked,
     .may_split = torch_may_split,
     .admit = torch_admit,
     .dismiss = torch_dismiss,
     .retire = torch_retire,
+    .relieve = torch_relieve,
+    .enable = torch_enable,
+    .settle = torch_settle,
+    .resume = torch_settle,
     .pool_check = pool_check,
 };

@@ -21,8 +21,10 @@
 /* Also declares the older forms of functions. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#endif
 
-_Static_assert(CUDA_VERSION >= 12040, "cuda.h is too old to compare with; use 12.4 or later");
+/* Older headers lack types that are compared here; the driver is asked at run time. */
+#if defined(HAVE_CUDA_H) && CUDA_VERSION >= 12080
 
 /* ---- Layouts -------------------------------------------------------------------- */
 
@@ -58,7 +60,10 @@ SAME_SIZE(driver_multicast_prop, CUmulticastObjectProp)
 SAME_SIZE(driver_ipc_memory, CUipcMemHandle)
 SAME_SIZE(driver_ipc_event, CUipcEventHandle)
 SAME_SIZE(driver_edge, CUgraphEdgeData)
-SAME_SIZE(driver_resource, CUdevResource)
+/* The struct ends with a pointer since 13.1, and is aligned like a pointer. */
+_Static_assert(sizeof(driver_resource) == sizeof(CUdevResource) &&
+                   _Alignof(driver_resource) >= _Alignof(CUdevResource),
+               "driver_resource cannot stand for CUdevResource");
 
 SAME_FIELD(driver_location, type, CUmemLocation, type)
 SAME_FIELD(driver_location, id, CUmemLocation, id)
@@ -87,8 +92,10 @@ SAME_FIELD(driver_edge, to_port, CUgraphEdgeData, to_port)
 SAME_FIELD(driver_edge, type, CUgraphEdgeData, type)
 SAME_FIELD(driver_resource, type, CUdevResource, type)
 SAME_FIELD(driver_resource, unit_count, CUdevResource, sm.smCount)
+#if CUDA_VERSION >= 13010 /* reserved before */
 SAME_FIELD(driver_resource, units_min, CUdevResource, sm.minSmPartitionSize)
 SAME_FIELD(driver_resource, units_step, CUdevResource, sm.smCoscheduledAlignment)
+#endif
 
 /* ---- Numbers --------------------------------------------------------------------- */
 

@@ -56,7 +56,7 @@ static const uint32_t need_groups[] = {
     [NEED_IPC_EVENTS] = ACRE_CAP_IPC_EVENTS,
 };
 
-struct row {
+struct library_row {
     enum need need;
     const char *cuda, *hip;
     size_t offset;
@@ -64,7 +64,7 @@ struct row {
 
 #define ROW(need, name, cuda, older, hip, parameters)                                              \
     {NEED_##need, #cuda, #hip, offsetof(struct driver_entries, name)},
-static const struct row rows[ENTRY_COUNT] = {DRIVER_MAP(ROW)};
+static const struct library_row rows[ENTRY_COUNT] = {DRIVER_MAP(ROW)};
 
 #define CUDA_SYMBOL(need, name, cuda, older, hip, parameters)                                      \
     {#cuda, older, offsetof(struct driver_entries, name), NEED_##need != NEED_REQUIRED},
@@ -167,6 +167,12 @@ static acre_status library_find(const struct vendor *vendor, struct driver_libra
 static acre_status library_refuse(const struct driver_library *library, const char *call,
                                   driver_result result)
 {
+    /* A machine without a device of this vendor; HIP calls that an invalid device. */
+    if (result == DRIVER_NO_DEVICE || result == DRIVER_INVALID_DEVICE)
+        return status_fail_native(ACRE_ERR_UNSUPPORTED, (long)result,
+                                  "the %s driver is here and finds no device (%s: %s)",
+                                  library_title(library->vendor), call,
+                                  library_error_name(library, result));
     return status_fail_native(
         ACRE_ERR_UNSUPPORTED, (long)result, "the %s driver does not work: %s: %s (%s)",
         library_title(library->vendor), call, library_error_text(library, result),
@@ -203,7 +209,7 @@ static acre_status library_start(struct driver_library *library)
     if (result != DRIVER_SUCCESS)
         return library_refuse(library, library_symbol(library->vendor, ENTRY_device_count), result);
     if (count <= 0)
-        return status_fail(ACRE_ERR_UNSUPPORTED, "the %s driver has no device",
+        return status_fail(ACRE_ERR_UNSUPPORTED, "the %s driver is here and finds no device",
                            library_title(library->vendor));
     return ACRE_OK;
 }

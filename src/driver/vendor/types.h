@@ -98,7 +98,7 @@ typedef struct driver_edge {
 
 /* A part of a device: its compute units. */
 typedef struct driver_resource {
-    driver_resource_type type;
+    _Alignas(8) driver_resource_type type;
     unsigned char padding[92];
     unsigned unit_count;
     unsigned units_min;

@@ -229,7 +229,7 @@ acre_status builder_memo_missing(struct builder *builder, uint64_t index)
 
 /* ---- Lists --------------------------------------------------------------------------- */
 
-static acre_status values_push(struct builder *builder, struct list *list, value item)
+static acre_status values_push(struct builder *builder, struct builder_list *list, value item)
 {
     if (list->count == list->capacity) {
         size_t capacity = list->capacity + list->capacity / 2 + 4;
@@ -250,7 +250,7 @@ static acre_status values_push(struct builder *builder, struct list *list, value
 }
 
 /* The item of a list that is not kept as values. */
-static acre_status list_item(struct builder *builder, const struct list *list, uint32_t i,
+static acre_status list_item(struct builder *builder, const struct builder_list *list, uint32_t i,
                              value *out)
 {
     if (list->kind == LIST_RANGE)
@@ -265,8 +265,8 @@ static acre_status list_item(struct builder *builder, const struct list *list, u
 /* Keeps the items of a list as values from now on. */
 static acre_status list_spread(struct builder *builder, uint64_t index)
 {
-    struct list old = builder->lists[index];
-    struct list spread = {.kind = LIST_VALUES, .is_tuple = old.is_tuple};
+    struct builder_list old = builder->lists[index];
+    struct builder_list spread = {.kind = LIST_VALUES, .is_tuple = old.is_tuple};
     acre_status status = ACRE_OK;
 
     for (uint32_t i = 0; i < old.count && status == ACRE_OK; i++) {
@@ -283,7 +283,7 @@ static acre_status list_spread(struct builder *builder, uint64_t index)
 }
 
 /* Appends to the numbers of a list, which stand at the end of frame_ids or move there. */
-static acre_status numbers_push(struct builder *builder, struct list *list, uint32_t number)
+static acre_status numbers_push(struct builder *builder, struct builder_list *list, uint32_t number)
 {
     struct snapshot *snapshot = builder->snapshot;
     bool is_last = list->at.first + list->count == snapshot->frame_id_count;
@@ -316,7 +316,7 @@ static enum list_kind kind_for(const struct builder *builder, value item)
 
 static acre_status list_push(struct builder *builder, uint64_t index, value item)
 {
-    struct list *list = &builder->lists[index];
+    struct builder_list *list = &builder->lists[index];
     enum list_kind kind = kind_for(builder, item);
 
     if (list->count == 0 && list->kind != LIST_VALUES) {
@@ -362,7 +362,8 @@ static acre_status list_begin(struct builder *builder, value object, uint64_t *o
     if (status != ACRE_OK)
         return status;
     *out = builder->list_count;
-    builder->lists[builder->list_count++] = (struct list){.is_tuple = kind == OBJECT_NEW_TUPLE};
+    builder->lists[builder->list_count++] =
+        (struct builder_list){.is_tuple = kind == OBJECT_NEW_TUPLE};
     builder->objects[VALUE_INDEX(object)] = *out << 4 | OBJECT_LIST;
     return ACRE_OK;
 }

@@ -71,7 +71,7 @@ enum list_kind {
     LIST_VALUES,  /* values                                                 */
 };
 
-struct list {
+struct builder_list {
     union {
         uint64_t first;
         value *values; /* owned */
@@ -103,7 +103,7 @@ struct builder {
     size_t memo_count, memo_capacity;
     uint64_t *objects;      /* index << 4 | enum object_kind                         */
     size_t object_count, object_capacity;
-    struct list *lists;
+    struct builder_list *lists;
     size_t list_count, list_capacity;
     struct dict *dicts;
     size_t dict_count, dict_capacity;
@@ -145,7 +145,7 @@ acre_status builder_tuple(struct builder *builder, size_t count);
 acre_status builder_memo_put(struct builder *builder, uint64_t index);
 acre_status builder_memo_missing(struct builder *builder, uint64_t index); /* the error */
 
-/* Whether what is built may still grow by so many bytes. */
+/* Whether what is built may still grow by a number of bytes. */
 acre_status builder_check_memory(struct builder *builder, uint64_t more);
 
 /* These two are most of what a pickle does. */

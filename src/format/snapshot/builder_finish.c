@@ -25,13 +25,14 @@ struct ref {
 struct finish {
     struct builder *builder;
     struct snapshot *snapshot;
-    uint32_t *stack_of;        /* by list: stack + 1, 0 before it is asked for */
-    uint32_t *texts_of;        /* the same for forward frames                  */
-    const struct list *rows;   /* the table of stacks in JSON, or NULL    */
-    const struct list *frames; /* the table of frames in JSON, or NULL    */
+    uint32_t *stack_of;                /* by list: stack + 1, 0 before it is asked for */
+    uint32_t *texts_of;                /* the same for forward frames                  */
+    const struct builder_list *rows;   /* the table of stacks in JSON, or NULL    */
+    const struct builder_list *frames; /* the table of frames in JSON, or NULL    */
 };
 
-static struct ref list_ref(const struct builder *builder, const struct list *list, uint64_t i)
+static struct ref list_ref(const struct builder *builder, const struct builder_list *list,
+                           uint64_t i)
 {
     if (list->kind == LIST_RANGE)
         return (struct ref){list->record_kind, list->at.first + i};
@@ -44,7 +45,7 @@ static struct ref list_ref(const struct builder *builder, const struct list *lis
 }
 
 /* The list that a value is: NULL for an empty one; false when it is none. */
-static bool value_list(const struct builder *builder, value item, const struct list **out)
+static bool value_list(const struct builder *builder, value item, const struct builder_list **out)
 {
     *out = NULL;
     if (VALUE_TAG(item) != TAG_OBJECT)
@@ -68,7 +69,7 @@ static acre_status number_frames(struct finish *finish)
     for (size_t i = 0; i < builder->draft_count && status == ACRE_OK; i++)
         status = snapshot_add_frame(finish->snapshot, &builder->drafts[i], &frame_of[i]);
     for (size_t i = 0; i < builder->list_count && status == ACRE_OK; i++) {
-        const struct list *list = &builder->lists[i];
+        const struct builder_list *list = &builder->lists[i];
         uint32_t *ids =
             list->kind == LIST_FRAMES ? finish->snapshot->frame_ids + list->at.first : NULL;
         for (uint32_t k = 0; ids && k < list->count; k++)
@@ -100,7 +101,7 @@ static acre_status number_rows(struct finish *finish)
         struct ref ref = list_ref(builder, finish->rows, i);
         if (ref.kind == OBJECT_NEW_LIST)
             continue;
-        struct list *row = ref.kind == OBJECT_LIST ? &builder->lists[ref.index] : NULL;
+        struct builder_list *row = ref.kind == OBJECT_LIST ? &builder->lists[ref.index] : NULL;
         if (!row || (row->kind != LIST_NUMBERS && row->kind != LIST_FRAMES))
             return BUILDER_FAIL(builder, "row %u of \"stacks\" is no list of places in \"frames\"",
                                 i);
@@ -117,7 +118,8 @@ static acre_status number_rows(struct finish *finish)
 }
 
 /* A stack from a list of mixed values: its frames, which are numbers by now. */
-static acre_status mixed_stack(struct finish *finish, const struct list *list, uint32_t *out)
+static acre_status mixed_stack(struct finish *finish, const struct builder_list *list,
+                               uint32_t *out)
 {
     uint32_t count = 0;
     uint32_t *ids = heap_array((size_t)list->count + 1, sizeof *ids);
@@ -153,7 +155,7 @@ static acre_status finish_stack(struct finish *finish, uint32_t *field)
         index = (uint32_t)ref.index;
     }
     if (!finish->stack_of[index]) {
-        const struct list *list = &builder->lists[index];
+        const struct builder_list *list = &builder->lists[index];
         if (list->kind == LIST_FRAMES)
             status = snapshot_adopt_stack(finish->snapshot,
                                           (struct snap_run){list->at.first, list->count}, &stack);
@@ -178,7 +180,7 @@ static acre_status finish_forward(struct finish *finish, uint32_t *field)
     if (index == SNAP_NONE)
         return ACRE_OK;
     if (!finish->texts_of[index]) {
-        const struct list *list = &finish->builder->lists[index];
+        const struct builder_list *list = &finish->builder->lists[index];
         uint32_t count = 0, *ids = heap_array((size_t)list->count + 1, sizeof *ids);
         if (!ids)
             return ACRE_ERR_HOST_MEMORY;
@@ -197,7 +199,7 @@ static acre_status finish_forward(struct finish *finish, uint32_t *field)
 
 /* ---- Records ----------------------------------------------------------------------------- */
 /* Copies of records of a kind, one behind the other at the end of their table. */
-static acre_status copy_records(struct finish *finish, const struct list *list,
+static acre_status copy_records(struct finish *finish, const struct builder_list *list,
                                 enum object_kind kind, uint64_t *out_first)
 {
     struct snapshot *snapshot = finish->snapshot;
@@ -231,8 +233,8 @@ static acre_status copy_records(struct finish *finish, const struct list *list,
 }
 
 /* Where the records of a list stand, side by side. */
-static acre_status record_run(struct finish *finish, const struct list *list, enum object_kind kind,
-                              uint64_t *out_first, uint64_t *out_count)
+static acre_status record_run(struct finish *finish, const struct builder_list *list,
+                              enum object_kind kind, uint64_t *out_first, uint64_t *out_count)
 {
     *out_first = 0;
     *out_count = list ? list->count : 0;
@@ -253,7 +255,7 @@ static acre_status finish_blocks(struct finish *finish)
         status = finish_stack(finish, &snapshot->pasts[i].stack);
     for (size_t i = 0; i < snapshot->block_count && status == ACRE_OK; i++) {
         struct snap_block *block = &snapshot->blocks[i];
-        const struct list *list =
+        const struct builder_list *list =
             block->first_past == SNAP_NONE ? NULL : &finish->builder->lists[block->first_past];
         uint64_t first, count;
         status = finish_stack(finish, &block->stack);
@@ -272,7 +274,7 @@ static acre_status finish_blocks(struct finish *finish)
 static acre_status finish_segment(struct finish *finish, struct snap_segment *segment)
 {
     struct snapshot *snapshot = finish->snapshot;
-    const struct list *list =
+    const struct builder_list *list =
         segment->first_block == SNAP_NONE ? NULL : &finish->builder->lists[segment->first_block];
     uint64_t at = segment->address;
     acre_status status =
@@ -297,7 +299,7 @@ static acre_status finish_segment(struct finish *finish, struct snap_segment *se
 }
 
 /* Puts the segments into the order of their list. */
-static acre_status finish_segments(struct finish *finish, const struct list *list)
+static acre_status finish_segments(struct finish *finish, const struct builder_list *list)
 {
     struct snapshot *snapshot = finish->snapshot;
     uint64_t count = list ? list->count : 0;
@@ -339,7 +341,7 @@ static acre_status finish_segments(struct finish *finish, const struct list *lis
     return status;
 }
 
-static acre_status finish_traces(struct finish *finish, const struct list *list)
+static acre_status finish_traces(struct finish *finish, const struct builder_list *list)
 {
     struct snapshot *snapshot = finish->snapshot;
     struct builder *builder = finish->builder;
@@ -353,7 +355,8 @@ static acre_status finish_traces(struct finish *finish, const struct list *list)
     }
     for (uint32_t i = 0; list && i < list->count && status == ACRE_OK; i++) {
         struct ref ref = list_ref(builder, list, i);
-        const struct list *trace = ref.kind == OBJECT_LIST ? &builder->lists[ref.index] : NULL;
+        const struct builder_list *trace =
+            ref.kind == OBJECT_LIST ? &builder->lists[ref.index] : NULL;
         struct snap_device *device;
         if (i >= 65536 || (!trace && ref.kind != OBJECT_NEW_LIST))
             return BUILDER_FAIL(builder,
@@ -410,7 +413,7 @@ static acre_status add_value(struct finish *finish, uint32_t key, value item, in
                                                             .as.integer = (int64_t)pool->id[i]});
         out.as.child = child;
     } else if (VALUE_TAG(item) == TAG_OBJECT) {
-        const struct list *list;
+        const struct builder_list *list;
         bool is_list = value_list(builder, item, &list);
         bool is_tuple = list ? list->is_tuple : builder_kind(builder, item) == OBJECT_NEW_TUPLE;
         out.kind = !is_list ? SNAP_DICT : is_tuple ? SNAP_TUPLE : SNAP_LIST;
@@ -427,7 +430,7 @@ static acre_status add_value(struct finish *finish, uint32_t key, value item, in
 static acre_status add_values(struct finish *finish, value object, int depth, uint32_t *first)
 {
     const struct builder *builder = finish->builder;
-    const struct list *list;
+    const struct builder_list *list;
     uint32_t last = SNAP_NONE;
     acre_status status = ACRE_OK;
 
@@ -483,7 +486,7 @@ static acre_status add_annotation(struct finish *finish, const struct dict *dict
     return status;
 }
 
-static acre_status finish_annotations(struct finish *finish, const struct list *list)
+static acre_status finish_annotations(struct finish *finish, const struct builder_list *list)
 {
     acre_status status = ACRE_OK;
 
@@ -498,7 +501,7 @@ static acre_status finish_annotations(struct finish *finish, const struct list *
 /* ---- The top ------------------------------------------------------------------------------- */
 /* A list at the top of the file; absent ones are NULL. */
 static acre_status top_list(struct finish *finish, value top, uint32_t key, bool *out_has,
-                            const struct list **out)
+                            const struct builder_list **out)
 {
     value item;
 
@@ -528,7 +531,7 @@ static acre_status check_version(struct finish *finish, value top)
 static acre_status finish_top(struct finish *finish, value top)
 {
     struct snapshot *snapshot = finish->snapshot;
-    const struct list *segments = NULL, *traces = NULL, *annotations = NULL;
+    const struct builder_list *segments = NULL, *traces = NULL, *annotations = NULL;
     bool has_segments = true, has_rows, has_frames;
     acre_status status = ACRE_OK;
     value settings;

@@ -97,7 +97,7 @@ static acre_status get_pool(struct builder *builder, uint32_t key, value item, u
     acre_status status = get_list(builder, key, item, &index);
     if (status != ACRE_OK)
         return status;
-    const struct list *list = index == SNAP_NONE ? NULL : &builder->lists[index];
+    const struct builder_list *list = index == SNAP_NONE ? NULL : &builder->lists[index];
     if (!list || list->count != 2)
         return BUILDER_FAIL(builder, "the key \"%s\" is not a pair of numbers",
                             key_name(builder, key));
@@ -115,9 +115,15 @@ static acre_status get_pool(struct builder *builder, uint32_t key, value item, u
     return snapshot_add_pool(builder->snapshot, pair[0], pair[1], out);
 }
 
+/* The fields of a record about its stacks. */
+struct stack_fields {
+    uint32_t *stack, *forward; /* forward may be NULL */
+    uint8_t *has;
+};
+
 /* Stacks, which all records may have; *out_is_done says that the key was one. */
-static acre_status set_stack(struct builder *builder, uint32_t key, value item, uint32_t *stack,
-                             uint32_t *forward, uint8_t *has, bool *out_is_done)
+static acre_status set_stack(struct builder *builder, uint32_t key, value item,
+                             const struct stack_fields *fields, bool *out_is_done)
 {
     uint64_t row;
 
@@ -125,19 +131,19 @@ static acre_status set_stack(struct builder *builder, uint32_t key, value item, 
     if (key == KEY_FRAMES) {
         if (item == VALUE_NONE)
             return ACRE_OK;
-        *has |= SNAP_HAS_FRAMES;
-        return get_list(builder, key, item, stack);
+        *fields->has |= SNAP_HAS_FRAMES;
+        return get_list(builder, key, item, fields->stack);
     }
-    if (key == KEY_FORWARD_FRAMES && item != VALUE_NONE && forward) {
-        acre_status status = get_list(builder, key, item, forward);
+    if (key == KEY_FORWARD_FRAMES && item != VALUE_NONE && fields->forward) {
+        acre_status status = get_list(builder, key, item, fields->forward);
         return status;
     }
     if (key == KEY_STACK && builder->is_json) {
         acre_status status = get_integer(builder, key, item, &row);
         if (status == ACRE_OK && row >= RECORD_ROW - 2)
             return BUILDER_FAIL(builder, "%s", "the key \"stack\" is no row of the stacks");
-        *has |= SNAP_HAS_FRAMES;
-        *stack = RECORD_ROW | (uint32_t)row;
+        *fields->has |= SNAP_HAS_FRAMES;
+        *fields->stack = RECORD_ROW | (uint32_t)row;
         return status;
     }
     *out_is_done = false;
@@ -192,7 +198,9 @@ static acre_status set_entry(struct builder *builder, uint64_t index, uint32_t k
     case KEY_POOL_ID:
         return get_pool(builder, key, item, &entry->pool, &entry->has);
     default:
-        return set_stack(builder, key, item, &entry->stack, &entry->forward, &entry->has, &is_done);
+        return set_stack(builder, key, item,
+                         &(struct stack_fields){&entry->stack, &entry->forward, &entry->has},
+                         &is_done);
     }
 }
 
@@ -256,7 +264,8 @@ static acre_status set_segment(struct builder *builder, uint64_t index, uint32_t
         segment->first_block = list;
         return status;
     default:
-        return set_stack(builder, key, item, &segment->stack, &segment->forward, &segment->has,
+        return set_stack(builder, key, item,
+                         &(struct stack_fields){&segment->stack, &segment->forward, &segment->has},
                          &is_done);
     }
 }
@@ -297,7 +306,9 @@ static acre_status set_block(struct builder *builder, uint64_t index, uint32_t k
         block->has |= SNAP_HAS_HISTORY;
         return get_list(builder, key, item, &block->first_past);
     default:
-        return set_stack(builder, key, item, &block->stack, &block->forward, &block->has, &is_done);
+        return set_stack(builder, key, item,
+                         &(struct stack_fields){&block->stack, &block->forward, &block->has},
+                         &is_done);
     }
 }
 
@@ -310,7 +321,8 @@ static acre_status set_past(struct builder *builder, uint64_t index, uint32_t ke
         return get_integer(builder, key, item, &past->address);
     if (key == KEY_REAL_SIZE)
         return get_integer(builder, key, item, &past->bytes);
-    return set_stack(builder, key, item, &past->stack, NULL, &past->has, &is_done);
+    return set_stack(builder, key, item, &(struct stack_fields){&past->stack, NULL, &past->has},
+                     &is_done);
 }
 
 /* Keeps a key of a frame that only some tools write; texts and numbers only. */

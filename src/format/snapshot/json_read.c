@@ -14,7 +14,7 @@
 /* Items of an array that wait on the stack before they are appended together. */
 #define BATCH 1024
 
-struct reader {
+struct json_reader {
     struct input *input;
     struct builder *builder;
     char *text; /* of the string being read, unless it stands in the window */
@@ -23,14 +23,14 @@ struct reader {
     int depth;
 };
 
-static acre_status fail_at(struct reader *reader, const char *what)
+static acre_status fail_at(struct json_reader *reader, const char *what)
 {
     reader->builder->offset = input_offset(reader->input);
     return BUILDER_FAIL(reader->builder, "%s", what);
 }
 
 /* The next byte, not taken; -1 at the end. */
-static acre_status json_read_peek(struct reader *reader, int *out)
+static acre_status json_read_peek(struct json_reader *reader, int *out)
 {
     struct input *input = reader->input;
     bool is_there = true;
@@ -44,8 +44,8 @@ static acre_status json_read_peek(struct reader *reader, int *out)
     return ACRE_OK;
 }
 
-/* The same behind blanks. */
-static acre_status peek_solid(struct reader *reader, int *out)
+/* Skips blanks, then gives the next character without reading it. */
+static acre_status peek_solid(struct json_reader *reader, int *out)
 {
     for (;;) {
         acre_status status = json_read_peek(reader, out);
@@ -57,7 +57,7 @@ static acre_status peek_solid(struct reader *reader, int *out)
 
 /* ---- Strings ----------------------------------------------------------------------------- */
 
-static acre_status text_room(struct reader *reader, size_t need)
+static acre_status text_room(struct json_reader *reader, size_t need)
 {
     if (need <= reader->text_capacity)
         return ACRE_OK;
@@ -112,7 +112,7 @@ static bool read_hex(const unsigned char *at, uint32_t *out)
 }
 
 /* What follows a backslash, appended to the text. */
-static acre_status read_escape(struct reader *reader, size_t *length)
+static acre_status read_escape(struct json_reader *reader, size_t *length)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     struct input *input = reader->input;
@@ -143,7 +143,7 @@ static acre_status read_escape(struct reader *reader, size_t *length)
 }
 
 /* A string that has escapes or crosses the window; its opening quote is taken. */
-static acre_status read_slow_string(struct reader *reader)
+static acre_status read_slow_string(struct json_reader *reader)
 {
     struct input *input = reader->input;
     size_t length = 0;
@@ -172,7 +172,7 @@ static acre_status read_slow_string(struct reader *reader)
     }
 }
 
-static acre_status read_string(struct reader *reader)
+static acre_status read_string(struct json_reader *reader)
 {
     struct input *input = reader->input;
     const unsigned char *from = input->window + ++input->at;
@@ -188,7 +188,7 @@ static acre_status read_string(struct reader *reader)
 
 /* ---- Numbers and words --------------------------------------------------------------------- */
 
-static acre_status read_number(struct reader *reader)
+static acre_status read_number(struct json_reader *reader)
 {
     char text[NUMBER_BYTES_MAX];
     struct input *input = reader->input;
@@ -220,7 +220,7 @@ static acre_status read_number(struct reader *reader)
     return builder_push_real(reader->builder, from ? -real : real);
 }
 
-static acre_status read_word(struct reader *reader)
+static acre_status read_word(struct json_reader *reader)
 {
     static const struct {
         const char *word;
@@ -245,7 +245,7 @@ static acre_status read_word(struct reader *reader)
 
 /* ---- Structure ------------------------------------------------------------------------------- */
 
-static acre_status open_container(struct reader *reader, char c)
+static acre_status open_container(struct json_reader *reader, char c)
 {
     acre_status status =
         builder_push_object(reader->builder, c == '{' ? OBJECT_NEW_DICT : OBJECT_NEW_LIST);
@@ -259,7 +259,7 @@ static acre_status open_container(struct reader *reader, char c)
     return ACRE_OK;
 }
 
-static acre_status close_container(struct reader *reader)
+static acre_status close_container(struct json_reader *reader)
 {
     reader->input->at++;
     return reader->open[--reader->depth] == '{' ? builder_set(reader->builder, true)
@@ -267,7 +267,7 @@ static acre_status close_container(struct reader *reader)
 }
 
 /* The key of a pair and its colon. */
-static acre_status read_key(struct reader *reader)
+static acre_status read_key(struct json_reader *reader)
 {
     int c;
     acre_status status = peek_solid(reader, &c);
@@ -286,7 +286,7 @@ static acre_status read_key(struct reader *reader)
 }
 
 /* A value, or the start of one: *out_is_open tells. */
-static acre_status read_value(struct reader *reader, bool *out_is_open)
+static acre_status read_value(struct json_reader *reader, bool *out_is_open)
 {
     int c;
     acre_status status = peek_solid(reader, &c);
@@ -308,7 +308,7 @@ static acre_status read_value(struct reader *reader, bool *out_is_open)
 }
 
 /* Appends what waits, so that long arrays need no long stack. */
-static acre_status json_read_flush(struct reader *reader)
+static acre_status json_read_flush(struct json_reader *reader)
 {
     struct builder *builder = reader->builder;
     size_t mark = builder->marks[builder->mark_count - 1];
@@ -320,7 +320,7 @@ static acre_status json_read_flush(struct reader *reader)
 }
 
 /* What follows a value: closings, and the comma before the next. */
-static acre_status read_separator(struct reader *reader)
+static acre_status read_separator(struct json_reader *reader)
 {
     while (reader->depth > 0) {
         int c;
@@ -345,7 +345,7 @@ static acre_status read_separator(struct reader *reader)
 }
 
 /* Behind an opening: the end at once, or the first key. */
-static acre_status read_first(struct reader *reader, bool *out_is_closed)
+static acre_status read_first(struct json_reader *reader, bool *out_is_closed)
 {
     int c;
     char open = reader->open[reader->depth - 1];
@@ -359,7 +359,7 @@ static acre_status read_first(struct reader *reader, bool *out_is_closed)
     return open == '{' ? read_key(reader) : ACRE_OK;
 }
 
-static acre_status read_all(struct reader *reader)
+static acre_status read_all(struct json_reader *reader)
 {
     acre_status status = ACRE_OK;
 
@@ -382,7 +382,7 @@ static acre_status read_all(struct reader *reader)
 
 acre_status json_read_input(struct input *input, struct builder *builder)
 {
-    struct reader reader = {.input = input, .builder = builder};
+    struct json_reader reader = {.input = input, .builder = builder};
 
     builder->is_json = true;
     acre_status status = read_all(&reader);

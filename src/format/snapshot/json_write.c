@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-struct writer {
+struct json_writer {
     const struct snapshot *snapshot;
     struct sink *sink;
     bool has_item; /* a comma comes before the next item or pair */
@@ -69,44 +69,44 @@ void json_write_string(struct sink *sink, const char *text, size_t length)
 
 /* ---- Structure ------------------------------------------------------------------------------ */
 
-static void json_write_separate(struct writer *writer)
+static void json_write_separate(struct json_writer *writer)
 {
     if (writer->has_item)
         sink_byte(writer->sink, ',');
     writer->has_item = true;
 }
 
-static void json_write_begin(struct writer *writer, char open)
+static void json_write_begin(struct json_writer *writer, char open)
 {
     sink_byte(writer->sink, (unsigned char)open);
     writer->has_item = false;
 }
 
-static void json_write_end(struct writer *writer, char close)
+static void json_write_end(struct json_writer *writer, char close)
 {
     sink_byte(writer->sink, (unsigned char)close);
     writer->has_item = true;
 }
 
-static void put_name(struct writer *writer, const char *name, size_t length)
+static void put_name(struct json_writer *writer, const char *name, size_t length)
 {
     json_write_separate(writer);
     json_write_string(writer->sink, name, length);
     sink_byte(writer->sink, ':');
 }
 
-static void put_key(struct writer *writer, unsigned key)
+static void put_key(struct json_writer *writer, unsigned key)
 {
     put_name(writer, key_names[key], strlen(key_names[key]));
 }
 
-static void put_field(struct writer *writer, unsigned key, uint64_t number)
+static void put_field(struct json_writer *writer, unsigned key, uint64_t number)
 {
     put_key(writer, key);
     sink_unsigned(writer->sink, number);
 }
 
-static void put_string(struct writer *writer, uint32_t id)
+static void put_string(struct json_writer *writer, uint32_t id)
 {
     size_t length;
     const char *text = snapshot_string(writer->snapshot, id, &length);
@@ -114,15 +114,15 @@ static void put_string(struct writer *writer, uint32_t id)
     json_write_string(writer->sink, text, length);
 }
 
-static void put_line(struct writer *writer)
+static void put_line(struct json_writer *writer)
 {
     json_write_separate(writer);
     sink_byte(writer->sink, '\n');
 }
 
-static void put_values(struct writer *writer, uint32_t first);
+static void put_values(struct json_writer *writer, uint32_t first);
 
-static void put_real(struct writer *writer, double number)
+static void put_real(struct json_writer *writer, double number)
 {
     char text[40];
 
@@ -139,7 +139,7 @@ static void put_real(struct writer *writer, double number)
     sink_text(writer->sink, text);
 }
 
-static void put_value(struct writer *writer, const struct snap_value *value)
+static void put_value(struct json_writer *writer, const struct snap_value *value)
 {
     switch ((enum snap_kind)value->kind) {
     case SNAP_NULL:
@@ -171,7 +171,7 @@ static void put_value(struct writer *writer, const struct snap_value *value)
     }
 }
 
-static void put_values(struct writer *writer, uint32_t first)
+static void put_values(struct json_writer *writer, uint32_t first)
 {
     for (uint32_t at = first; at != SNAP_NONE; at = writer->snapshot->values[at].next) {
         const struct snap_value *value = &writer->snapshot->values[at];
@@ -187,7 +187,7 @@ static void put_values(struct writer *writer, uint32_t first)
 
 /* ---- Records -------------------------------------------------------------------------------- */
 
-static void put_frames(struct writer *writer, uint8_t has, uint32_t stack, uint32_t forward)
+static void put_frames(struct json_writer *writer, uint8_t has, uint32_t stack, uint32_t forward)
 {
     if (has & SNAP_HAS_FRAMES && stack != SNAP_NONE) {
         put_field(writer, KEY_STACK, stack);
@@ -207,7 +207,7 @@ static void put_frames(struct writer *writer, uint8_t has, uint32_t stack, uint3
     json_write_end(writer, ']');
 }
 
-static void put_pool(struct writer *writer, unsigned key, uint32_t pool, uint8_t has)
+static void put_pool(struct json_writer *writer, unsigned key, uint32_t pool, uint8_t has)
 {
     if (!(has & SNAP_HAS_POOL) || pool == SNAP_NONE)
         return;
@@ -219,7 +219,7 @@ static void put_pool(struct writer *writer, unsigned key, uint32_t pool, uint8_t
     sink_byte(writer->sink, ']');
 }
 
-static void put_entry(struct writer *writer, const struct snap_entry *entry)
+static void put_entry(struct json_writer *writer, const struct snap_entry *entry)
 {
     const char *action = snapshot_action_name(writer->snapshot, entry->action);
 
@@ -246,7 +246,7 @@ static void put_entry(struct writer *writer, const struct snap_entry *entry)
     json_write_end(writer, '}');
 }
 
-static void put_history(struct writer *writer, const struct snap_block *block)
+static void put_history(struct json_writer *writer, const struct snap_block *block)
 {
     put_key(writer, KEY_HISTORY);
     json_write_begin(writer, '[');
@@ -262,7 +262,7 @@ static void put_history(struct writer *writer, const struct snap_block *block)
     json_write_end(writer, ']');
 }
 
-static void put_block(struct writer *writer, const struct snap_block *block)
+static void put_block(struct json_writer *writer, const struct snap_block *block)
 {
     json_write_begin(writer, '{');
     if (block->has & SNAP_HAS_ADDRESS)
@@ -279,7 +279,7 @@ static void put_block(struct writer *writer, const struct snap_block *block)
     json_write_end(writer, '}');
 }
 
-static void put_segment(struct writer *writer, const struct snap_segment *segment)
+static void put_segment(struct json_writer *writer, const struct snap_segment *segment)
 {
     json_write_begin(writer, '{');
     put_field(writer, KEY_DEVICE, segment->device);
@@ -312,7 +312,7 @@ static void put_segment(struct writer *writer, const struct snap_segment *segmen
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static void put_frame_table(struct writer *writer)
+static void put_frame_table(struct json_writer *writer)
 {
     const struct snapshot *snapshot = writer->snapshot;
 
@@ -334,7 +334,7 @@ static void put_frame_table(struct writer *writer)
     json_write_end(writer, ']');
 }
 
-static void put_stack_table(struct writer *writer)
+static void put_stack_table(struct json_writer *writer)
 {
     const struct snapshot *snapshot = writer->snapshot;
 
@@ -352,7 +352,7 @@ static void put_stack_table(struct writer *writer)
     json_write_end(writer, ']');
 }
 
-static void put_traces(struct writer *writer)
+static void put_traces(struct json_writer *writer)
 {
     const struct snapshot *snapshot = writer->snapshot;
 
@@ -370,7 +370,7 @@ static void put_traces(struct writer *writer)
     json_write_end(writer, ']');
 }
 
-static void put_annotations(struct writer *writer)
+static void put_annotations(struct json_writer *writer)
 {
     const struct snapshot *snapshot = writer->snapshot;
 
@@ -394,7 +394,7 @@ static void put_annotations(struct writer *writer)
 
 void json_write(const struct snapshot *snapshot, struct sink *sink)
 {
-    struct writer writer = {.snapshot = snapshot, .sink = sink};
+    struct json_writer writer = {.snapshot = snapshot, .sink = sink};
 
     json_write_begin(&writer, '{');
     put_field(&writer, KEY_ACRE_SNAPSHOT, JSON_VERSION);

@@ -7,7 +7,7 @@
 /* Items that are appended to a list at once. */
 #define BATCH 1000
 
-struct writer {
+struct pickle_writer {
     const struct snapshot *snapshot;
     struct sink *sink;
     uint32_t memo_count;
@@ -17,7 +17,7 @@ struct writer {
 
 /* ---- Values ---------------------------------------------------------------------------- */
 
-static void put_little(struct writer *writer, uint64_t number, unsigned bytes)
+static void put_little(struct pickle_writer *writer, uint64_t number, unsigned bytes)
 {
     unsigned char out[8];
 
@@ -27,7 +27,7 @@ static void put_little(struct writer *writer, uint64_t number, unsigned bytes)
 }
 
 /* Refers to what was written before; false when it was not. */
-static bool put_known(struct writer *writer, uint32_t memo)
+static bool put_known(struct pickle_writer *writer, uint32_t memo)
 {
     if (memo == 0)
         return false;
@@ -37,13 +37,13 @@ static bool put_known(struct writer *writer, uint32_t memo)
 }
 
 /* Gives what was just written a number. */
-static void pickle_write_remember(struct writer *writer, uint32_t *memo)
+static void pickle_write_remember(struct pickle_writer *writer, uint32_t *memo)
 {
     sink_byte(writer->sink, 0x94);
     *memo = ++writer->memo_count;
 }
 
-static void put_text(struct writer *writer, const char *text, size_t length, uint32_t *memo)
+static void put_text(struct pickle_writer *writer, const char *text, size_t length, uint32_t *memo)
 {
     if (put_known(writer, *memo))
         return;
@@ -53,7 +53,7 @@ static void put_text(struct writer *writer, const char *text, size_t length, uin
     pickle_write_remember(writer, memo);
 }
 
-static void put_string(struct writer *writer, uint32_t id)
+static void put_string(struct pickle_writer *writer, uint32_t id)
 {
     size_t length;
     const char *text = snapshot_string(writer->snapshot, id, &length);
@@ -61,12 +61,12 @@ static void put_string(struct writer *writer, uint32_t id)
     put_text(writer, text, length, &writer->string_memo[id]);
 }
 
-static void put_key(struct writer *writer, unsigned key)
+static void put_key(struct pickle_writer *writer, unsigned key)
 {
     put_text(writer, key_names[key], strlen(key_names[key]), &writer->key_memo[key]);
 }
 
-static void put_unsigned(struct writer *writer, uint64_t number)
+static void put_unsigned(struct pickle_writer *writer, uint64_t number)
 {
     if (number < 256) {
         sink_byte(writer->sink, 'K');
@@ -91,7 +91,7 @@ static void put_unsigned(struct writer *writer, uint64_t number)
     }
 }
 
-static void put_integer(struct writer *writer, int64_t number)
+static void put_integer(struct pickle_writer *writer, int64_t number)
 {
     if (number >= 0) {
         put_unsigned(writer, (uint64_t)number);
@@ -104,7 +104,7 @@ static void put_integer(struct writer *writer, int64_t number)
     }
 }
 
-static void put_real(struct writer *writer, double number)
+static void put_real(struct pickle_writer *writer, double number)
 {
     uint64_t bits;
     unsigned char out[9] = {'G'};
@@ -115,37 +115,37 @@ static void put_real(struct writer *writer, double number)
     sink_put(writer->sink, out, sizeof out);
 }
 
-static void put_bool(struct writer *writer, bool is_true)
+static void put_bool(struct pickle_writer *writer, bool is_true)
 {
     sink_byte(writer->sink, is_true ? 0x88 : 0x89);
 }
 
-static void put_field(struct writer *writer, unsigned key, uint64_t number)
+static void put_field(struct pickle_writer *writer, unsigned key, uint64_t number)
 {
     put_key(writer, key);
     put_unsigned(writer, number);
 }
 
 /* Lists in batches, so that no reader needs a long stack. */
-static void list_begin(struct writer *writer)
+static void list_begin(struct pickle_writer *writer)
 {
     sink_text(writer->sink, "](");
 }
 
-static void list_next(struct writer *writer, uint64_t i)
+static void list_next(struct pickle_writer *writer, uint64_t i)
 {
     if (i && i % BATCH == 0)
         sink_text(writer->sink, "e(");
 }
 
-static void list_end(struct writer *writer)
+static void list_end(struct pickle_writer *writer)
 {
     sink_byte(writer->sink, 'e');
 }
 
-static void put_values(struct writer *writer, uint32_t first);
+static void put_values(struct pickle_writer *writer, uint32_t first);
 
-static void put_value(struct writer *writer, const struct snap_value *value)
+static void put_value(struct pickle_writer *writer, const struct snap_value *value)
 {
     switch ((enum snap_kind)value->kind) {
     case SNAP_NULL:
@@ -182,7 +182,7 @@ static void put_value(struct writer *writer, const struct snap_value *value)
 }
 
 /* A chain of values, with their keys where they have any. */
-static void put_values(struct writer *writer, uint32_t first)
+static void put_values(struct pickle_writer *writer, uint32_t first)
 {
     for (uint32_t at = first; at != SNAP_NONE; at = writer->snapshot->values[at].next) {
         const struct snap_value *value = &writer->snapshot->values[at];
@@ -194,7 +194,7 @@ static void put_values(struct writer *writer, uint32_t first)
 
 /* ---- Stacks and pools ---------------------------------------------------------------------- */
 
-static void put_frame(struct writer *writer, uint32_t id)
+static void put_frame(struct pickle_writer *writer, uint32_t id)
 {
     const struct snap_frame *frame = &writer->snapshot->frames[id];
 
@@ -217,7 +217,7 @@ static void put_frame(struct writer *writer, uint32_t id)
     sink_byte(writer->sink, 'u');
 }
 
-static void put_stack(struct writer *writer, uint32_t id)
+static void put_stack(struct pickle_writer *writer, uint32_t id)
 {
     if (id == SNAP_NONE) {
         sink_byte(writer->sink, ']');
@@ -236,7 +236,7 @@ static void put_stack(struct writer *writer, uint32_t id)
     list_end(writer);
 }
 
-static void put_frames(struct writer *writer, uint8_t has, uint32_t stack, uint32_t forward)
+static void put_frames(struct pickle_writer *writer, uint8_t has, uint32_t stack, uint32_t forward)
 {
     if (has & SNAP_HAS_FRAMES) {
         put_key(writer, KEY_FRAMES);
@@ -256,7 +256,7 @@ static void put_frames(struct writer *writer, uint8_t has, uint32_t stack, uint3
     list_end(writer);
 }
 
-static void put_pool(struct writer *writer, unsigned key, uint32_t pool, uint8_t has)
+static void put_pool(struct pickle_writer *writer, unsigned key, uint32_t pool, uint8_t has)
 {
     if (!(has & SNAP_HAS_POOL) || pool == SNAP_NONE)
         return;
@@ -279,13 +279,13 @@ static void put_pool(struct writer *writer, unsigned key, uint32_t pool, uint8_t
 
 /* ---- Records -------------------------------------------------------------------------------- */
 
-static void put_name(struct writer *writer, unsigned key, unsigned name)
+static void put_name(struct pickle_writer *writer, unsigned key, unsigned name)
 {
     put_key(writer, key);
     put_text(writer, key_names[name], strlen(key_names[name]), &writer->key_memo[name]);
 }
 
-static void put_entry(struct writer *writer, const struct snap_entry *entry)
+static void put_entry(struct pickle_writer *writer, const struct snap_entry *entry)
 {
     const struct snapshot *snapshot = writer->snapshot;
 
@@ -316,7 +316,7 @@ static void put_entry(struct writer *writer, const struct snap_entry *entry)
     sink_byte(writer->sink, 'u');
 }
 
-static void put_past(struct writer *writer, const struct snap_past *past)
+static void put_past(struct pickle_writer *writer, const struct snap_past *past)
 {
     sink_text(writer->sink, "}(");
     put_field(writer, KEY_ADDR, past->address);
@@ -325,7 +325,7 @@ static void put_past(struct writer *writer, const struct snap_past *past)
     sink_byte(writer->sink, 'u');
 }
 
-static void put_block(struct writer *writer, const struct snap_block *block)
+static void put_block(struct pickle_writer *writer, const struct snap_block *block)
 {
     sink_text(writer->sink, "}(");
     if (block->has & SNAP_HAS_ADDRESS)
@@ -347,7 +347,7 @@ static void put_block(struct writer *writer, const struct snap_block *block)
     sink_byte(writer->sink, 'u');
 }
 
-static void put_segment(struct writer *writer, const struct snap_segment *segment)
+static void put_segment(struct pickle_writer *writer, const struct snap_segment *segment)
 {
     sink_text(writer->sink, "}(");
     put_field(writer, KEY_DEVICE, segment->device);
@@ -380,7 +380,7 @@ static void put_segment(struct writer *writer, const struct snap_segment *segmen
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static void put_segments(struct writer *writer)
+static void put_segments(struct pickle_writer *writer)
 {
     list_begin(writer);
     for (size_t i = 0; i < writer->snapshot->segment_count; i++) {
@@ -390,7 +390,7 @@ static void put_segments(struct writer *writer)
     list_end(writer);
 }
 
-static void put_traces(struct writer *writer)
+static void put_traces(struct pickle_writer *writer)
 {
     const struct snapshot *snapshot = writer->snapshot;
 
@@ -407,7 +407,7 @@ static void put_traces(struct writer *writer)
     list_end(writer);
 }
 
-static void put_annotations(struct writer *writer)
+static void put_annotations(struct pickle_writer *writer)
 {
     const struct snapshot *snapshot = writer->snapshot;
 
@@ -429,7 +429,7 @@ static void put_annotations(struct writer *writer)
     list_end(writer);
 }
 
-static void put_top(struct writer *writer)
+static void put_top(struct pickle_writer *writer)
 {
     const struct snapshot *snapshot = writer->snapshot;
 
@@ -457,7 +457,7 @@ static void put_top(struct writer *writer)
 
 acre_status pickle_write(const struct snapshot *snapshot, struct sink *sink)
 {
-    struct writer writer = {.snapshot = snapshot, .sink = sink};
+    struct pickle_writer writer = {.snapshot = snapshot, .sink = sink};
     acre_status status = ACRE_ERR_HOST_MEMORY;
 
     writer.string_memo = heap_array(snapshot->string_count + 1, sizeof *writer.string_memo);

@@ -66,16 +66,16 @@ void snapshot_destroy(struct snapshot *snapshot)
 /* ---- Finding equal items ----------------------------------------------------------- */
 
 /* What is looked for, whichever the table. */
-struct key {
+struct snapshot_key {
     const struct snapshot *snapshot;
     const void *data;
     size_t bytes;
 };
 
 /* Gives the bytes that an item of a table is compared by. */
-typedef struct key (*key_fn)(const struct snapshot *snapshot, uint32_t item);
+typedef struct snapshot_key (*key_fn)(const struct snapshot *snapshot, uint32_t item);
 
-static uint64_t hash_key(struct key key)
+static uint64_t hash_key(struct snapshot_key key)
 {
     const unsigned char *at = key.data;
     uint64_t hash = 0x9e3779b97f4a7c15u ^ key.bytes, word;
@@ -120,7 +120,7 @@ static acre_status index_grow(struct snap_index *index, const struct snapshot *s
 
 /* Finds an equal item, or the slot where the next item, number item_count, is to be
  * noted; that one is noted already when ACRE_OK is returned and *out is it. */
-static acre_status index_find(struct snap_index *index, struct key key, size_t item_count,
+static acre_status index_find(struct snap_index *index, struct snapshot_key key, size_t item_count,
                               key_fn key_of, uint32_t *out, uint32_t **out_slot)
 {
     if (item_count >= SNAP_NONE - 1)
@@ -131,7 +131,7 @@ static acre_status index_find(struct snap_index *index, struct key key, size_t i
         return status;
     size_t mask = index->slot_count - 1, at = hash_key(key) & mask;
     for (; index->slots[at]; at = (at + 1) & mask) {
-        struct key other = key_of(key.snapshot, index->slots[at] - 1);
+        struct snapshot_key other = key_of(key.snapshot, index->slots[at] - 1);
         if (other.bytes == key.bytes && memcmp(other.data, key.data, key.bytes) == 0) {
             *out = index->slots[at] - 1;
             *out_slot = NULL;
@@ -143,37 +143,38 @@ static acre_status index_find(struct snap_index *index, struct key key, size_t i
     return ACRE_OK;
 }
 
-static struct key string_key(const struct snapshot *snapshot, uint32_t item)
+static struct snapshot_key string_key(const struct snapshot *snapshot, uint32_t item)
 {
     const struct snap_run *run = &snapshot->strings[item];
 
-    return (struct key){snapshot, snapshot->bytes + run->first, run->count};
+    return (struct snapshot_key){snapshot, snapshot->bytes + run->first, run->count};
 }
 
-static struct key frame_key(const struct snapshot *snapshot, uint32_t item)
+static struct snapshot_key frame_key(const struct snapshot *snapshot, uint32_t item)
 {
-    return (struct key){snapshot, &snapshot->frames[item], sizeof *snapshot->frames};
+    return (struct snapshot_key){snapshot, &snapshot->frames[item], sizeof *snapshot->frames};
 }
 
-static struct key ids_key(const struct snapshot *snapshot, const uint32_t *ids, struct snap_run run)
+static struct snapshot_key ids_key(const struct snapshot *snapshot, const uint32_t *ids,
+                                   struct snap_run run)
 {
-    return (struct key){snapshot, run.count ? (const void *)(ids + run.first) : "",
-                        run.count * sizeof *ids};
+    return (struct snapshot_key){snapshot, run.count ? (const void *)(ids + run.first) : "",
+                                 run.count * sizeof *ids};
 }
 
-static struct key stack_key(const struct snapshot *snapshot, uint32_t item)
+static struct snapshot_key stack_key(const struct snapshot *snapshot, uint32_t item)
 {
     return ids_key(snapshot, snapshot->frame_ids, snapshot->stacks[item]);
 }
 
-static struct key text_key(const struct snapshot *snapshot, uint32_t item)
+static struct snapshot_key text_key(const struct snapshot *snapshot, uint32_t item)
 {
     return ids_key(snapshot, snapshot->text_ids, snapshot->texts[item]);
 }
 
-static struct key pool_key(const struct snapshot *snapshot, uint32_t item)
+static struct snapshot_key pool_key(const struct snapshot *snapshot, uint32_t item)
 {
-    return (struct key){snapshot, &snapshot->pools[item], sizeof *snapshot->pools};
+    return (struct snapshot_key){snapshot, &snapshot->pools[item], sizeof *snapshot->pools};
 }
 
 acre_status snapshot_add_string(struct snapshot *snapshot, const char *text, size_t length,
@@ -184,7 +185,7 @@ acre_status snapshot_add_string(struct snapshot *snapshot, const char *text, siz
 
     if (length >= UINT32_MAX)
         return status_fail(ACRE_ERR_LIMIT, "a text of %zu bytes is too long", length);
-    status = index_find(&snapshot->string_index, (struct key){snapshot, text, length},
+    status = index_find(&snapshot->string_index, (struct snapshot_key){snapshot, text, length},
                         snapshot->string_count, string_key, out, &slot);
     if (status != ACRE_OK || !slot)
         return status;
@@ -214,7 +215,7 @@ acre_status snapshot_add_frame(struct snapshot *snapshot, const struct snap_fram
     clean.line = frame->line;
     clean.extra = frame->extra;
     acre_status status =
-        index_find(&snapshot->frame_index, (struct key){snapshot, &clean, sizeof clean},
+        index_find(&snapshot->frame_index, (struct snapshot_key){snapshot, &clean, sizeof clean},
                    snapshot->frame_count, frame_key, out, &slot);
     if (status != ACRE_OK || !slot)
         return status;
@@ -289,7 +290,7 @@ acre_status snapshot_add_pool(struct snapshot *snapshot, uint64_t first, uint64_
     struct snap_pool pool = {{first, second}};
     uint32_t *slot;
     acre_status status =
-        index_find(&snapshot->pool_index, (struct key){snapshot, &pool, sizeof pool},
+        index_find(&snapshot->pool_index, (struct snapshot_key){snapshot, &pool, sizeof pool},
                    snapshot->pool_count, pool_key, out, &slot);
 
     if (status != ACRE_OK || !slot)

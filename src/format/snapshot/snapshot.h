@@ -263,7 +263,7 @@ acre_status snapshot_add_frame(struct snapshot *snapshot, const struct snap_fram
                                uint32_t *out);
 acre_status snapshot_add_stack(struct snapshot *snapshot, const uint32_t *frames, uint32_t count,
                                uint32_t *out);
-/* The same for frames that stand in frame_ids already. */
+/* As snapshot_add_stack, for frames that are in frame_ids already. */
 acre_status snapshot_adopt_stack(struct snapshot *snapshot, struct snap_run run, uint32_t *out);
 acre_status snapshot_add_texts(struct snapshot *snapshot, const uint32_t *strings, uint32_t count,
                                uint32_t *out);

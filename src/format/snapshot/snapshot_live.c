@@ -18,30 +18,97 @@
 
 /* ---- Stacks ----------------------------------------------------------------------- */
 
+/* Adds one frame. */
+static acre_status add_frame(struct snapshot *to, acre_frame *named, uint32_t *out)
+{
+    struct snap_frame frame = {.line = named->line, .extra = SNAP_NONE};
+
+    named->name[sizeof named->name - 1] = named->file[sizeof named->file - 1] = 0;
+    acre_status status = snapshot_add_string(to, named->name, strlen(named->name), &frame.name);
+    if (status == ACRE_OK)
+        status = snapshot_add_string(to, named->file, strlen(named->file), &frame.file);
+    if (status == ACRE_OK)
+        status = snapshot_add_frame(to, &frame, out);
+    return status;
+}
+
+/* The frames of a stack, with names: of what was gathered, or of the object behind it.
+ * Returns how many. */
+static size_t stack_name(const acre_history *history, uint64_t index, acre_frame *out)
+{
+    const acre_stack *stack = &history->stacks[index];
+    const acre_context_objects *source = &history->object_source;
+    void *object = history->objects ? history->objects[index] : NULL;
+    size_t count = stack->frame_count;
+
+    if (object && source->resolve)
+        count = source->resolve(source->arg, object, out, ACRE_STACK_MAX);
+    else
+        for (size_t i = 0; i < count; i++) {
+            out[i] = (acre_frame){.name = ""};
+            history->source.resolve(history->source.arg, stack->frames[i], &out[i]);
+        }
+    return count < ACRE_STACK_MAX ? count : ACRE_STACK_MAX;
+}
+
+/* The first stack of each object, in a table of open addressing: one object may stand behind
+ * many stacks, and is named once. */
+struct firsts {
+    uint64_t *slots; /* indices of stacks, and 1; 0: free */
+    uint64_t mask;
+};
+
+static acre_status firsts_init(struct firsts *firsts, const acre_history *history)
+{
+    uint64_t count = 2;
+
+    while (count < 2 * history->stack_count)
+        count *= 2;
+    firsts->mask = count - 1;
+    firsts->slots = history->objects ? heap_array((size_t)count, sizeof *firsts->slots) : NULL;
+    return firsts->slots || !history->objects ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+}
+
+/* The first stack with the object of a stack, which may be the stack itself. */
+static uint64_t firsts_of(struct firsts *firsts, const acre_history *history, uint64_t index)
+{
+    const void *object = firsts->slots ? history->objects[index] : NULL;
+
+    if (!object)
+        return index;
+    uint64_t slot = ((uintptr_t)object >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20 & firsts->mask;
+    while (firsts->slots[slot] && history->objects[firsts->slots[slot] - 1] != object)
+        slot = (slot + 1) & firsts->mask;
+    if (!firsts->slots[slot])
+        firsts->slots[slot] = index + 1;
+    return firsts->slots[slot] - 1;
+}
+
 /* Stacks of the history as stacks of the snapshot, by number. */
 static acre_status add_stacks(struct snapshot *to, const acre_history *history, uint32_t **out)
 {
     uint32_t *ids = heap_array(history->stack_count, sizeof *ids);
-    acre_status status = ids ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+    acre_frame *named = heap_array(ACRE_STACK_MAX, sizeof *named);
+    struct firsts firsts;
+    acre_status status = firsts_init(&firsts, history);
 
+    if (!ids || !named)
+        status = ACRE_ERR_HOST_MEMORY;
     for (uint64_t i = 0; i < history->stack_count && status == ACRE_OK; i++) {
-        const acre_stack *stack = &history->stacks[i];
         uint32_t frames[ACRE_STACK_MAX];
-        for (uint64_t k = 0; k < stack->frame_count && status == ACRE_OK; k++) {
-            acre_frame named = {.name = ""};
-            struct snap_frame frame = {.extra = SNAP_NONE};
-            history->source.resolve(history->source.arg, stack->frames[k], &named);
-            named.name[sizeof named.name - 1] = named.file[sizeof named.file - 1] = 0;
-            frame.line = named.line;
-            status = snapshot_add_string(to, named.name, strlen(named.name), &frame.name);
-            if (status == ACRE_OK)
-                status = snapshot_add_string(to, named.file, strlen(named.file), &frame.file);
-            if (status == ACRE_OK)
-                status = snapshot_add_frame(to, &frame, &frames[k]);
+        uint64_t first = firsts_of(&firsts, history, i);
+        if (first < i) {
+            ids[i] = ids[first];
+            continue;
         }
+        size_t count = stack_name(history, i, named);
+        for (size_t k = 0; k < count && status == ACRE_OK; k++)
+            status = add_frame(to, &named[k], &frames[k]);
         if (status == ACRE_OK)
-            status = snapshot_add_stack(to, frames, (uint32_t)stack->frame_count, &ids[i]);
+            status = snapshot_add_stack(to, frames, (uint32_t)count, &ids[i]);
     }
+    heap_free(firsts.slots);
+    heap_free(named);
     if (status != ACRE_OK)
         heap_free(ids);
     else

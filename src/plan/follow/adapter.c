@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/status.h"
 
-struct ticket {
+struct plan_ticket {
     acre_planner *planner;
     void *pointer;
 };
@@ -20,7 +20,7 @@ struct ticket {
 /* Deleters cannot report. */
 static void delete_ticket(void *context)
 {
-    struct ticket *ticket = context;
+    struct plan_ticket *ticket = context;
 
     if (planner_free_shared(ticket->planner, ticket->pointer) != ACRE_OK)
         log_line(ACRE_LOG_ERROR, "free of %p failed: %s", ticket->pointer, acre_last_error());
@@ -42,7 +42,7 @@ static acre_status plan_allocate(void *self, size_t bytes, acre_data_ptr *out)
         acre_data_ptr_make(out, NULL, NULL, delete_ticket, id);
         return ACRE_OK;
     }
-    struct ticket *ticket = heap_alloc(sizeof *ticket);
+    struct plan_ticket *ticket = heap_alloc(sizeof *ticket);
     if (!ticket)
         return ACRE_ERR_HOST_MEMORY;
     status = planner_alloc_shared(planner, bytes, stream, &pointer);
@@ -50,7 +50,7 @@ static acre_status plan_allocate(void *self, size_t bytes, acre_data_ptr *out)
         heap_free(ticket);
         return status;
     }
-    *ticket = (struct ticket){planner, pointer};
+    *ticket = (struct plan_ticket){planner, pointer};
     acre_data_ptr_make(out, pointer, ticket, delete_ticket, id);
     return ACRE_OK;
 }
@@ -71,7 +71,7 @@ static acre_status plan_empty_cache(void *self)
 
 static acre_status plan_record_stream(void *self, const acre_data_ptr *ptr, acre_stream stream)
 {
-    const struct ticket *ticket = acre_data_ptr_cast_context(ptr, delete_ticket);
+    const struct plan_ticket *ticket = acre_data_ptr_cast_context(ptr, delete_ticket);
     acre_device *device;
     void *native;
 

@@ -9,8 +9,8 @@
 
 #define LOOK_AHEAD   16u   /* allocations looked at for what is missing     */
 #define EVENTS_AHEAD 1024u /* events looked at for that                     */
-#define BAD_SHARE    8u    /* a window is bad when one in so many departs   */
-#define BAD_WINDOWS  2u    /* so many in a row: departures persist          */
+#define BAD_SHARE    8u    /* a window is bad when 1/8 of its calls depart  */
+#define BAD_WINDOWS  2u    /* bad windows in a row: departures persist      */
 #define WINDOW_MIN   64u   /* requests                                      */
 
 /* ---- Marks ----------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static void clear_mark(struct follower *follower, uint32_t entry, enum mark mark
         }
 }
 
-static bool is_overlapping(const struct entry *a, const struct entry *b)
+static bool is_overlapping(const struct timetable_entry *a, const struct timetable_entry *b)
 {
     return a->offset < b->offset + b->size && b->offset < a->offset + a->size;
 }
@@ -47,13 +47,13 @@ static bool is_overlapping(const struct entry *a, const struct entry *b)
 /* Whether the bytes of an entry are kept by a late or lingering one. */
 static bool is_kept(const struct follower *follower, uint32_t entry)
 {
-    const struct entry *entries = follower->table->entries, *mine = &entries[entry];
+    const struct timetable_entry *entries = follower->table->entries, *mine = &entries[entry];
 
     for (uint32_t i = 0; i < follower->late_count; i++)
         if (is_overlapping(mine, &entries[follower->late[i]]))
             return true;
     for (uint32_t i = 0; i < follower->use_count; i++) {
-        const struct use *use = &follower->uses[i];
+        const struct follower_use *use = &follower->uses[i];
         if (use->event && use->stream != mine->stream && is_overlapping(mine, &entries[use->entry]))
             return true;
     }
@@ -66,13 +66,13 @@ static acre_status add_use(struct follower *follower, uint32_t entry, void *stre
 {
     if (follower->use_count == follower->use_capacity) {
         uint32_t capacity = follower->use_capacity ? 2 * follower->use_capacity : 16;
-        struct use *uses = heap_realloc(follower->uses, capacity * sizeof *uses);
+        struct follower_use *uses = heap_realloc(follower->uses, capacity * sizeof *uses);
         if (!uses)
             return ACRE_ERR_HOST_MEMORY;
         follower->uses = uses;
         follower->use_capacity = capacity;
     }
-    follower->uses[follower->use_count++] = (struct use){entry, stream, NULL};
+    follower->uses[follower->use_count++] = (struct follower_use){entry, stream, NULL};
     set_mark(follower, entry, MARK_USED);
     return ACRE_OK;
 }
@@ -81,7 +81,7 @@ static acre_status add_use(struct follower *follower, uint32_t entry, void *stre
 static void poll_uses(struct follower *follower)
 {
     for (uint32_t i = follower->use_count; i > 0; i--) {
-        struct use use = follower->uses[i - 1];
+        struct follower_use use = follower->uses[i - 1];
         bool is_last = true;
         if (!use.event || acre_event_native_query(follower->device, use.event) != ACRE_OK)
             continue;
@@ -113,7 +113,7 @@ static acre_status record_uses(struct follower *follower, uint32_t entry)
     acre_status status = is_new ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 
     for (uint32_t i = 0; i < follower->use_count && status == ACRE_OK; i++) {
-        struct use *use = &follower->uses[i];
+        struct follower_use *use = &follower->uses[i];
         if (use->entry != entry || use->event)
             continue;
         is_new[i] = true;
@@ -134,7 +134,7 @@ static acre_status record_uses(struct follower *follower, uint32_t entry)
  * after its own stream, which the entry would have waited for, but did not come. */
 static void guard_absent(struct follower *follower, uint32_t entry)
 {
-    const struct entry *absent = &follower->table->entries[entry];
+    const struct timetable_entry *absent = &follower->table->entries[entry];
 
     if (add_use(follower, entry, absent->stream) != ACRE_OK ||
         record_uses(follower, entry) != ACRE_OK)
@@ -204,7 +204,7 @@ void follower_step(struct follower *follower)
 
 void follower_catch_up(struct follower *follower, uint32_t at)
 {
-    const struct level *levels = follower->table->levels;
+    const struct timetable_level *levels = follower->table->levels;
     uint64_t live = follower->live_bytes, peak = live;
 
     CHECK(at >= follower->at && follower->marked_count == 0);
@@ -224,7 +224,7 @@ void follower_catch_up(struct follower *follower, uint32_t at)
 
 static bool is_request(const struct timetable *table, uint32_t at, uint64_t request)
 {
-    const struct entry *entry = &table->entries[table->entry_of[at]];
+    const struct timetable_entry *entry = &table->entries[table->entry_of[at]];
 
     return entry->alloc_at == at && request_hash(entry->bytes, entry->stream) == request;
 }
@@ -360,7 +360,7 @@ static uint32_t count_before(const struct timetable *table, uint64_t offset, uin
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        const struct entry *entry = &table->entries[table->by_offset[middle]];
+        const struct timetable_entry *entry = &table->entries[table->by_offset[middle]];
         if (entry->offset < offset || (entry->offset == offset && entry->alloc_at < at))
             low = middle + 1;
         else

@@ -33,7 +33,7 @@
 enum mark { MARK_ABSENT = 1, MARK_LATE = 2, MARK_USED = 4, MARK_LINGER = 8 };
 
 /* A use that may not have finished. */
-struct use {
+struct follower_use {
     uint32_t entry;
     void *stream;
     void *event;        /* recorded at the free; NULL: not freed yet          */
@@ -50,7 +50,7 @@ struct follower {
     uint32_t late_count;
     uint8_t *marks;            /* by entry                                    */
     uint32_t *late;            /* entries with MARK_LATE                      */
-    struct use *uses;
+    struct follower_use *uses;
     uint32_t use_count, use_capacity;
     uint64_t requests[GRAM];   /* the last ones, hashed                       */
     uint32_t missed;           /* departures in a row, up to GRAM             */

@@ -13,18 +13,18 @@
 
 #include <string.h>
 
-struct span {
+struct guard_span {
     uint64_t start;
     uint32_t entry; /* or NO_ENTRY */
 };
 
-struct map {
-    struct span *spans;
+struct guard_map {
+    struct guard_span *spans;
     uint32_t count;
 };
 
 /* The span that an offset lies in. */
-static uint32_t find_span(const struct map *map, uint64_t offset)
+static uint32_t find_span(const struct guard_map *map, uint64_t offset)
 {
     uint32_t low = 0, high = map->count;
 
@@ -39,7 +39,7 @@ static uint32_t find_span(const struct map *map, uint64_t offset)
 }
 
 /* Makes a span begin at an offset; gives its index. */
-static uint32_t cut_span(struct map *map, uint64_t offset)
+static uint32_t cut_span(struct guard_map *map, uint64_t offset)
 {
     uint32_t at = find_span(map, offset);
 
@@ -47,14 +47,14 @@ static uint32_t cut_span(struct map *map, uint64_t offset)
         return at;
     at++;
     memmove(map->spans + at + 1, map->spans + at, (map->count++ - at) * sizeof *map->spans);
-    map->spans[at] = (struct span){offset, map->spans[at - 1].entry};
+    map->spans[at] = (struct guard_span){offset, map->spans[at - 1].entry};
     return at;
 }
 
 /* Gives the bytes of an entry to it, and guards those that had them. */
-static void take_bytes(struct map *map, struct entry *entries, uint32_t entry)
+static void take_bytes(struct guard_map *map, struct timetable_entry *entries, uint32_t entry)
 {
-    const struct entry *mine = &entries[entry];
+    const struct timetable_entry *mine = &entries[entry];
     uint32_t first = cut_span(map, mine->offset);
     uint32_t end = cut_span(map, mine->offset + mine->size);
 
@@ -68,13 +68,13 @@ static void take_bytes(struct map *map, struct entry *entries, uint32_t entry)
     map->count -= end - first - 1;
 }
 
-acre_status guard_entries(struct entry *entries, uint32_t count, uint32_t *out_guarded)
+acre_status guard_entries(struct timetable_entry *entries, uint32_t count, uint32_t *out_guarded)
 {
-    struct map map = {heap_array(2 * (size_t)count + 4, sizeof *map.spans), 1};
+    struct guard_map map = {heap_array(2 * (size_t)count + 4, sizeof *map.spans), 1};
 
     if (!map.spans)
         return ACRE_ERR_HOST_MEMORY;
-    map.spans[0] = (struct span){0, NO_ENTRY};
+    map.spans[0] = (struct guard_span){0, NO_ENTRY};
     for (uint64_t n = 0; n < 2 * (uint64_t)count; n++) {
         uint32_t entry = (uint32_t)(n % count);
         if (entries[entry].offset != OFFSET_CACHE)

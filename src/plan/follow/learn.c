@@ -10,7 +10,7 @@
 
 /* A sequence on its way to records. */
 struct lesson {
-    struct record *records;
+    struct timetable_record *records;
     uint32_t record_count, entry_count;
     uint32_t *entry_of; /* by slot: entry + 1; 0: not live */
     uint32_t slot_count;
@@ -34,7 +34,7 @@ static acre_status find_stream(const struct lesson *lesson, const acre_trace_eve
 
 static acre_status take_event(struct lesson *lesson, const acre_trace_event *event, size_t index)
 {
-    struct record *record = &lesson->records[lesson->record_count];
+    struct timetable_record *record = &lesson->records[lesson->record_count];
     acre_status status = ACRE_OK;
     void *stream = NULL;
 
@@ -57,7 +57,7 @@ static acre_status take_event(struct lesson *lesson, const acre_trace_event *eve
     }
     if (!*entry)
         return fail_event(index, "frees or uses what is not live");
-    *record = (struct record){event->bytes, stream, *entry - 1, event->kind};
+    *record = (struct timetable_record){event->bytes, stream, *entry - 1, event->kind};
     lesson->record_count++;
     if (event->kind == ACRE_TRACE_FREE)
         *entry = 0;
@@ -70,7 +70,7 @@ static void free_rest(struct lesson *lesson)
     for (uint32_t slot = 0; slot < lesson->slot_count; slot++)
         if (lesson->entry_of[slot])
             lesson->records[lesson->record_count++] =
-                (struct record){0, NULL, lesson->entry_of[slot] - 1, ACRE_TRACE_FREE};
+                (struct timetable_record){0, NULL, lesson->entry_of[slot] - 1, ACRE_TRACE_FREE};
 }
 
 static acre_status take_all(struct lesson *lesson, const acre_trace_event *events, size_t count)

@@ -45,7 +45,7 @@ static uint64_t held_bytes(const struct acre_planner *planner)
     return bytes;
 }
 
-acre_status planner_follow(struct acre_planner *planner, const struct record *records,
+acre_status planner_follow(struct acre_planner *planner, const struct timetable_record *records,
                            uint32_t count)
 {
     struct timetable *table;
@@ -114,7 +114,7 @@ void planner_drop(struct acre_planner *planner)
 /* Makes a plan of the last round. When that fails, recording goes on. */
 static void try_period(struct acre_planner *planner, uint32_t period)
 {
-    struct record *records;
+    struct timetable_record *records;
     uint32_t count;
 
     if (recorder_round(&planner->recorder, period, &records, &count) != ACRE_OK)

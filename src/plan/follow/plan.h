@@ -53,7 +53,7 @@ static inline bool planner_alloc_quick(struct acre_planner *planner, size_t byte
     return true;
 }
 
-/* The same for a free. */
+/* Serves a free that is the next event of the plan. */
 static inline bool planner_free_quick(struct acre_planner *planner, void *pointer)
 {
     const struct expected *next = planner->next;
@@ -71,7 +71,7 @@ acre_status planner_free_shared(struct acre_planner *planner, void *pointer);
 
 /* Follows a round from a record on. Lock held, nothing followed. Errors: those of
  * timetable_create and follower_create. */
-acre_status planner_follow(struct acre_planner *planner, const struct record *records,
+acre_status planner_follow(struct acre_planner *planner, const struct timetable_record *records,
                            uint32_t count);
 /* Ends following; what lives in the arena may still be freed. Lock held. */
 void planner_drop(struct acre_planner *planner);

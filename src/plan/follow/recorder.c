@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define LATEST       8u /* events by which a distance is found         */
-#define CLOSED_SHARE 8u /* one in so many may outlive the next round   */
+#define CLOSED_SHARE 8u /* 1/8 of them may outlive the next round      */
 
 void recorder_init(struct recorder *recorder, uint32_t period_min, uint32_t period_max)
 {
@@ -42,7 +42,7 @@ static const void *latest_key(const struct recorder *recorder)
     uint64_t hash = 0;
 
     for (uint32_t i = recorder->count - LATEST; i < recorder->count; i++)
-        hash = mix(hash ^ recorder->log[i].symbol);
+        hash = mix_bits(hash ^ recorder->log[i].symbol);
     return (const void *)(uintptr_t)(hash | 1);
 }
 
@@ -90,7 +90,7 @@ static void recorder_append(struct recorder *recorder, struct log_entry entry)
 
 void recorder_alloc(struct recorder *recorder, void *pointer, size_t bytes, void *stream)
 {
-    uint64_t symbol = mix(request_hash(bytes, stream) + ACRE_TRACE_ALLOC);
+    uint64_t symbol = mix_bits(request_hash(bytes, stream) + ACRE_TRACE_ALLOC);
     uintptr_t number = recorder->count + (uintptr_t)1;
 
     if (ptrmap_put(&recorder->live, pointer, (void *)number) != ACRE_OK) {
@@ -107,7 +107,7 @@ void recorder_free(struct recorder *recorder, void *pointer)
     if (!number)
         return;
     uint32_t alloc = (uint32_t)(number - 1);
-    uint64_t symbol = mix(mix(recorder->count - alloc) + ACRE_TRACE_FREE);
+    uint64_t symbol = mix_bits(mix_bits(recorder->count - alloc) + ACRE_TRACE_FREE);
     recorder_append(recorder, (struct log_entry){symbol, 0, NULL, alloc, ACRE_TRACE_FREE});
 }
 
@@ -178,12 +178,12 @@ bool recorder_step(struct recorder *recorder, uint32_t *out_period)
     return false;
 }
 
-acre_status recorder_round(const struct recorder *recorder, uint32_t period, struct record **out,
-                           uint32_t *out_count)
+acre_status recorder_round(const struct recorder *recorder, uint32_t period,
+                           struct timetable_record **out, uint32_t *out_count)
 {
     const struct log_entry *log = recorder->log;
     uint32_t from = recorder->count - period, count = 0, entry_count = 0;
-    struct record *records = heap_array(period + (size_t)1, sizeof *records);
+    struct timetable_record *records = heap_array(period + (size_t)1, sizeof *records);
     uint32_t *number = heap_array(period + (size_t)1, sizeof *number);
 
     if (!records || !number) {
@@ -199,8 +199,8 @@ acre_status recorder_round(const struct recorder *recorder, uint32_t period, str
         if (i - alloc >= period)
             continue;                                  /* a free after more than a round */
         alloc = alloc < from ? alloc + period : alloc; /* the same of this round */
-        records[count++] =
-            (struct record){log[i].bytes, log[i].stream, number[alloc - from], log[i].kind};
+        records[count++] = (struct timetable_record){log[i].bytes, log[i].stream,
+                                                     number[alloc - from], log[i].kind};
     }
     heap_free(number);
     *out = records;

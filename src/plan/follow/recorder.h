@@ -61,6 +61,6 @@ bool recorder_find(struct recorder *recorder, uint32_t *out_period);
 /* Lists the events of the last round; the caller frees them. A free of what lived for
  * a round or longer is left out. Errors: ACRE_ERR_HOST_MEMORY. */
 acre_status recorder_round(const struct recorder *recorder, uint32_t period,
-                           struct record **out, uint32_t *out_count);
+                           struct timetable_record **out, uint32_t *out_count);
 
 #endif

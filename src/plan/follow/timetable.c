@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define BLOCK_BYTES   512u /* sizes and offsets are multiples of it           */
-#define GUARDED_SHARE 16u  /* streams share bytes when one in so many is guarded */
+#define GUARDED_SHARE 16u  /* streams share bytes when 1/16 of uses are guarded */
 
 char timetable_mark[1];
 
@@ -21,16 +21,17 @@ char timetable_mark[1];
 
 /* Gives entries their positions in the order of records; what is used on further
  * streams or not freed within a round is left to the cache. */
-static void list_entries(struct timetable *table, const struct record *records, uint32_t count)
+static void list_entries(struct timetable *table, const struct timetable_record *records,
+                         uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        struct entry *entry = &table->entries[records[i].entry];
+        struct timetable_entry *entry = &table->entries[records[i].entry];
         if (records[i].kind == ACRE_TRACE_ALLOC)
-            *entry = (struct entry){.bytes = records[i].bytes,
-                                    .stream = records[i].stream,
-                                    .size = round_up(records[i].bytes, BLOCK_BYTES),
-                                    .alloc_at = i,
-                                    .free_at = NO_POSITION};
+            *entry = (struct timetable_entry){.bytes = records[i].bytes,
+                                              .stream = records[i].stream,
+                                              .size = round_up(records[i].bytes, BLOCK_BYTES),
+                                              .alloc_at = i,
+                                              .free_at = NO_POSITION};
     }
     for (uint32_t i = 0; i < count; i++)
         if (records[i].kind == ACRE_TRACE_FREE)
@@ -44,14 +45,14 @@ static void list_entries(struct timetable *table, const struct record *records, 
 }
 
 /* The record before which the fewest bytes of the arena live. */
-static uint32_t find_turn(const struct timetable *table, const struct record *records,
+static uint32_t find_turn(const struct timetable *table, const struct timetable_record *records,
                           uint32_t count)
 {
     int64_t live = 0, least = 0; /* against the live bytes at record 0 */
     uint32_t turn = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        const struct entry *entry = &table->entries[records[i].entry];
+        const struct timetable_entry *entry = &table->entries[records[i].entry];
         if (entry->offset == OFFSET_CACHE || records[i].kind == ACRE_TRACE_USE)
             continue;
         if (live < least) {
@@ -65,10 +66,10 @@ static uint32_t find_turn(const struct timetable *table, const struct record *re
 
 /* Lists the events from turn on, without uses and without frees of what the cache
  * serves, and renumbers positions and entries after them. */
-static acre_status list_events(struct timetable *table, const struct record *records,
+static acre_status list_events(struct timetable *table, const struct timetable_record *records,
                                uint32_t count, uint32_t turn, uint32_t *out_turn)
 {
-    struct entry *entries = heap_array(table->entry_count + 1u, sizeof *entries);
+    struct timetable_entry *entries = heap_array(table->entry_count + 1u, sizeof *entries);
     uint32_t *number = heap_array(table->entry_count + 1u, sizeof *number);
     uint32_t at = 0, entry_at = 0;
 
@@ -80,8 +81,8 @@ static acre_status list_events(struct timetable *table, const struct record *rec
     *out_turn = 0;
     for (uint32_t n = 0; n < count; n++) {
         uint32_t i = turn + n < count ? turn + n : turn + n - count;
-        const struct record *record = &records[i];
-        const struct entry *entry = &table->entries[record->entry];
+        const struct timetable_record *record = &records[i];
+        const struct timetable_entry *entry = &table->entries[record->entry];
         if (i == 0)
             *out_turn = at;
         if (record->kind == ACRE_TRACE_ALLOC) {
@@ -120,7 +121,7 @@ struct yard {
 };
 
 /* An entry as a buffer to place. */
-static void fill_buffer(const struct timetable *table, const struct entry *entry,
+static void fill_buffer(const struct timetable *table, const struct timetable_entry *entry,
                         acre_plan_buffer *buffer, acre_plan_gap *gap)
 {
     *buffer =
@@ -146,7 +147,7 @@ static acre_status place_some(struct timetable *table, struct yard *yard, bool i
     uint32_t count = 0;
 
     for (uint32_t e = 0; e < table->entry_count; e++) {
-        const struct entry *entry = &table->entries[e];
+        const struct timetable_entry *entry = &table->entries[e];
         if (entry->offset == OFFSET_CACHE || (!is_all && entry->stream != stream))
             continue;
         fill_buffer(table, entry, &yard->buffers[count], &yard->gaps[count]);
@@ -250,9 +251,9 @@ static acre_status place_entries(struct timetable *table, const acre_planner_con
 
 static int compare_places(const void *left, const void *right, void *arg)
 {
-    const struct entry *entries = arg;
-    const struct entry *a = &entries[*(const uint32_t *)left];
-    const struct entry *b = &entries[*(const uint32_t *)right];
+    const struct timetable_entry *entries = arg;
+    const struct timetable_entry *a = &entries[*(const uint32_t *)left];
+    const struct timetable_entry *b = &entries[*(const uint32_t *)right];
 
     if (a->offset != b->offset)
         return a->offset < b->offset ? -1 : 1;
@@ -275,7 +276,7 @@ static void list_grams(struct timetable *table)
 
     for (uint32_t e = 0; e < count; e++) {
         for (uint32_t g = 0; g < GRAM; g++) {
-            const struct entry *entry =
+            const struct timetable_entry *entry =
                 &table->entries[(e + (uint64_t)GRAM * count - (GRAM - 1 - g)) % count];
             requests[g] = request_hash(entry->bytes, entry->stream);
         }
@@ -286,14 +287,14 @@ static void list_grams(struct timetable *table)
 
 static void list_levels(struct timetable *table)
 {
-    struct level level = {0};
+    struct timetable_level level = {0};
 
     for (uint32_t e = 0; e < table->entry_count; e++)
         if (entry_lives(&table->entries[e], 0))
             level.live += table->entries[e].size;
     level.live_peak = level.live;
     for (uint32_t p = 0; p < table->event_count; p++) {
-        const struct entry *entry = &table->entries[table->entry_of[p]];
+        const struct timetable_entry *entry = &table->entries[table->entry_of[p]];
         table->levels[p] = level;
         if (entry->offset == OFFSET_CACHE)
             continue;
@@ -318,7 +319,7 @@ void timetable_settle(struct timetable *table, char *arena)
         *event = (struct expected){0, STREAM_NONE, NULL, FREED_NONE};
         if (p == table->event_count)
             break;
-        const struct entry *entry = &table->entries[table->entry_of[p]];
+        const struct timetable_entry *entry = &table->entries[table->entry_of[p]];
         if (entry->offset == OFFSET_CACHE)
             continue;
         if (entry->alloc_at == p) {
@@ -330,7 +331,7 @@ void timetable_settle(struct timetable *table, char *arena)
     }
 }
 
-static acre_status timetable_fill(struct timetable *table, const struct record *records,
+static acre_status timetable_fill(struct timetable *table, const struct timetable_record *records,
                                   uint32_t count, const acre_planner_config *config,
                                   uint32_t *out_turn)
 {
@@ -351,7 +352,7 @@ static acre_status timetable_fill(struct timetable *table, const struct record *
     return ACRE_OK;
 }
 
-acre_status timetable_create(const struct record *records, uint32_t count,
+acre_status timetable_create(const struct timetable_record *records, uint32_t count,
                              const acre_planner_config *config, struct timetable **out,
                              uint32_t *out_turn)
 {

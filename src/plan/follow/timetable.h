@@ -41,7 +41,7 @@ extern char timetable_mark[1];
 #define FREED_NONE ((void *)timetable_mark)
 
 /* A buffer of the round. */
-struct entry {
+struct timetable_entry {
     size_t bytes;       /* as requested                                          */
     void *stream;
     uint64_t size;      /* rounded                                               */
@@ -52,13 +52,13 @@ struct entry {
 };
 
 /* What is live and was allocated before a position. */
-struct level {
+struct timetable_level {
     uint64_t live, live_peak; /* bytes; the peak since position 0                */
     uint64_t total;           /* bytes allocated since position 0                */
 };
 
 /* An event of the round to be made into a table. */
-struct record {
+struct timetable_record {
     size_t bytes;
     void *stream;
     uint32_t entry;     /* allocations have 0, 1, ... in order                   */
@@ -75,8 +75,8 @@ struct timetable {
     uint32_t event_count, entry_count;
     struct expected *events;   /* one more: the end                              */
     uint32_t *entry_of;        /* by event                                       */
-    struct level *levels;      /* by event and one more                          */
-    struct entry *entries;     /* in the order of their allocations              */
+    struct timetable_level *levels;      /* by event and one more                          */
+    struct timetable_entry *entries;     /* in the order of their allocations              */
     uint32_t *by_offset;       /* entries of the arena by offset, then alloc_at  */
     uint32_t placed_count;     /* of by_offset                                   */
     struct gram *grams;        /* entry_count of them, by hash, then number      */
@@ -86,7 +86,7 @@ struct timetable {
 
 /* Places a round. *out_turn is the position in the table of the first record.
  * Errors: ACRE_ERR_HOST_MEMORY, ACRE_ERR_INVALID (sizes that do not add up). */
-acre_status timetable_create(const struct record *records, uint32_t count,
+acre_status timetable_create(const struct timetable_record *records, uint32_t count,
                              const acre_planner_config *config, struct timetable **out,
                              uint32_t *out_turn);
 void timetable_destroy(struct timetable *table); /* NULL is fine */
@@ -95,7 +95,7 @@ void timetable_destroy(struct timetable *table); /* NULL is fine */
 void timetable_settle(struct timetable *table, char *arena);
 
 /* Whether an entry lives after the events before a position. */
-static inline bool entry_lives(const struct entry *entry, uint32_t at)
+static inline bool entry_lives(const struct timetable_entry *entry, uint32_t at)
 {
     if (entry->offset == OFFSET_CACHE)
         return false;
@@ -107,7 +107,7 @@ static inline bool entry_lives(const struct entry *entry, uint32_t at)
 /* A request as a number. */
 static inline uint64_t request_hash(size_t bytes, const void *stream)
 {
-    return mix(bytes ^ mix((uintptr_t)stream));
+    return mix_bits(bytes ^ mix_bits((uintptr_t)stream));
 }
 
 /* Runs of requests as numbers: the last comes to a run of the ones before it. */
@@ -116,7 +116,7 @@ static inline uint64_t gram_hash(const uint64_t requests[GRAM])
     uint64_t hash = 0;
 
     for (int i = 0; i < GRAM; i++)
-        hash = mix(hash + requests[i]);
+        hash = mix_bits(hash + requests[i]);
     return hash;
 }
 

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 
 /* Bytes taken by a placed buffer that overlaps in time. */
-struct span {
+struct greedy_span {
     int64_t start, end;
 };
 
 static int compare_spans(const void *left, const void *right)
 {
-    const struct span *a = left, *b = right;
+    const struct greedy_span *a = left, *b = right;
 
     return a->start < b->start ? -1 : a->start > b->start;
 }
@@ -37,7 +37,7 @@ static bool is_meeting(const struct sections *sections, uint32_t a, uint32_t b)
 
 /* The lowest offset at which a buffer fits between sorted spans. */
 static int64_t greedy_fit(const struct sections *sections, uint32_t buffer,
-                          const struct span *spans, uint32_t count)
+                          const struct greedy_span *spans, uint32_t count)
 {
     int64_t at = 0;
 
@@ -54,7 +54,7 @@ acre_status greedy_place(const struct sections *sections, const uint32_t *order,
                          int64_t *out_height)
 {
     uint32_t count = sections->buffer_count, placed_count = 0;
-    struct span *spans = heap_array(count + 1u, sizeof *spans);
+    struct greedy_span *spans = heap_array(count + 1u, sizeof *spans);
     uint32_t *placed = heap_array(count + 1u, sizeof *placed);
     acre_status status = spans && placed ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 
@@ -69,8 +69,8 @@ acre_status greedy_place(const struct sections *sections, const uint32_t *order,
             continue;
         for (uint32_t k = 0; k < placed_count; k++)
             if (is_meeting(sections, buffer, placed[k]))
-                spans[span_count++] = (struct span){offsets[placed[k]],
-                                                    offsets[placed[k]] + sections->size[placed[k]]};
+                spans[span_count++] = (struct greedy_span){
+                    offsets[placed[k]], offsets[placed[k]] + sections->size[placed[k]]};
         if (!is_fixed) {
             qsort(spans, span_count, sizeof *spans, compare_spans);
             offsets[buffer] = greedy_fit(sections, buffer, spans, span_count);

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-static inline uint64_t mix(uint64_t x)
+static inline uint64_t mix_bits(uint64_t x)
 {
     x += 0x9E3779B97F4A7C15u;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -16,7 +16,7 @@ static inline uint64_t mix(uint64_t x)
 /* The next of a sequence; moves its state on. */
 static inline uint64_t mix_next(uint64_t *state)
 {
-    uint64_t drawn = mix(*state);
+    uint64_t drawn = mix_bits(*state);
 
     *state += 0x9E3779B97F4A7C15u;
     return drawn;

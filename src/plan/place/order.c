@@ -25,7 +25,7 @@ static const double full_powers[ORDER_LIVES] = {0, 20, 40, 60, 80};
 
 static float order_unit(uint64_t x)
 {
-    return (float)(mix(x) >> 40) * 0x1p-24f;
+    return (float)(mix_bits(x) >> 40) * 0x1p-24f;
 }
 
 /* The largest load in the life of every buffer, by a sparse table. */
@@ -156,14 +156,15 @@ static uint32_t order_sortable(float key)
 static struct recipe draw_recipe(uint64_t salt)
 {
     return (struct recipe){1.5f * order_unit(salt + 1), 1.5f * order_unit(salt + 2),
-                           1.5f * order_unit(salt + 3), (unsigned)(mix(salt + 4) % ORDER_LIVES)};
+                           1.5f * order_unit(salt + 3),
+                           (unsigned)(mix_bits(salt + 4) % ORDER_LIVES)};
 }
 
 void order_make(const struct order_facts *facts, struct order_work *work, uint64_t seed,
                 uint32_t turn)
 {
     uint32_t count = facts->sections->buffer_count;
-    uint64_t salt = mix(seed ^ mix(turn));
+    uint64_t salt = mix_bits(seed ^ mix_bits(turn));
     struct recipe recipe = turn < FIRST_ORDERS ? first_orders[turn] : draw_recipe(salt);
     const float *lives = facts->lives[recipe.which];
     float noise = turn >= FIRST_ORDERS && turn % 2 ? order_unit(salt + 9) : 0;
@@ -173,7 +174,7 @@ void order_make(const struct order_facts *facts, struct order_work *work, uint64
         float key =
             recipe.size * facts->size[i] + recipe.life * lives[i] + recipe.load * facts->load[i];
         if (noise > 0)
-            key += noise * order_unit(salt ^ mix(n));
+            key += noise * order_unit(salt ^ mix_bits(n));
         work->items[n] = (struct order_item){order_sortable(key), i};
     }
     sort_items(work, count);

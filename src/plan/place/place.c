@@ -48,8 +48,8 @@
 #define SEARCH_SECONDS_MAX 120.0 /* of all searches, if no time is given     */
 
 /* One of two workers. */
-struct worker {
-    struct place *place;
+struct place_worker {
+    struct place_task *place;
     struct skyline *skyline; /* NULL until used                         */
     struct sweep *sweep;     /* NULL until used                         */
     struct search *search;   /* NULL until used                         */
@@ -63,11 +63,11 @@ struct worker {
 };
 
 /* Everything one call holds. */
-struct place {
+struct place_task {
     const acre_plan_config *config;
     struct sections *sections;
     struct order_facts facts;
-    struct worker workers[PAIR];
+    struct place_worker workers[PAIR];
     int64_t *best;               /* offsets                                 */
     int64_t best_height;         /* INT64_MAX: nothing yet                  */
     int64_t target;              /* good enough                             */
@@ -81,12 +81,12 @@ struct place {
     double told;
 };
 
-static bool is_late(const struct place *place)
+static bool is_late(const struct place_task *place)
 {
     return clock_is_past(place->deadline);
 }
 
-static void place_tell(struct place *place, double share)
+static void place_tell(struct place_task *place, double share)
 {
     if (place->deadline > 0)
         share = (clock_now() - place->started) / (place->deadline - place->started);
@@ -101,7 +101,7 @@ static void place_tell(struct place *place, double share)
 /* ---- Pairs -------------------------------------------------------------------------- */
 
 /* Runs work on both workers, on two threads when they may be used. */
-static acre_status run_pair(struct place *place, void *(*work)(void *))
+static acre_status run_pair(struct place_task *place, void *(*work)(void *))
 {
     pthread_t thread;
     bool has_thread =
@@ -121,7 +121,7 @@ static acre_status run_pair(struct place *place, void *(*work)(void *))
 }
 
 /* Keeps the offsets of a worker if they are lower than the best. */
-static bool place_keep(struct place *place, const struct worker *worker)
+static bool place_keep(struct place_task *place, const struct place_worker *worker)
 {
     if (worker->height >= place->best_height)
         return false;
@@ -134,8 +134,8 @@ static bool place_keep(struct place *place, const struct worker *worker)
 
 static void *work_skyline(void *arg)
 {
-    struct worker *worker = arg;
-    struct place *place = worker->place;
+    struct place_worker *worker = arg;
+    struct place_task *place = worker->place;
 
     order_make(&place->facts, &worker->order, place->config->seed, worker->turn);
     if (place->sections->has_fixed) {
@@ -157,21 +157,23 @@ static void *work_skyline(void *arg)
 
 static void *work_sweep(void *arg)
 {
-    struct worker *worker = arg;
-    struct place *place = worker->place;
+    struct place_worker *worker = arg;
+    struct place_task *place = worker->place;
 
     worker->status = ACRE_OK;
     if (!worker->sweep)
         worker->status = sweep_create(place->sections, &worker->sweep);
-    if (worker->status == ACRE_OK)
-        worker->height = sweep_place(worker->sweep, place->config->seed, worker->turn, place->goal,
-                                     place->best_height, place->deadline, worker->offsets);
+    if (worker->status == ACRE_OK) {
+        struct sweep_goal goal = {place->goal, place->best_height, place->deadline};
+        worker->height =
+            sweep_place(worker->sweep, place->config->seed, worker->turn, &goal, worker->offsets);
+    }
     return NULL;
 }
 
 /* A ceiling for sweeps: near the bound at first, or half as far from it as the best; when
  * sweeps did not stay below one, halfway between that and the best. */
-static int64_t pick_ceiling(struct place *place)
+static int64_t pick_ceiling(struct place_task *place)
 {
     int64_t bound = place->sections->lower_bound, least = bound / CEILING_PART;
     int64_t above = (place->best_height - bound) / 2;
@@ -196,8 +198,8 @@ struct kind {
 /* Whether a round is one of sweeps. Where there are many buffers, skylines have the first
  * two rounds and sweeps the next three; then they take turns, and the kind that has the
  * lower height is given two turns more. */
-static bool is_sweep_round(const struct place *place, uint32_t round, const struct kind *sweeps,
-                           const struct kind *skylines)
+static bool is_sweep_round(const struct place_task *place, uint32_t round,
+                           const struct kind *sweeps, const struct kind *skylines)
 {
     if (place->sections->buffer_count <= SEARCH_BUFFERS_MAX || place->sections->has_fixed)
         return false;
@@ -207,7 +209,7 @@ static bool is_sweep_round(const struct place *place, uint32_t round, const stru
 }
 
 /* Work done so far, in buffers placed by a sweep; a skyline takes twice the time. */
-static uint64_t work_done(const struct place *place, const struct kind *skylines)
+static uint64_t work_done(const struct place_task *place, const struct kind *skylines)
 {
     uint64_t work = (uint64_t)2 * PAIR * skylines->rounds * place->sections->buffer_count;
 
@@ -219,7 +221,7 @@ static uint64_t work_done(const struct place *place, const struct kind *skylines
 
 /* Whether enough was done when no time is given: half the work when sweeps have reached
  * their first ceiling. */
-static bool is_enough(const struct place *place, uint32_t round, uint64_t work)
+static bool is_enough(const struct place_task *place, uint32_t round, uint64_t work)
 {
     int64_t bound = place->sections->lower_bound;
 
@@ -229,7 +231,7 @@ static bool is_enough(const struct place *place, uint32_t round, uint64_t work)
 }
 
 /* Runs a round, and keeps what is best. */
-static acre_status run_round(struct place *place, struct kind *kind, void *(*work)(void *))
+static acre_status run_round(struct place_task *place, struct kind *kind, void *(*work)(void *))
 {
     for (int w = 0; w < PAIR; w++)
         place->workers[w].turn = PAIR * kind->rounds + (uint32_t)w;
@@ -243,7 +245,7 @@ static acre_status run_round(struct place *place, struct kind *kind, void *(*wor
     return status;
 }
 
-static acre_status run_rounds(struct place *place)
+static acre_status run_rounds(struct place_task *place)
 {
     bool is_searched = place->sections->buffer_count <= SEARCH_BUFFERS_MAX;
     struct kind skylines = {0, INT64_MAX}, sweeps = {0, INT64_MAX};
@@ -274,24 +276,24 @@ static acre_status run_rounds(struct place *place)
 
 /* When searches end at the latest, also when an amount of work was asked for: what a piece of
  * work costs is an estimate. */
-static double search_end(const struct place *place)
+static double search_end(const struct place_task *place)
 {
     return place->deadline > 0 ? place->deadline : place->started + SEARCH_SECONDS_MAX;
 }
 
 static void *work_search(void *arg)
 {
-    struct worker *worker = arg;
-    struct place *place = worker->place;
+    struct place_worker *worker = arg;
+    struct place_task *place = worker->place;
     uint64_t limit = atomic_load(&place->work_limit);
     enum search_style style = !place->is_race            ? SEARCH_DOWN
                               : worker == place->workers ? SEARCH_BY_SECTION
                                                          : SEARCH_BY_FLOOR;
 
     search_set_deadline(worker->search, search_end(place));
-    worker->result =
-        search_run(worker->search, style, place->goal, place->config->seed * PAIR + worker->turn,
-                   &place->work_limit, worker->offsets, &worker->work);
+    struct search_task task = {style, place->goal, place->config->seed * PAIR + worker->turn,
+                               &place->work_limit};
+    worker->result = search_run(worker->search, &task, worker->offsets, &worker->work);
     if (worker->result == SEARCH_LIMIT)
         return NULL;
     while (worker->work < limit &&
@@ -300,7 +302,7 @@ static void *work_search(void *arg)
     return NULL;
 }
 
-static void place_measure(struct place *place, struct worker *worker)
+static void place_measure(struct place_task *place, struct place_worker *worker)
 {
     worker->height = 0;
     for (uint32_t i = 0; i < place->sections->buffer_count; i++) {
@@ -311,10 +313,10 @@ static void place_measure(struct place *place, struct worker *worker)
 }
 
 /* Searches once for a height of at most goal. */
-static acre_status search_once(struct place *place, int64_t goal, uint32_t step, uint64_t work,
+static acre_status search_once(struct place_task *place, int64_t goal, uint32_t step, uint64_t work,
                                enum search_result *out_result)
 {
-    struct worker *winner = NULL;
+    struct place_worker *winner = NULL;
 
     place->goal = goal;
     atomic_store(&place->work_limit, work);
@@ -326,7 +328,7 @@ static acre_status search_once(struct place *place, int64_t goal, uint32_t step,
     if (status != ACRE_OK)
         return status;
     for (int w = 0; w < PAIR; w++) {
-        struct worker *worker = &place->workers[w];
+        struct place_worker *worker = &place->workers[w];
         if (worker->result != SEARCH_LIMIT && (!winner || worker->work < winner->work))
             winner = worker;
     }
@@ -339,7 +341,7 @@ static acre_status search_once(struct place *place, int64_t goal, uint32_t step,
 }
 
 /* Work for one step: a fixed amount, less when time is short. */
-static uint64_t step_work(const struct place *place, double ns, uint64_t cost)
+static uint64_t step_work(const struct place_task *place, double ns, uint64_t cost)
 {
     if (place->deadline > 0) {
         double left = (place->deadline - clock_now()) * 1e9;
@@ -349,7 +351,7 @@ static uint64_t step_work(const struct place *place, double ns, uint64_t cost)
 }
 
 /* Repeats the search for the capacity with other seeds. */
-static acre_status search_capacity(struct place *place, uint64_t cost)
+static acre_status search_capacity(struct place_task *place, uint64_t cost)
 {
     for (uint32_t step = 0; place->best_height > place->target; step++) {
         enum search_result result;
@@ -369,7 +371,7 @@ static acre_status search_capacity(struct place *place, uint64_t cost)
 }
 
 /* Work of a search for a goal: many short descents, or a race for as long as may be. */
-static uint64_t goal_work(const struct place *place, const struct goal *goal, uint64_t cost)
+static uint64_t goal_work(const struct place_task *place, const struct goal *goal, uint64_t cost)
 {
     uint64_t work = step_work(place, LOWEST_STEP_NS, cost);
     uint64_t turns = LOWEST_STEP_TURNS * (uint64_t)place->sections->buffer_count;
@@ -379,7 +381,7 @@ static uint64_t goal_work(const struct place *place, const struct goal *goal, ui
 }
 
 /* Looks for the lowest height. */
-static acre_status search_lowest(struct place *place, uint64_t cost)
+static acre_status search_lowest(struct place_task *place, uint64_t cost)
 {
     uint64_t work = 0, most = (uint64_t)(LOWEST_NS / (double)cost);
     struct goal goal;
@@ -402,7 +404,7 @@ static acre_status search_lowest(struct place *place, uint64_t cost)
     return ACRE_OK;
 }
 
-static acre_status run_searches(struct place *place)
+static acre_status run_searches(struct place_task *place)
 {
     acre_status status = ACRE_OK;
 
@@ -421,7 +423,7 @@ static acre_status run_searches(struct place *place)
 
 /* ---- The call ------------------------------------------------------------------------ */
 
-static void place_fini(struct place *place)
+static void place_fini(struct place_task *place)
 {
     for (int w = 0; w < PAIR; w++) {
         skyline_destroy(place->workers[w].skyline);
@@ -435,7 +437,8 @@ static void place_fini(struct place *place)
     sections_destroy(place->sections);
 }
 
-static acre_status place_init(struct place *place, const acre_plan_buffer *buffers, size_t count)
+static acre_status place_init(struct place_task *place, const acre_plan_buffer *buffers,
+                              size_t count)
 {
     acre_status status = sections_create(buffers, count, &place->sections);
 
@@ -447,7 +450,7 @@ static acre_status place_init(struct place *place, const acre_plan_buffer *buffe
         return ACRE_ERR_HOST_MEMORY;
     status = order_facts_init(&place->facts, place->sections);
     for (int w = 0; w < PAIR && status == ACRE_OK; w++) {
-        struct worker *worker = &place->workers[w];
+        struct place_worker *worker = &place->workers[w];
         worker->place = place;
         worker->offsets = heap_array(count + 1, sizeof *worker->offsets);
         status = order_work_init(&worker->order, place->sections);
@@ -458,7 +461,7 @@ static acre_status place_init(struct place *place, const acre_plan_buffer *buffe
 }
 
 /* Says why there is no placement within the capacity. */
-static acre_status place_refuse(const struct place *place)
+static acre_status place_refuse(const struct place_task *place)
 {
     const struct sections *sections = place->sections;
     unsigned long long capacity = place->config->capacity;
@@ -475,7 +478,7 @@ static acre_status place_refuse(const struct place *place)
                        capacity, (long long)place->best_height);
 }
 
-static acre_status place_run(struct place *place)
+static acre_status place_run(struct place_task *place)
 {
     const acre_plan_config *config = place->config;
     int64_t bound = place->sections->lower_bound;
@@ -497,7 +500,7 @@ static acre_status place_run(struct place *place)
     return status;
 }
 
-static void fill_result(const struct place *place, acre_plan_result *result)
+static void fill_result(const struct place_task *place, acre_plan_result *result)
 {
     acre_plan_result filled = {
         .struct_size = sizeof filled,
@@ -516,7 +519,7 @@ acre_status acre_plan_place(const acre_plan_buffer *buffers, size_t count,
                             acre_plan_result *result)
 {
     acre_plan_config defaults = {.struct_size = sizeof defaults};
-    struct place place = {.config = &defaults, .started = clock_now()};
+    struct place_task place = {.config = &defaults, .started = clock_now()};
     acre_status status = ACRE_OK;
 
     if (count && (!buffers || !offsets))

@@ -13,7 +13,7 @@
 #define COUNT_MAX      100000000u
 
 /* A start or an end of a piece. */
-struct event {
+struct section_event {
     uint64_t time;
     uint32_t piece;
     uint32_t is_start; /* ends come first at one time, as they are excluded */
@@ -21,7 +21,7 @@ struct event {
 
 static int compare_events(const void *left, const void *right)
 {
-    const struct event *a = left, *b = right;
+    const struct section_event *a = left, *b = right;
 
     if (a->time != b->time)
         return a->time < b->time ? -1 : 1;
@@ -80,19 +80,20 @@ static bool is_live(const acre_plan_buffer *buffer)
 }
 
 /* Adds the start and end of a piece unless it is empty. */
-static void add_piece(struct sections *sections, struct event *events, uint64_t start, uint64_t end)
+static void add_piece(struct sections *sections, struct section_event *events, uint64_t start,
+                      uint64_t end)
 {
     uint32_t piece = sections->piece_count;
 
     if (start >= end)
         return;
-    events[2 * (size_t)piece] = (struct event){start, piece, 1};
-    events[2 * (size_t)piece + 1] = (struct event){end, piece, 0};
+    events[2 * (size_t)piece] = (struct section_event){start, piece, 1};
+    events[2 * (size_t)piece + 1] = (struct section_event){end, piece, 0};
     sections->piece_count++;
 }
 
 static void list_pieces(struct sections *sections, const acre_plan_buffer *buffers,
-                        struct event *events)
+                        struct section_event *events)
 {
     for (uint32_t i = 0; i < sections->buffer_count; i++) {
         const acre_plan_buffer *buffer = &buffers[i];
@@ -116,7 +117,7 @@ static void list_pieces(struct sections *sections, const acre_plan_buffer *buffe
 
 /* Numbers sections along the sorted events: a new one begins with the first
  * start after an end. owner tells the buffer of a piece. */
-static acre_status section_cut(struct sections *sections, const struct event *events,
+static acre_status section_cut(struct sections *sections, const struct section_event *events,
                                const uint32_t *owner)
 {
     uint32_t section = 0;
@@ -222,7 +223,7 @@ static struct sections *section_allocate(size_t count, size_t piece_max)
 static acre_status section_fill(struct sections *sections, const acre_plan_buffer *buffers,
                                 size_t piece_max)
 {
-    struct event *events = heap_array(2 * piece_max + 1, sizeof *events);
+    struct section_event *events = heap_array(2 * piece_max + 1, sizeof *events);
     uint32_t *owner = heap_array(piece_max + 1, sizeof *owner);
     acre_status status = ACRE_ERR_HOST_MEMORY;
 

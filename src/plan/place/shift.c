@@ -32,21 +32,29 @@ static uint32_t find_place(const struct space *space, const struct sections *sec
     return SPACE_NONE;
 }
 
+/* Room is wanted for a buffer, by moving one that was born after a section. */
+struct shift_task {
+    const struct space *space;
+    const struct sections *sections;
+    const uint32_t *birth;
+    uint32_t after, buffer;
+};
+
 /* Looks whether moving a resident makes enough room, and is a smaller move. */
-static void try_move(const struct space *space, const struct sections *sections,
-                     const uint32_t *birth, uint32_t after, uint32_t moved, uint32_t buffer,
-                     struct move *best)
+static void try_move(const struct shift_task *task, uint32_t moved, struct move *best)
 {
+    const struct space *space = task->space;
+    uint32_t buffer = task->buffer;
     const struct resident *residents = space->residents, *resident = &residents[moved];
 
-    if (moved == SPACE_NONE || moved == space->floor || birth[moved] <= after ||
+    if (moved == SPACE_NONE || moved == space->floor || task->birth[moved] <= task->after ||
         resident->size >= best->size)
         return;
     int64_t start = space_hole_start(space, resident->below);
-    if (sections_align(sections, buffer, start) + residents[buffer].size >
+    if (sections_align(task->sections, buffer, start) + residents[buffer].size >
         space_hole_end(space, moved))
         return;
-    uint32_t to = find_place(space, sections, moved, birth[moved]);
+    uint32_t to = find_place(space, task->sections, moved, task->birth[moved]);
     if (to != SPACE_NONE)
         *best = (struct move){moved, to, resident->size};
 }
@@ -56,13 +64,14 @@ bool shift_one(struct space *space, const struct sections *sections, const uint3
 {
     const struct resident *residents = space->residents;
     struct move best = {SPACE_NONE, SPACE_NONE, residents[buffer].size};
+    struct shift_task task = {space, sections, birth, after, buffer};
     uint32_t looked = 0;
 
     for (uint32_t bin = SPACE_BINS; bin-- > 0 && looked < HOLES_MAX;)
         for (uint32_t at = space->bins[bin]; at != SPACE_NONE && looked < HOLES_MAX;
              at = residents[at].behind, looked++) {
-            try_move(space, sections, birth, after, at, buffer, &best);
-            try_move(space, sections, birth, after, residents[at].above, buffer, &best);
+            try_move(&task, at, &best);
+            try_move(&task, residents[at].above, &best);
         }
     if (best.buffer == SPACE_NONE)
         return false;

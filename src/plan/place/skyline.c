@@ -28,7 +28,7 @@
 #define NO_RUN      UINT32_MAX
 
 /* Buffers below a node that are not yet placed. */
-struct node {
+struct skyline_node {
     uint32_t first_min, first_max, last_min, last_max;
     uint32_t best; /* smallest rank, or NO_RANK when there are none */
 };
@@ -41,7 +41,7 @@ struct item {
 };
 
 /* A run, known by its first section. */
-struct run {
+struct skyline_run {
     int64_t height;
     uint32_t end;     /* first section behind it                       */
     uint32_t before;  /* first section of the run before, or NO_RUN    */
@@ -50,35 +50,35 @@ struct run {
 
 struct skyline {
     const struct sections *sections;
-    uint32_t count;       /* buffers that live                             */
-    uint32_t depth;       /* of the tree; leaves are 1 << depth            */
-    struct node *nodes;   /* 1 is the root, 2i and 2i + 1 its children     */
-    uint32_t *leaf_start; /* by leaf and one more, into items              */
-    struct item *items;   /* by leaf                                       */
-    uint32_t *item_of;    /* by buffer                                     */
-    uint32_t *leaf_of;    /* by item                                       */
-    uint32_t *by_rank;    /* items in the order given                      */
-    struct run *runs;     /* by section                                    */
-    uint32_t *heap;       /* runs, the lowest first                        */
+    uint32_t count;             /* buffers that live                             */
+    uint32_t depth;             /* of the tree; leaves are 1 << depth            */
+    struct skyline_node *nodes; /* 1 is the root, 2i and 2i + 1 its children     */
+    uint32_t *leaf_start;       /* by leaf and one more, into items              */
+    struct item *items;         /* by leaf                                       */
+    uint32_t *item_of;          /* by buffer                                     */
+    uint32_t *leaf_of;          /* by item                                       */
+    uint32_t *by_rank;          /* items in the order given                      */
+    struct skyline_run *runs;   /* by section                                    */
+    uint32_t *heap;             /* runs, the lowest first                        */
     uint32_t heap_count;
 };
 
 /* ---- Tree ------------------------------------------------------------------------ */
 
-struct key {
+struct skyline_key {
     uint32_t key, buffer;
 };
 
-static bool is_before(struct key a, struct key b)
+static bool is_before(struct skyline_key a, struct skyline_key b)
 {
     return a.key != b.key ? a.key < b.key : a.buffer < b.buffer;
 }
 
 /* Puts the keys below the middle-th before it, and the others behind. */
-static void select_middle(struct key *keys, int64_t from, int64_t to, int64_t middle)
+static void select_middle(struct skyline_key *keys, int64_t from, int64_t to, int64_t middle)
 {
     while (to - from > 1) {
-        struct key pivot = keys[from + (to - from) / 2];
+        struct skyline_key pivot = keys[from + (to - from) / 2];
         int64_t low = from, high = to - 1;
         while (low <= high) {
             while (is_before(keys[low], pivot))
@@ -86,7 +86,7 @@ static void select_middle(struct key *keys, int64_t from, int64_t to, int64_t mi
             while (is_before(pivot, keys[high]))
                 high--;
             if (low <= high) {
-                struct key key = keys[low];
+                struct skyline_key key = keys[low];
                 keys[low++] = keys[high];
                 keys[high--] = key;
             }
@@ -101,8 +101,8 @@ static void select_middle(struct key *keys, int64_t from, int64_t to, int64_t mi
 }
 
 /* Sorts a range of items into leaves, halving by first and last in turn. */
-static void skyline_split(struct skyline *skyline, struct key *keys, uint32_t from, uint32_t to,
-                          uint32_t node, uint32_t level)
+static void skyline_split(struct skyline *skyline, struct skyline_key *keys, uint32_t from,
+                          uint32_t to, uint32_t node, uint32_t level)
 {
     if (level == skyline->depth) {
         uint32_t leaf = node - (1u << skyline->depth);
@@ -128,7 +128,7 @@ static void skyline_split(struct skyline *skyline, struct key *keys, uint32_t fr
 
 static void sum_leaf(struct skyline *skyline, uint32_t leaf)
 {
-    struct node node = {UINT32_MAX, 0, UINT32_MAX, 0, NO_RANK};
+    struct skyline_node node = {UINT32_MAX, 0, UINT32_MAX, 0, NO_RANK};
 
     for (uint32_t k = skyline->leaf_start[leaf]; k < skyline->leaf_start[leaf + 1]; k++) {
         const struct item *item = &skyline->items[k];
@@ -146,14 +146,15 @@ static void sum_leaf(struct skyline *skyline, uint32_t leaf)
 /* Sums up the children of a node; tells whether that changed it. */
 static bool sum_node(struct skyline *skyline, uint32_t at)
 {
-    const struct node *a = &skyline->nodes[2 * at], *b = a + 1;
-    struct node before = skyline->nodes[at];
+    const struct skyline_node *a = &skyline->nodes[2 * at], *b = a + 1;
+    struct skyline_node before = skyline->nodes[at];
 
-    skyline->nodes[at] = (struct node){a->first_min < b->first_min ? a->first_min : b->first_min,
-                                       a->first_max > b->first_max ? a->first_max : b->first_max,
-                                       a->last_min < b->last_min ? a->last_min : b->last_min,
-                                       a->last_max > b->last_max ? a->last_max : b->last_max,
-                                       a->best < b->best ? a->best : b->best};
+    skyline->nodes[at] =
+        (struct skyline_node){a->first_min < b->first_min ? a->first_min : b->first_min,
+                              a->first_max > b->first_max ? a->first_max : b->first_max,
+                              a->last_min < b->last_min ? a->last_min : b->last_min,
+                              a->last_max > b->last_max ? a->last_max : b->last_max,
+                              a->best < b->best ? a->best : b->best};
     return memcmp(&before, &skyline->nodes[at], sizeof before) != 0;
 }
 
@@ -161,7 +162,7 @@ static bool sum_node(struct skyline *skyline, uint32_t at)
 static uint32_t find_best(const struct skyline *skyline, uint32_t at, uint32_t first, uint32_t last,
                           uint32_t best)
 {
-    const struct node *node = &skyline->nodes[at];
+    const struct skyline_node *node = &skyline->nodes[at];
 
     if (node->best >= best || node->first_max < first || node->last_min > last)
         return best;
@@ -285,7 +286,8 @@ static void cut_run(struct skyline *skyline, uint32_t run, uint32_t at)
 {
     if (at == run || at == skyline->runs[run].end)
         return;
-    skyline->runs[at] = (struct run){skyline->runs[run].height, skyline->runs[run].end, run, 0};
+    skyline->runs[at] =
+        (struct skyline_run){skyline->runs[run].height, skyline->runs[run].end, run, 0};
     skyline->runs[run].end = at;
     link_behind(skyline, at);
     heap_add(skyline, at);
@@ -322,7 +324,7 @@ static void skyline_reset(struct skyline *skyline, const uint32_t *order)
     for (uint32_t at = (1u << skyline->depth) - 1; at > 0; at--)
         sum_node(skyline, at);
     skyline->heap_count = 0;
-    skyline->runs[0] = (struct run){0, skyline->sections->section_count, NO_RUN, 0};
+    skyline->runs[0] = (struct skyline_run){0, skyline->sections->section_count, NO_RUN, 0};
     heap_add(skyline, 0);
 }
 
@@ -363,7 +365,7 @@ int64_t skyline_place(struct skyline *skyline, const uint32_t *order, double dea
 
 static acre_status skyline_fill(struct skyline *skyline)
 {
-    struct key *keys = heap_array(skyline->count + 1u, sizeof *keys);
+    struct skyline_key *keys = heap_array(skyline->count + 1u, sizeof *keys);
     uint32_t at = 0;
 
     if (!keys)

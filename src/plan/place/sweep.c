@@ -39,7 +39,7 @@
 
 #define STARTS      6u      /* sections to start from, at most                */
 #define START_APART 20u     /* they are this part of all sections apart       */
-#define NEAR_STARTS 2u      /* but so many are only a tenth of that           */
+#define NEAR_STARTS 2u      /* starts that are only a tenth of that apart     */
 #define START_LOAD  0.97    /* of the fullest                                 */
 #define MARKS       16u     /* marks to go back to                            */
 #define MARK_STEP   1000u   /* births between them, at least                  */
@@ -51,7 +51,7 @@
 #define DRAWN_TURNS 4u      /* turns from here on have scores of their own     */
 
 /* A state to come back to. */
-struct mark {
+struct sweep_mark {
     uint32_t births, deaths; /* how many have been                             */
     uint32_t section;        /* in which it was set                            */
     int64_t ceiling;
@@ -67,17 +67,17 @@ struct half {
 
 struct sweep {
     const struct sections *sections;
-    uint32_t count;             /* buffers that live                              */
-    float mean;                 /* size                                           */
-    struct sweep_axis sides[2]; /* to later sections, and to earlier ones         */
+    uint32_t count;            /* buffers that live                              */
+    float mean;                /* size                                           */
+    struct sweep_axis axes[2]; /* to later sections, and to earlier ones         */
     uint32_t starts[STARTS], start_count;
     struct half halves[STARTS][2];
     struct space space;
-    struct mark marks[MARKS]; /* a ring                                         */
-    uint32_t *stack;          /* what lives at the start                        */
+    struct sweep_mark marks[MARKS]; /* a ring                                         */
+    uint32_t *stack;                /* what lives at the start                        */
     uint32_t stack_count;
     int64_t stack_top;
-    const struct sweep_axis *side; /* under way                                      */
+    const struct sweep_axis *axis; /* under way                                      */
     struct hole_score hole_score;
     uint32_t start;  /* section, as seen from the side under way       */
     uint32_t marked; /* section of the last mark: what was born until then
@@ -102,11 +102,11 @@ static bool try_hole(const struct sweep *sweep, uint32_t buffer, uint32_t owner,
 {
     const struct space *space = &sweep->space;
     const struct hole_score *hole_score = &sweep->hole_score;
-    const uint32_t *death = sweep->side->death;
+    const uint32_t *death = sweep->axis->death;
     int64_t size = space->residents[buffer].size;
     int64_t low = sections_align(sweep->sections, buffer, space_hole_start(space, owner));
     int64_t high = space_hole_end(space, owner) - size, rest = high - low;
-    uint32_t above = space->residents[owner].above, now = sweep->side->birth[buffer];
+    uint32_t above = space->residents[owner].above, now = sweep->axis->birth[buffer];
 
     if (rest < 0)
         return false;
@@ -153,21 +153,21 @@ static struct choice sweep_choose(const struct sweep *sweep, uint32_t buffer)
 /* Ends what does not live in a section any more. */
 static void sweep_bury(struct sweep *sweep, uint32_t section)
 {
-    const struct sweep_axis *side = sweep->side;
+    const struct sweep_axis *axis = sweep->axis;
 
-    while (sweep->deaths < sweep->count && side->death[side->by_death[sweep->deaths]] <= section)
-        space_take(&sweep->space, side->by_death[sweep->deaths++], section);
+    while (sweep->deaths < sweep->count && axis->death[axis->by_death[sweep->deaths]] <= section)
+        space_take(&sweep->space, axis->by_death[sweep->deaths++], section);
 }
 
 /* Lets buffers be born, from one to another; gives the first that found no hole. */
 static uint32_t go_on(struct sweep *sweep, uint32_t from, uint32_t to)
 {
     for (uint32_t k = from; k < to; k++) {
-        uint32_t buffer = sweep->side->by_birth[k];
-        sweep_bury(sweep, sweep->side->birth[buffer]);
+        uint32_t buffer = sweep->axis->by_birth[k];
+        sweep_bury(sweep, sweep->axis->birth[buffer]);
         struct choice choice = sweep_choose(sweep, buffer);
         if (choice.below == SPACE_NONE &&
-            shift_one(&sweep->space, sweep->sections, sweep->side->birth, sweep->marked, buffer))
+            shift_one(&sweep->space, sweep->sections, sweep->axis->birth, sweep->marked, buffer))
             choice = sweep_choose(sweep, buffer);
         if (choice.below == SPACE_NONE)
             return k;
@@ -190,7 +190,7 @@ static bool raise_for(struct sweep *sweep, uint32_t buffer, int64_t limit)
     return true;
 }
 
-static bool set_mark(struct sweep *sweep, struct mark *mark, uint32_t births)
+static bool set_mark(struct sweep *sweep, struct sweep_mark *mark, uint32_t births)
 {
     uint32_t count = sweep->space.count;
 
@@ -204,7 +204,7 @@ static bool set_mark(struct sweep *sweep, struct mark *mark, uint32_t births)
     space_list(&sweep->space, mark->list);
     mark->count = count;
     mark->births = births;
-    mark->section = births ? sweep->side->birth[sweep->side->by_birth[births - 1]] : 0;
+    mark->section = births ? sweep->axis->birth[sweep->axis->by_birth[births - 1]] : 0;
     if (mark->section < sweep->start)
         mark->section = sweep->start;
     sweep->marked = mark->section;
@@ -213,7 +213,7 @@ static bool set_mark(struct sweep *sweep, struct mark *mark, uint32_t births)
     return true;
 }
 
-static void return_to(struct sweep *sweep, const struct mark *mark)
+static void return_to(struct sweep *sweep, const struct sweep_mark *mark)
 {
     space_restore(&sweep->space, mark->list, mark->count, mark->ceiling, mark->section);
     sweep->deaths = mark->deaths;
@@ -236,7 +236,7 @@ static uint32_t step_back(struct sweep *sweep, uint32_t tries, uint32_t oldest, 
 static bool force_on(struct sweep *sweep, uint32_t from, uint32_t to, int64_t limit)
 {
     while (from < to) {
-        if (!raise_for(sweep, sweep->side->by_birth[from], limit))
+        if (!raise_for(sweep, sweep->axis->by_birth[from], limit))
             return false;
         from = go_on(sweep, from, to);
     }
@@ -359,7 +359,7 @@ static bool keep_half(struct sweep *sweep, struct half *half, uint32_t born)
     if (!half->offsets)
         return false;
     for (uint32_t k = 0; k < count; k++) {
-        const struct resident *resident = &residents[sweep->side->by_birth[born + k]];
+        const struct resident *resident = &residents[sweep->axis->by_birth[born + k]];
         half->offsets[k] = resident->offset;
         if (resident->offset + resident->size > height)
             height = resident->offset + resident->size;
@@ -370,33 +370,35 @@ static bool keep_half(struct sweep *sweep, struct half *half, uint32_t born)
 
 /* Places what lives only to one side of a start, unless it is below the ceiling already.
  * Gives the height of that side, or INT64_MAX. */
-static int64_t place_side(struct sweep *sweep, uint32_t start, uint32_t which, int64_t ceiling,
-                          int64_t limit, double deadline, int64_t *offsets)
+static int64_t place_axis(struct sweep *sweep, uint32_t start, uint32_t which,
+                          const struct sweep_goal *goal, int64_t *offsets)
 {
+    int64_t ceiling = goal->ceiling, limit = goal->limit;
     struct half *half = &sweep->halves[start][which];
-    const struct sweep_axis *side = sweep->side = &sweep->sides[which];
+    const struct sweep_axis *axis = sweep->axis = &sweep->axes[which];
     uint32_t section = sweep->starts[start];
 
     if (which)
         section = sweep->sections->section_count - 1 - section;
-    uint32_t born = side_born(side, section);
+    uint32_t born = sweep_axis_born(axis, section);
     if (half->height > ceiling) {
-        sweep->deaths = side_dead(side, section);
+        sweep->deaths = sweep_axis_dead(axis, section);
         sweep->start = section;
         space_restore(&sweep->space, sweep->stack, sweep->stack_count, ceiling, section);
-        if (go_out(sweep, born, limit < half->height ? limit : half->height, deadline) &&
+        if (go_out(sweep, born, limit < half->height ? limit : half->height, goal->deadline) &&
             !keep_half(sweep, half, born))
             return INT64_MAX;
     }
     if (half->height < limit)
         for (uint32_t k = born; k < sweep->count; k++)
-            offsets[side->by_birth[k]] = half->offsets[k - born];
+            offsets[axis->by_birth[k]] = half->offsets[k - born];
     return half->height;
 }
 
-int64_t sweep_place(struct sweep *sweep, uint64_t seed, uint32_t turn, int64_t ceiling,
-                    int64_t limit, double deadline, int64_t *offsets)
+int64_t sweep_place(struct sweep *sweep, uint64_t seed, uint32_t turn,
+                    const struct sweep_goal *goal, int64_t *offsets)
 {
+    int64_t limit = goal->limit;
     uint32_t start = turn % sweep->start_count;
 
     memset(offsets, 0, sweep->sections->buffer_count * sizeof *offsets);
@@ -411,9 +413,11 @@ int64_t sweep_place(struct sweep *sweep, uint64_t seed, uint32_t turn, int64_t c
     for (uint32_t which = 0; which < 2 && height < limit; which++) {
         sweep->hole_score =
             turn < DRAWN_TURNS ? hole_score_first(turn / 2) : hole_score_draw(&sweep->random);
-        int64_t side = place_side(sweep, start, which, height > ceiling ? height : ceiling, limit,
-                                  deadline, offsets); /* a side may be as high as the other */
-        height = side > height ? side : height;
+        struct sweep_goal rest = *goal;
+        if (height > rest.ceiling)
+            rest.ceiling = height; /* a side may be as high as the other */
+        int64_t reached = place_axis(sweep, start, which, &rest, offsets);
+        height = reached > height ? reached : height;
     }
     return height < limit ? height : INT64_MAX;
 }
@@ -493,7 +497,8 @@ static acre_status sweep_fill(struct sweep *sweep)
     if (status == ACRE_OK)
         list_by_size(sweep, by_size);
     for (int which = 0; which < 2 && status == ACRE_OK; which++)
-        status = side_init(&sweep->sides[which], sweep->sections, which, by_size, sweep->count);
+        status =
+            sweep_axis_init(&sweep->axes[which], sweep->sections, which, by_size, sweep->count);
     if (status == ACRE_OK)
         status = pick_starts(sweep);
     heap_free(by_size);
@@ -525,8 +530,8 @@ void sweep_destroy(struct sweep *sweep)
 {
     if (!sweep)
         return;
-    side_fini(&sweep->sides[0]);
-    side_fini(&sweep->sides[1]);
+    sweep_axis_fini(&sweep->axes[0]);
+    sweep_axis_fini(&sweep->axes[1]);
     for (unsigned k = 0; k < MARKS; k++)
         heap_free(sweep->marks[k].list);
     for (unsigned k = 0; k < STARTS; k++) {

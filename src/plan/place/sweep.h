@@ -12,12 +12,19 @@ struct sweep;
 acre_status sweep_create(const struct sections *sections, struct sweep **out);
 void sweep_destroy(struct sweep *sweep); /* NULL is fine */
 
+/* How good a placement is wanted. */
+struct sweep_goal {
+    int64_t ceiling; /* height to stay within, if possible            */
+    int64_t limit;   /* height that counts as a failure               */
+    double deadline; /* when to stop (clock.h); 0: never              */
+};
+
 /* Places everything, within the ceiling if it can, else as little above it as it can.
  * Turns differ in where they start and in what they prefer, and build on what earlier
  * ones from the same start found. Gives the height, or INT64_MAX when it is not below
- * limit or the deadline (clock.h) came first. */
-int64_t sweep_place(struct sweep *sweep, uint64_t seed, uint32_t turn, int64_t ceiling,
-                    int64_t limit, double deadline, int64_t *offsets);
+ * the limit or the deadline came first. */
+int64_t sweep_place(struct sweep *sweep, uint64_t seed, uint32_t turn,
+                    const struct sweep_goal *goal, int64_t *offsets);
 /* What all placements took together, in buffers placed. */
 uint64_t sweep_work(const struct sweep *sweep);
 

@@ -30,32 +30,32 @@ static acre_status list_by_time(uint32_t **out, const struct sections *sections,
     return is_done ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 }
 
-acre_status side_init(struct sweep_axis *side, const struct sections *sections, bool is_backward,
-                      const uint32_t *buffers, uint32_t count)
+acre_status sweep_axis_init(struct sweep_axis *axis, const struct sections *sections,
+                            bool is_backward, const uint32_t *buffers, uint32_t count)
 {
-    side->count = count;
-    side->birth = heap_array(sections->buffer_count + (size_t)1, sizeof *side->birth);
-    side->death = heap_array(sections->buffer_count + (size_t)1, sizeof *side->death);
-    if (!side->birth || !side->death)
+    axis->count = count;
+    axis->birth = heap_array(sections->buffer_count + (size_t)1, sizeof *axis->birth);
+    axis->death = heap_array(sections->buffer_count + (size_t)1, sizeof *axis->death);
+    if (!axis->birth || !axis->death)
         return ACRE_ERR_HOST_MEMORY;
     for (uint32_t k = 0; k < count; k++) {
         uint32_t i = buffers[k];
         uint32_t first = sections_first(sections, i), last = sections_last(sections, i);
-        side->birth[i] = is_backward ? sections->section_count - last : first;
-        side->death[i] = is_backward ? sections->section_count - first : last;
+        axis->birth[i] = is_backward ? sections->section_count - last : first;
+        axis->death[i] = is_backward ? sections->section_count - first : last;
     }
-    acre_status status = list_by_time(&side->by_birth, sections, buffers, count, side->birth);
+    acre_status status = list_by_time(&axis->by_birth, sections, buffers, count, axis->birth);
     if (status != ACRE_OK)
         return status;
-    return list_by_time(&side->by_death, sections, buffers, count, side->death);
+    return list_by_time(&axis->by_death, sections, buffers, count, axis->death);
 }
 
-void side_fini(struct sweep_axis *side)
+void sweep_axis_fini(struct sweep_axis *axis)
 {
-    heap_free(side->birth);
-    heap_free(side->death);
-    heap_free(side->by_birth);
-    heap_free(side->by_death);
+    heap_free(axis->birth);
+    heap_free(axis->death);
+    heap_free(axis->by_birth);
+    heap_free(axis->by_death);
 }
 
 /* How many of some buffers, which are sorted, have a time up to a section. */
@@ -74,12 +74,12 @@ static uint32_t count_up_to(const uint32_t *buffers, uint32_t count, const uint3
     return low;
 }
 
-uint32_t side_born(const struct sweep_axis *side, uint32_t section)
+uint32_t sweep_axis_born(const struct sweep_axis *axis, uint32_t section)
 {
-    return count_up_to(side->by_birth, side->count, side->birth, section);
+    return count_up_to(axis->by_birth, axis->count, axis->birth, section);
 }
 
-uint32_t side_dead(const struct sweep_axis *side, uint32_t section)
+uint32_t sweep_axis_dead(const struct sweep_axis *axis, uint32_t section)
 {
-    return count_up_to(side->by_death, side->count, side->death, section);
+    return count_up_to(axis->by_death, axis->count, axis->death, section);
 }

@@ -15,12 +15,12 @@ struct sweep_axis {
 };
 
 /* Takes the buffers that live, in an order to keep. Errors: ACRE_ERR_HOST_MEMORY. */
-acre_status side_init(struct sweep_axis *side, const struct sections *sections, bool is_backward,
-                      const uint32_t *buffers, uint32_t count);
-void side_fini(struct sweep_axis *side); /* zeroed is fine */
+acre_status sweep_axis_init(struct sweep_axis *axis, const struct sections *sections,
+                            bool is_backward, const uint32_t *buffers, uint32_t count);
+void sweep_axis_fini(struct sweep_axis *axis); /* zeroed is fine */
 
 /* How many are born up to a section, and how many are dead in it. */
-uint32_t side_born(const struct sweep_axis *side, uint32_t section);
-uint32_t side_dead(const struct sweep_axis *side, uint32_t section);
+uint32_t sweep_axis_born(const struct sweep_axis *axis, uint32_t section);
+uint32_t sweep_axis_dead(const struct sweep_axis *axis, uint32_t section);
 
 #endif

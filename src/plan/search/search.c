@@ -36,7 +36,7 @@
 
 #define CLOCK_STEPS   32u   /* decisions and skips between looks at the clock    */
 #define SKIPS_FREE    64u   /* skips that belong to a decision; more of them are work */
-#define SKIPS_WORK    8u    /* of which so many count as a decision             */
+#define SKIPS_WORK    8u    /* skips that count as one decision                 */
 #define FIRST_LOOK    1.7   /* decisions of the first descent, per buffer   */
 #define FIXED_LOOK    4.0   /* and of the next, if ranks are not drawn      */
 #define ROUND_TURNS   15u   /* descents after which weights and limits begin anew */
@@ -404,24 +404,23 @@ static void begin_turn(struct search *search, unsigned turn)
     rank_turn(search, turn);
 }
 
-enum search_result search_run(struct search *search, enum search_style style, int64_t capacity,
-                              uint64_t seed, const _Atomic uint64_t *limit, int64_t *offsets,
-                              uint64_t *out_work)
+enum search_result search_run(struct search *search, const struct search_task *task,
+                              int64_t *offsets, uint64_t *out_work)
 {
     struct board *board = search->board;
     enum search_result result = SEARCH_LIMIT;
 
-    ranks_seed(&search->ranks, seed);
+    ranks_seed(&search->ranks, task->seed);
     search->work = 0;
-    search->limit = limit;
-    search->style = &styles[style];
+    search->limit = task->limit;
+    search->style = &styles[task->style];
     board->is_tracking = search->style->is_by_section;
     for (unsigned turn = 0; result == SEARCH_LIMIT && !board->is_lost; turn++) {
-        if (search->work > atomic_load_explicit(limit, memory_order_relaxed) ||
+        if (search->work > atomic_load_explicit(task->limit, memory_order_relaxed) ||
             (turn && clock_is_past(search->deadline)))
             break;
         begin_turn(search, turn);
-        result = board_reset(board, capacity) ? search_descend(search) : SEARCH_NONE;
+        result = board_reset(board, task->capacity) ? search_descend(search) : SEARCH_NONE;
     }
     if (result == SEARCH_FOUND)
         memcpy(offsets, board->offset, board->count * sizeof *offsets);

@@ -34,12 +34,19 @@ uint64_t search_work_cost(const struct search *search);
 /* Ends runs at a moment (clock.h); 0: never. */
 void search_set_deadline(struct search *search, double deadline);
 
+/* What one run looks for, and for how long. */
+struct search_task {
+    enum search_style style;
+    int64_t capacity;
+    uint64_t seed;
+    const _Atomic uint64_t *limit;
+};
+
 /* Looks for offsets within capacity, restarting with other orders, until *limit work was
  * done: a decision by the lowest floor is one, one by section several. Another thread may
- * lower the limit meanwhile. Gives the work done. The same seed gives the same offsets
+ * lower the limit meanwhile. Gives the work done. Equal seeds give equal offsets
  * after the same work, so the search that needs least is a repeatable winner. */
-enum search_result search_run(struct search *search, enum search_style style,
-                              int64_t capacity, uint64_t seed, const _Atomic uint64_t *limit,
+enum search_result search_run(struct search *search, const struct search_task *task,
                               int64_t *offsets, uint64_t *out_work);
 
 #endif

@@ -122,9 +122,9 @@ static acre_status multicast_run(struct sim *sim, const struct op *op)
                              op->multicast.src);
     if (status == ACRE_OK)
         status = sim_pin_kernel(sim, &src, op->device, ACRE_ACCESS_READ);
+    struct multicast_part part = {op->device, op->multicast.offset, op->multicast.bytes};
     if (status == ACRE_OK)
-        status = sim_multicast_pin(sim, op->multicast.handle, op->device, op->multicast.offset,
-                                   op->multicast.bytes, members, &count);
+        status = sim_multicast_pin(sim, op->multicast.handle, &part, members, &count);
     if (status == ACRE_OK) {
         for (int i = 0; i < count; i++) {
             sim_copy_move(&members[i], &src);
@@ -254,7 +254,7 @@ static bool kernel_reserve(struct kernel_run *run)
     return true;
 }
 
-/* The same memory asked for twice is pinned once. */
+/* Memory that is asked for twice is pinned once. */
 static void *kernel_pointer(acre_kernel_context *context, const void *device_pointer, size_t bytes)
 {
     struct kernel_run *run = CONTAINER_OF(context, struct kernel_run, context);
@@ -431,37 +431,44 @@ acre_status sim_launch_kernel(void *self, int device, void *stream, acre_kernel_
     return stream_submit(sim->streams, device, stream, &op);
 }
 
-/* Both value entries; condition is not used for writing. */
-static acre_status queue_value(struct sim *sim, enum op_type type, int device, void *stream,
-                               void *address, uint32_t value, int condition)
+/* Both value entries: op has its type, device and value. */
+static acre_status queue_value(struct sim *sim, void *stream, const struct op *op)
 {
-    struct op op = {.type = type, .device = device};
-    acre_status status = sim_enter(sim, ACRE_SIM_VALUE, device, sizeof value);
+    const void *address = op->value.address;
+    int condition = op->value.condition;
+    acre_status status = sim_enter(sim, ACRE_SIM_VALUE, op->device, sizeof op->value.value);
 
     if (status != ACRE_OK)
         return status;
-    if (!address || (uintptr_t)address % sizeof value != 0)
+    if (!address || (uintptr_t)address % sizeof op->value.value != 0)
         return status_fail(ACRE_ERR_INVALID,
                            "a 32-bit value cannot lie at %p: give an aligned "
                            "device address",
                            address);
     if (condition < ACRE_WAIT_GEQ || condition > ACRE_WAIT_NOR)
         return status_fail(ACRE_ERR_INVALID, "wait condition %d is not one of 0 to 3", condition);
-    op.value.address = address;
-    op.value.value = value;
-    op.value.condition = condition;
-    return stream_submit(sim->streams, device, stream, &op);
+    return stream_submit(sim->streams, op->device, stream, op);
 }
 
 acre_status sim_write_value32(void *self, int device, void *stream, void *address, uint32_t value)
 {
-    return queue_value(self, OP_WRITE_VALUE, device, stream, address, value, ACRE_WAIT_EQ);
+    struct op op = {.type = OP_WRITE_VALUE, .device = device};
+
+    op.value.address = address;
+    op.value.value = value;
+    op.value.condition = ACRE_WAIT_EQ; /* not used for writing */
+    return queue_value(self, stream, &op);
 }
 
 acre_status sim_wait_value32(void *self, int device, void *stream, void *address, uint32_t value,
                              acre_wait_condition condition)
 {
-    return queue_value(self, OP_WAIT_VALUE, device, stream, address, value, (int)condition);
+    struct op op = {.type = OP_WAIT_VALUE, .device = device};
+
+    op.value.address = address;
+    op.value.value = value;
+    op.value.condition = (int)condition;
+    return queue_value(self, stream, &op);
 }
 
 acre_status sim_multicast_write_async(void *self, int device, void *handle, size_t offset,

@@ -196,14 +196,14 @@ acre_status stream_close(struct sim_streams *all, int device, void *handle);
 acre_status stream_lock(struct sim_streams *all, int device, void *handle,
                         struct sim_stream **out);
 
-/* The same without keeping it: only whether it is one. */
+/* Whether a handle is that of a stream; the stream is not kept. */
 acre_status stream_check(struct sim_streams *all, int device, void *handle);
 
 /* Queues an operation, or adds it to the running capture. Kernel arguments are
  * copied; a graph gets a reference of its own. */
 acre_status stream_submit(struct sim_streams *all, int device, void *handle,
                           const struct op *op);
-/* The same on a locked stream that is not capturing. *is_owner tells that the
+/* Submits to a locked stream that is not capturing. *is_owner tells that the
  * stream was idle: the caller drops the lock and calls stream_drive_one. */
 acre_status stream_append_locked(struct sim_stream *stream, const struct op *op,
                                  bool *is_owner);

@@ -212,14 +212,14 @@ uint32_t workers_count(struct sim_workers *workers)
 /* ---- The watcher -------------------------------------------------------------- */
 
 /* What the watcher remembers between two looks. */
-struct watch {
+struct worker_watch {
     long long pause_ns;    /* until the next look at values              */
     long long stuck_ns;    /* since when nothing was picked              */
     uint64_t picked_count; /* at that time                               */
 };
 
 /* Looks at all values that streams wait for. The lock is dropped meanwhile. */
-static void watch_values_locked(struct sim_workers *workers, struct watch *watch)
+static void watch_values_locked(struct sim_workers *workers, struct worker_watch *watch)
 {
     struct list looked = LIST_INITIALIZER(looked), work = LIST_INITIALIZER(work);
     long long begin = now_ns();
@@ -268,7 +268,7 @@ static bool is_stuck_locked(struct sim_workers *workers)
 }
 
 /* How many workers to start: the streams that are ready are not picked. */
-static uint32_t watch_stuck_locked(struct sim_workers *workers, struct watch *watch)
+static uint32_t watch_stuck_locked(struct sim_workers *workers, struct worker_watch *watch)
 {
     uint32_t ready = ready_total(workers), more;
     long long now = now_ns();
@@ -289,7 +289,7 @@ static uint32_t watch_stuck_locked(struct sim_workers *workers, struct watch *wa
 }
 
 /* Sleeps until there is something to look at. */
-static void watch_pause_locked(struct sim_workers *workers, struct watch *watch)
+static void watch_pause_locked(struct sim_workers *workers, struct worker_watch *watch)
 {
     if (workers->is_stopping || workers->is_value_written)
         return;
@@ -324,7 +324,7 @@ static void watch_serve_locked(struct sim_workers *workers)
 static void *watcher_main(void *arg)
 {
     struct sim_workers *workers = arg;
-    struct watch watch = {.pause_ns = PAUSE_NS_MIN};
+    struct worker_watch watch = {.pause_ns = PAUSE_NS_MIN};
 
     lock_take(&workers->lock);
     while (!workers->is_stopping) {

@@ -31,12 +31,18 @@ struct all_reduce {
     void *out;      /* NULL: in place                                      */
 };
 
+/* Elements [begin, end) of an array. */
+struct elements {
+    size_t begin, end;
+};
+
 /* One array summed from all ranks' into one or more. Far ranks have no array among from,
  * unless brought says where theirs from begin on is, and none among to. */
 static void sum_near(const struct all_reduce *op, void *const *from, void *const *brought,
-                     int from_count, void *const *to, int to_count, size_t begin, size_t end)
+                     void *const *to, int to_count, struct elements part)
 {
-    size_t element = dtype_bytes(op->dtype), at = begin * element;
+    int from_count = op->work.symm->team->count;
+    size_t element = dtype_bytes(op->dtype), at = part.begin * element;
     void *sources[RANKS_MAX], *targets[RANKS_MAX];
     int near_count = 0;
 
@@ -51,7 +57,7 @@ static void sum_near(const struct all_reduce *op, void *const *from, void *const
                                    .to_count = near_count,
                                    .from = (const void *const *)sources,
                                    .from_count = from_count,
-                                   .count = end - begin});
+                                   .count = part.end - part.begin});
 }
 
 /* Sends a part of the own array to all ranks on other hosts. */
@@ -68,7 +74,7 @@ static acre_status spread_far(struct all_reduce *op, struct pulled *pulled, cons
     return reach_together(&op->work, pulled->ops, count);
 }
 
-/* The same where some ranks are far, chunk by chunk. */
+/* Sums chunk by chunk where some ranks are far. */
 static acre_status sum_far(struct all_reduce *op, void *const *from, void *const *to, int to_count,
                            size_t begin, size_t end)
 {
@@ -81,9 +87,10 @@ static acre_status sum_far(struct all_reduce *op, void *const *from, void *const
     for (; begin < end && status == ACRE_OK; begin += chunk) {
         size_t next = end - begin < chunk ? end : begin + chunk;
         size_t at = begin * element, bytes = (next - begin) * element;
-        status = pulled_bring(&op->work, &pulled, op->offset + at, 0, bytes, 1, brought);
+        status = pulled_bring(&op->work, &pulled,
+                              &(struct pulled_rows){op->offset + at, 0, bytes, 1}, brought);
         if (status == ACRE_OK)
-            sum_near(op, from, brought, team->count, to, to_count, begin, next);
+            sum_near(op, from, brought, to, to_count, (struct elements){begin, next});
         if (status == ACRE_OK && to_count == team->count && to_count > 1)
             status = spread_far(op, &pulled, to[team->rank], at, bytes);
     }
@@ -91,14 +98,14 @@ static acre_status sum_far(struct all_reduce *op, void *const *from, void *const
     return status;
 }
 
-static acre_status collective_sum(struct all_reduce *op, void *const *from, int from_count,
-                                  void *const *to, int to_count, size_t begin, size_t end)
+static acre_status collective_sum(struct all_reduce *op, void *const *from, void *const *to,
+                                  int to_count, size_t begin, size_t end)
 {
     if (begin >= end)
         return ACRE_OK;
     if (op->work.symm->team->places)
         return sum_far(op, from, to, to_count, begin, end);
-    sum_near(op, from, NULL, from_count, to, to_count, begin, end);
+    sum_near(op, from, NULL, to, to_count, (struct elements){begin, end});
     return ACRE_OK;
 }
 
@@ -123,7 +130,7 @@ static acre_status run_staged(struct all_reduce *op, void *const *at, void *out)
     from[team->rank] = own;
     if (!out)
         out = own;
-    return collective_sum(op, from, team->count, &out, 1, 0, op->count);
+    return collective_sum(op, from, &out, 1, 0, op->count);
 }
 
 static acre_status run_one_shot(struct all_reduce *op, void *const *at, void *out)
@@ -132,7 +139,7 @@ static acre_status run_one_shot(struct all_reduce *op, void *const *at, void *ou
 
     if (status != ACRE_OK)
         return status;
-    status = collective_sum(op, at, op->work.symm->team->count, &out, 1, 0, op->count);
+    status = collective_sum(op, at, &out, 1, 0, op->count);
     return status == ACRE_OK ? sync_meet(&op->work) : status;
 }
 
@@ -157,8 +164,8 @@ static acre_status run_two_shot(struct all_reduce *op, void *const *at)
 
     if (status != ACRE_OK)
         return status;
-    status = collective_sum(op, at, team->count, at, team->count, begin,
-                            collective_smaller(begin + part, op->count));
+    status =
+        collective_sum(op, at, at, team->count, begin, collective_smaller(begin + part, op->count));
     return status == ACRE_OK ? sync_meet(&op->work) : status;
 }
 
@@ -171,7 +178,7 @@ static acre_status run_two_shot_out(struct all_reduce *op, void *const *at, char
 
     if (status != ACRE_OK)
         return status;
-    status = collective_sum(op, at, team->count, &at[team->rank], 1, begin,
+    status = collective_sum(op, at, &at[team->rank], 1, begin,
                             collective_smaller(begin + part, op->count));
     if (status == ACRE_OK)
         status = sync_meet(&op->work);
@@ -338,7 +345,7 @@ static acre_status reduce_body(struct work *work)
     if (status == ACRE_OK)
         status = sync_meet(work);
     if (status == ACRE_OK && is_root)
-        status = collective_sum(&to->op, at, work->symm->team->count, &out, 1, 0, to->op.count);
+        status = collective_sum(&to->op, at, &out, 1, 0, to->op.count);
     if (status == ACRE_OK)
         status = sync_meet(work);
     sync_end(work);

@@ -20,7 +20,7 @@ struct moving {
     void *out;
 };
 
-/* The same with the ranks on other hosts, all at once. */
+/* Moves the parts of ranks on other hosts, all at once. */
 static acre_status move_far(struct moving *op, void *const *at, const void *in, char *out)
 {
     struct work *work = &op->work;

@@ -8,7 +8,7 @@
 #include <endian.h>
 #include <string.h>
 
-struct transfer {
+struct one_sided_transfer {
     struct work work;
     int rank;
     size_t offset, bytes;
@@ -48,7 +48,7 @@ static void transfer_bytes(char *to, const char *from, size_t bytes)
 }
 
 /* With a rank on another host: the data is there before the word is sent. */
-static acre_status transfer_far(struct transfer *op)
+static acre_status transfer_far(struct one_sided_transfer *op)
 {
     struct work *work = &op->work;
     const struct team *team = work->symm->team;
@@ -71,7 +71,7 @@ static acre_status transfer_far(struct transfer *op)
 
 static acre_status transfer_body(struct work *work)
 {
-    struct transfer *op = (struct transfer *)work;
+    struct one_sided_transfer *op = (struct one_sided_transfer *)work;
 
     if (team_is_far(work->symm->team, op->rank))
         return transfer_far(op);
@@ -102,7 +102,7 @@ static acre_status index_check(const struct work *work, size_t index)
 }
 
 /* On a device that runs no kernels: a copy of the driver does it. */
-static acre_status transfer_copy(struct transfer *op, const struct place *place)
+static acre_status transfer_copy(struct one_sided_transfer *op, const struct place *place)
 {
     const struct team *team = op->work.symm->team;
     char *block = work_block(&op->work, op->rank);
@@ -118,7 +118,7 @@ static acre_status transfer_copy(struct transfer *op, const struct place *place)
     return status;
 }
 
-static acre_status transfer_run(const char *call, acre_symm *symm, struct transfer *op,
+static acre_status transfer_run(const char *call, acre_symm *symm, struct one_sided_transfer *op,
                                 const acre_collective_options *options)
 {
     struct place place;
@@ -143,7 +143,7 @@ static acre_status transfer_run(const char *call, acre_symm *symm, struct transf
 ACRE_API acre_status acre_symm_put(acre_symm *symm, int rank, size_t offset, const void *in,
                                    size_t bytes, const acre_collective_options *options)
 {
-    struct transfer op = {.rank = rank, .offset = offset, .bytes = bytes, .in = in};
+    struct one_sided_transfer op = {.rank = rank, .offset = offset, .bytes = bytes, .in = in};
 
     return transfer_run("acre_symm_put", symm, &op, options);
 }
@@ -151,7 +151,7 @@ ACRE_API acre_status acre_symm_put(acre_symm *symm, int rank, size_t offset, con
 ACRE_API acre_status acre_symm_get(acre_symm *symm, int rank, size_t offset, void *out,
                                    size_t bytes, const acre_collective_options *options)
 {
-    struct transfer op = {.rank = rank, .offset = offset, .bytes = bytes, .out = out};
+    struct one_sided_transfer op = {.rank = rank, .offset = offset, .bytes = bytes, .out = out};
 
     return transfer_run("acre_symm_get", symm, &op, options);
 }
@@ -161,13 +161,13 @@ ACRE_API acre_status acre_symm_put_with_signal(acre_symm *symm, int rank, size_t
                                                uint64_t value,
                                                const acre_collective_options *options)
 {
-    struct transfer op = {.rank = rank,
-                          .offset = offset,
-                          .bytes = bytes,
-                          .in = in,
-                          .has_signal = true,
-                          .index = index,
-                          .value = value};
+    struct one_sided_transfer op = {.rank = rank,
+                                    .offset = offset,
+                                    .bytes = bytes,
+                                    .in = in,
+                                    .has_signal = true,
+                                    .index = index,
+                                    .value = value};
 
     return transfer_run("acre_symm_put_with_signal", symm, &op, options);
 }
@@ -263,9 +263,19 @@ static acre_status filling_queue(struct filling *op, const struct place *place)
     return status;
 }
 
-static acre_status filling_check(const char *call, const void *words, size_t length, int64_t index,
-                                 int64_t value, int64_t count)
+/* Words to fill, as a caller gives them. */
+struct words {
+    void *words;
+    size_t length;
+    int64_t index, value, count;
+};
+
+static acre_status filling_check(const char *call, const struct words *given)
 {
+    const void *words = given->words;
+    size_t length = given->length;
+    int64_t index = given->index, value = given->value, count = given->count;
+
     if (!words || (uintptr_t)words % 4 != 0)
         return status_fail(ACRE_ERR_INVALID, "%s: words are NULL or not aligned to 4 bytes", call);
     if (index < 0)
@@ -285,19 +295,18 @@ static acre_status filling_check(const char *call, const void *words, size_t len
     return ACRE_OK;
 }
 
-static acre_status filling_run(const char *call, acre_symm *symm, void *words, size_t length,
-                               int64_t index, int64_t value, int64_t count,
+static acre_status filling_run(const char *call, acre_symm *symm, const struct words *given,
                                const acre_collective_options *options)
 {
-    struct filling op = {.value = (uint32_t)value, .count = (size_t)count};
+    struct filling op = {.value = (uint32_t)given->value, .count = (size_t)given->count};
     struct place place;
     acre_status status = options_take(call, symm, options, 1, &op.work, &place);
 
     if (status == ACRE_OK)
-        status = filling_check(call, words, length, index, value, count);
+        status = filling_check(call, given);
     if (status != ACRE_OK)
         return status;
-    op.words = (char *)words + 4 * index;
+    op.words = (char *)given->words + 4 * given->index;
     op.work.body = filling_body;
     bool is_byte = op.value == (op.value & 0xff) * 0x01010101u;
     if (!symm->team->has_kernels && (op.count == 1 || is_byte))
@@ -309,12 +318,14 @@ ACRE_API acre_status acre_symm_write_value32(acre_symm *symm, void *words, size_
                                              int64_t index, int64_t value,
                                              const acre_collective_options *options)
 {
-    return filling_run("acre_symm_write_value32", symm, words, length, index, value, 1, options);
+    return filling_run("acre_symm_write_value32", symm,
+                       &(struct words){words, length, index, value, 1}, options);
 }
 
 ACRE_API acre_status acre_symm_memset32(acre_symm *symm, void *words, size_t length, int64_t index,
                                         int64_t value, int64_t count,
                                         const acre_collective_options *options)
 {
-    return filling_run("acre_symm_memset32", symm, words, length, index, value, count, options);
+    return filling_run("acre_symm_memset32", symm,
+                       &(struct words){words, length, index, value, count}, options);
 }

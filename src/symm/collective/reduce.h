@@ -23,7 +23,7 @@ struct reduction {
 /* Bytes of an element, or 0 for an unknown type. */
 size_t dtype_bytes(acre_dtype dtype);
 void reduce_run(const struct reduction *reduction);
-/* The same on any processor's instructions, to compare with. */
+/* As reduce_run, with instructions that every processor has; tests compare the two. */
 void reduce_run_plain(const struct reduction *reduction);
 /* Copies between arrays that do not overlap. Of middle sizes with our own vectors: the string
  * instructions that memcpy takes there are many times slower on some processors when both

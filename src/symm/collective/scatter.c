@@ -38,12 +38,20 @@ static void sum_row(const struct scatter *op, void *const *from, size_t at, void
                                    .count = count});
 }
 
+/* Rows of count elements, pitch bytes apart, from offset on in every rank's buffer; their sum
+ * goes to out. */
+struct row_sum {
+    size_t offset, rows, pitch, count;
+    char *out;
+    size_t out_pitch;
+};
+
 /* Sums rows where some ranks are far: as many at a time as there is room for, or a part of a
  * long one. */
-static acre_status sum_rows_far(struct scatter *op, void *const *at, size_t offset, size_t rows,
-                                size_t pitch, size_t width, char *out, size_t out_pitch)
+static acre_status sum_rows_far(struct scatter *op, void *const *at, const struct row_sum *sum)
 {
     struct work *work = &op->work;
+    size_t rows = sum->rows, pitch = sum->pitch, width = sum->count * dtype_bytes(op->dtype);
     size_t element = dtype_bytes(op->dtype), part = width < REACH_CHUNK ? width : REACH_CHUNK;
     size_t group = REACH_CHUNK / part < ROWS_AT_ONCE ? REACH_CHUNK / part : ROWS_AT_ONCE;
     void *brought[RANKS_MAX], *from[RANKS_MAX];
@@ -54,13 +62,16 @@ static acre_status sum_rows_far(struct scatter *op, void *const *at, size_t offs
         size_t some = rows - row < group ? rows - row : group;
         for (size_t begin = 0; begin < width && status == ACRE_OK; begin += part) {
             size_t bytes = width - begin < part ? width - begin : part;
-            status = pulled_bring(work, &pulled, offset + row * pitch + begin, pitch, bytes, some,
-                                  brought);
+            status = pulled_bring(
+                work, &pulled,
+                &(struct pulled_rows){sum->offset + row * pitch + begin, pitch, bytes, some},
+                brought);
             for (size_t k = 0; k < some && status == ACRE_OK; k++) {
                 for (int i = 0; i < work->symm->team->count; i++)
                     from[i] = at[i] ? (char *)at[i] + (row + k) * pitch + begin
                                     : (char *)brought[i] + k * bytes;
-                sum_row(op, from, 0, out + (row + k) * out_pitch + begin, bytes / element);
+                sum_row(op, from, 0, sum->out + (row + k) * sum->out_pitch + begin,
+                        bytes / element);
             }
         }
     }
@@ -68,21 +79,18 @@ static acre_status sum_rows_far(struct scatter *op, void *const *at, size_t offs
     return status;
 }
 
-/* Sums rows of count elements, pitch bytes apart, from offset on in every rank's buffer. */
-static acre_status sum_rows(struct scatter *op, size_t offset, size_t rows, size_t pitch,
-                            size_t count, char *out, size_t out_pitch)
+static acre_status sum_rows(struct scatter *op, const struct row_sum *sum)
 {
     struct work *work = &op->work;
-    size_t element = dtype_bytes(op->dtype), width = count * element;
     void *at[RANKS_MAX], *from[RANKS_MAX];
-    acre_status status = ranks_at(work, offset, at);
+    acre_status status = ranks_at(work, sum->offset, at);
 
     if (status == ACRE_OK && work->symm->team->places)
-        return sum_rows_far(op, at, offset, rows, pitch, width, out, out_pitch);
-    for (size_t row = 0; row < rows && status == ACRE_OK; row++) {
+        return sum_rows_far(op, at, sum);
+    for (size_t row = 0; row < sum->rows && status == ACRE_OK; row++) {
         for (int i = 0; i < work->symm->team->count; i++)
-            from[i] = (char *)at[i] + row * pitch;
-        sum_row(op, from, 0, out + row * out_pitch, count);
+            from[i] = (char *)at[i] + row * sum->pitch;
+        sum_row(op, from, 0, sum->out + row * sum->out_pitch, sum->count);
     }
     return status;
 }
@@ -94,8 +102,9 @@ static acre_status scatter_pull(struct scatter *op, char *out)
     acre_status status = sync_meet(&op->work);
 
     if (status == ACRE_OK)
-        status = sum_rows(op, op->offset + (size_t)team->rank * width * element, op->rows,
-                          op->columns * element, width, out, width * element);
+        status = sum_rows(op, &(struct row_sum){op->offset + (size_t)team->rank * width * element,
+                                                op->rows, op->columns * element, width, out,
+                                                width * element});
     return status == ACRE_OK ? sync_meet(&op->work) : status;
 }
 
@@ -249,8 +258,8 @@ static acre_status tiles_steps(struct tiles *op)
     if (status == ACRE_OK)
         status = sync_meet(work);
     if (status == ACRE_OK && op->is_root && bytes)
-        status =
-            sum_rows(&row, op->tile.offset, op->tile.rows, pitch, op->tile.columns, out, pitch);
+        status = sum_rows(&row, &(struct row_sum){op->tile.offset, op->tile.rows, pitch,
+                                                  op->tile.columns, out, pitch});
     return status == ACRE_OK ? sync_meet(work) : status;
 }
 

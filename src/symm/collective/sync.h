@@ -32,10 +32,10 @@ static inline uint32_t sync_skip(struct work *work)
 acre_status options_take(const char *call, acre_symm *symm,
                          const acre_collective_options *options, unsigned reduces,
                          struct work *work, struct place *place);
-/* Whether so many bytes from offset on lie in the buffer, seen from the handle's offset. */
+/* Whether [offset, offset + bytes) lies in the buffer, counted from the handle's offset. */
 acre_status work_range_check(const struct work *work, size_t offset, size_t count,
                              size_t element_bytes);
-/* The same, and that the range is made of whole words. Gives the bytes. */
+/* Checks a range as above, and that it is made of whole words. Gives its bytes. */
 acre_status elements_check(const struct work *work, size_t offset, size_t count,
                            acre_dtype dtype, size_t *out_bytes);
 /* Addresses of a range in every rank's block; NULL for far ranks only, on ACRE_OK. */

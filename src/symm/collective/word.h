@@ -28,7 +28,7 @@ acre_status word_await(struct work *work, struct spot spot, uint32_t seen, int p
  * finds the new value. Errors: as word_await. */
 acre_status word_exchange(struct work *work, struct spot spot, uint32_t from, uint32_t to,
                           int peer);
-/* The same without waiting; whether it was there. */
+/* Exchanges from for to without waiting; whether from was there. */
 bool word_try(struct spot spot, uint32_t from, uint32_t to);
 
 void word_wake_sleepers(_Atomic uint32_t *word);

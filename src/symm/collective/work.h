@@ -30,7 +30,7 @@ struct place {
     bool is_async;       /* do not wait; failures stay with the handle             */
 };
 
-/* Runs work of so many bytes, which is copied where it must outlive the call. */
+/* Runs work, a struct of the given size, which is copied where it must outlive the call. */
 acre_status work_run(struct work *work, size_t bytes, const struct place *place);
 
 /* When to give up. The clock starts when it is first asked for: what need not wait does not

@@ -24,8 +24,8 @@
 
 enum job_type { JOB_OPEN, JOB_RUN, JOB_ATTACH, JOB_DETACH, JOB_SPREAD, JOB_LEAVE, JOB_CLOSE };
 
-struct job {
-    struct job *next;
+struct far_job {
+    struct far_job *next;
     enum job_type type;
     size_t count;           /* of pieces                                          */
     struct wire_op *pieces; /* here is in data                                    */
@@ -48,8 +48,8 @@ static struct {
     const struct wire_ops *ops;
     void *self;
     int rank, count;
-    struct job *first, **last;
-    struct job *under_way;
+    struct far_job *first, **last;
+    struct far_job *under_way;
     _Atomic int attended; /* how many wait for something to come                */
     _Atomic int64_t hot_until;
 } far = {.lock = LOCK_INITIALIZER(RANK_LEAF, "wire"), .last = &far.first};
@@ -85,7 +85,7 @@ bool far_is_dead(int rank)
 
 /* ---- The thread ------------------------------------------------------------------- */
 
-static void job_do(struct job *job)
+static void job_do(struct far_job *job)
 {
     struct wire_error *error = &job->error;
 
@@ -116,7 +116,7 @@ static void job_do(struct job *job)
 }
 
 /* The next job, or NULL after a rest: time to serve. */
-static struct job *job_next(void)
+static struct far_job *job_next(void)
 {
     lock_take(&far.lock);
     if (!far.first) {
@@ -127,7 +127,7 @@ static struct job *job_next(void)
         else if (!is_hot)
             lock_wait_ns(&far.lock, &far.more, REST_NS);
     }
-    struct job *job = far.first;
+    struct far_job *job = far.first;
     if (job) {
         far.first = job->next;
         if (!far.first)
@@ -138,7 +138,7 @@ static struct job *job_next(void)
     return job;
 }
 
-static void job_finish(struct job *job)
+static void job_finish(struct far_job *job)
 {
     lock_take(&far.lock);
     job->is_done = true;
@@ -155,7 +155,7 @@ static void *far_main(void *arg)
     bool is_open = false, is_over = false;
 
     while (!is_over) {
-        struct job *job = job_next();
+        struct far_job *job = job_next();
         if (job) {
             if (job->type != JOB_OPEN || !is_open)
                 job_do(job);
@@ -174,10 +174,10 @@ static void *far_main(void *arg)
 
 /* ---- Handing over ----------------------------------------------------------------- */
 
-static struct job *job_new(enum job_type type, size_t pieces, size_t bytes)
+static struct far_job *job_new(enum job_type type, size_t pieces, size_t bytes)
 {
     size_t each = sizeof(struct wire_op) + sizeof(void *);
-    struct job *job = heap_zalloc(sizeof *job + bytes + 16 + pieces * each);
+    struct far_job *job = heap_zalloc(sizeof *job + bytes + 16 + pieces * each);
 
     if (!job)
         return NULL;
@@ -190,9 +190,9 @@ static struct job *job_new(enum job_type type, size_t pieces, size_t bytes)
 }
 
 /* Takes a job back that was not begun. */
-static void job_forget_locked(struct job *job)
+static void job_forget_locked(struct far_job *job)
 {
-    struct job **at = &far.first;
+    struct far_job **at = &far.first;
 
     while (*at && *at != job)
         at = &(*at)->next;
@@ -203,9 +203,9 @@ static void job_forget_locked(struct job *job)
 }
 
 /* Gives a job to the thread and waits; on success the job stays the caller's. */
-static acre_status job_run(struct job *job, int64_t deadline, int *out_rank)
+static acre_status job_run(struct far_job *job, int64_t deadline, int *out_rank)
 {
-    struct job *first;
+    struct far_job *first;
 
     lock_take(&far.lock);
     *far.last = job;
@@ -254,7 +254,7 @@ static acre_status far_check(void)
 /* Does a last job; whether it is done. A call that hangs before it does not keep us. */
 static bool job_last(enum job_type type, bool may_take_long, uint32_t ms_max)
 {
-    struct job *job = job_new(type, 0, 0);
+    struct far_job *job = job_new(type, 0, 0);
     int64_t deadline = deadline_in_ms(ms_max);
 
     if (!job)
@@ -335,7 +335,7 @@ acre_status far_open(int64_t deadline, const char **out_name, int *out_rank)
         lock_drop(&far.lock);
         if (status == ACRE_OK)
             status = far_check();
-        struct job *job = status == ACRE_OK ? job_new(JOB_OPEN, 0, 0) : NULL;
+        struct far_job *job = status == ACRE_OK ? job_new(JOB_OPEN, 0, 0) : NULL;
         if (status == ACRE_OK)
             status = job ? job_run(job, deadline, NULL) : ACRE_ERR_HOST_MEMORY;
         if (status == ACRE_OK) {
@@ -371,7 +371,7 @@ static struct cursor cursor_next(const far_op *ops, struct cursor cursor, size_t
 }
 
 /* Takes as many pieces as one job may have. */
-static struct job *job_of_pieces(const far_op *ops, size_t count, struct cursor *cursor)
+static struct far_job *job_of_pieces(const far_op *ops, size_t count, struct cursor *cursor)
 {
     struct cursor end = *cursor;
     size_t bytes = 0, pieces = 0, at = 0;
@@ -382,7 +382,7 @@ static struct job *job_of_pieces(const far_op *ops, size_t count, struct cursor 
         pieces++;
         end = cursor_next(ops, end, piece);
     }
-    struct job *job = job_new(JOB_RUN, pieces, bytes);
+    struct far_job *job = job_new(JOB_RUN, pieces, bytes);
     if (!job)
         return NULL;
     for (; job->count < pieces; job->count++) {
@@ -409,7 +409,7 @@ acre_status far_run(const far_op *ops, size_t count, int64_t deadline, int *out_
 
     *out_rank = -1;
     while (status == ACRE_OK && cursor.op < count) {
-        struct job *job = job_of_pieces(ops, count, &cursor);
+        struct far_job *job = job_of_pieces(ops, count, &cursor);
         if (!job)
             return ACRE_ERR_HOST_MEMORY;
         status = job_run(job, deadline, out_rank);
@@ -426,7 +426,7 @@ acre_status far_run(const far_op *ops, size_t count, int64_t deadline, int *out_
 acre_status far_attach(void *base, size_t bytes, uint64_t *out_address)
 {
     acre_status status = far_check();
-    struct job *job = status == ACRE_OK ? job_new(JOB_ATTACH, 0, 0) : NULL;
+    struct far_job *job = status == ACRE_OK ? job_new(JOB_ATTACH, 0, 0) : NULL;
 
     if (!job)
         return status == ACRE_OK ? ACRE_ERR_HOST_MEMORY : status;
@@ -442,7 +442,7 @@ acre_status far_attach(void *base, size_t bytes, uint64_t *out_address)
 
 bool far_detach(void *base)
 {
-    struct job *job = far.pid == getpid() ? job_new(JOB_DETACH, 0, 0) : NULL;
+    struct far_job *job = far.pid == getpid() ? job_new(JOB_DETACH, 0, 0) : NULL;
     struct status_saved saved;
 
     if (!job)
@@ -459,7 +459,7 @@ bool far_detach(void *base)
 acre_status far_spread(void *data, size_t bytes, int64_t deadline)
 {
     acre_status status = far_check();
-    struct job *job = status == ACRE_OK ? job_new(JOB_SPREAD, 0, bytes) : NULL;
+    struct far_job *job = status == ACRE_OK ? job_new(JOB_SPREAD, 0, bytes) : NULL;
 
     if (!job)
         return status == ACRE_OK ? ACRE_ERR_HOST_MEMORY : status;

@@ -27,7 +27,7 @@ struct spot mail_spot(const struct team *team, uint32_t row, int from)
                          team_control(team, team->rank)};
 }
 
-/* The same word for all far ranks, in one go. */
+/* Sends one word to all far ranks at once. */
 static acre_status send_word(const struct team *team, uint32_t row, uint32_t value,
                              int64_t deadline, int *out_rank)
 {

@@ -81,8 +81,8 @@ void pulled_fini(struct pulled *pulled)
     *pulled = (struct pulled){0};
 }
 
-acre_status pulled_bring(struct work *work, struct pulled *pulled, size_t offset, size_t pitch,
-                         size_t width, size_t rows, void **sources)
+acre_status pulled_bring(struct work *work, struct pulled *pulled, const struct pulled_rows *rows,
+                         void **sources)
 {
     const struct team *team = work->symm->team;
     size_t count = 0;
@@ -91,9 +91,9 @@ acre_status pulled_bring(struct work *work, struct pulled *pulled, size_t offset
     for (int i = 0; i < team->count; i++) {
         if (!team_is_far(team, i))
             continue;
-        for (size_t row = 0; row < rows; row++)
-            pulled->ops[count++] =
-                reach_piece(work, WIRE_GET, i, offset + row * pitch, room + row * width, width);
+        for (size_t row = 0; row < rows->rows; row++)
+            pulled->ops[count++] = reach_piece(work, WIRE_GET, i, rows->offset + row * rows->pitch,
+                                               room + row * rows->width, rows->width);
         sources[i] = room;
         room += pulled->bytes_each;
     }

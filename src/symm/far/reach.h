@@ -14,7 +14,7 @@ far_op reach_piece(const struct work *work, enum wire_kind kind, int rank, size_
 /* Does pieces; a failure is recorded and names the rank of the group. */
 acre_status reach_run(const struct work *work, const far_op *ops, size_t count,
                       int64_t deadline);
-/* The same inside a collective, which cannot go on after a failure. */
+/* Reaches far ranks inside a collective, which cannot go on after a failure. */
 acre_status reach_together(struct work *work, const far_op *ops, size_t count);
 /* The rank of the group that has a rank of the wire; -1: none. */
 int reach_rank_of(const struct team *team, int wire_rank);
@@ -29,9 +29,13 @@ struct pulled {
 /* Room for rows of every far rank; zeroed. */
 acre_status pulled_init(const struct work *work, size_t rows, size_t bytes, struct pulled *out);
 void pulled_fini(struct pulled *pulled);
-/* Brings rows of width bytes, pitch bytes apart, from offset on; sources[i] of far ranks point
+/* Rows of width bytes, pitch bytes apart, from offset on. */
+struct pulled_rows {
+    size_t offset, pitch, width, rows;
+};
+/* Brings rows; sources[i] of far ranks point
  * to them afterwards, one row after the other. */
-acre_status pulled_bring(struct work *work, struct pulled *pulled, size_t offset, size_t pitch,
-                         size_t width, size_t rows, void **sources);
+acre_status pulled_bring(struct work *work, struct pulled *pulled, const struct pulled_rows *rows,
+                         void **sources);
 
 #endif

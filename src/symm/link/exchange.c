@@ -14,7 +14,7 @@
 #define SLICE_MS 100 /* between looks at who has died                        */
 #define DYING_MS 500 /* that a process may take from hanging up to its end   */
 
-void offer_close(struct offer *offer)
+void offer_close(struct link_offer *offer)
 {
     for (int i = 0; i < CHANNEL_FDS; i++) {
         if (offer->fds[i] >= 0)
@@ -80,10 +80,10 @@ static acre_status send_all(const acre_group *group, const struct record *record
 
 /* Takes what a rank sent, if it is of this epoch. ACRE_ERR_NOT_READY: nothing yet. */
 static acre_status take_one(const acre_group *group, int rank, enum record_type type,
-                            struct offer *out)
+                            struct link_offer *out)
 {
     uint8_t bytes[RECORD_BYTES];
-    struct offer offer;
+    struct link_offer offer;
     acre_status status = channel_take(group->peers->peers[rank].fd, bytes, sizeof bytes, offer.fds);
 
     if (status == ACRE_ERR_PEER)
@@ -137,8 +137,8 @@ static acre_status wait_some(const acre_group *group, struct pollfd *polls, cons
 }
 
 /* Takes what ranks on other hosts sent, one after the other: who waits for one waits for all. */
-static acre_status collect_far(const acre_group *group, enum record_type type, struct offer *offers,
-                               bool *is_missing, int64_t deadline)
+static acre_status collect_far(const acre_group *group, enum record_type type,
+                               struct link_offer *offers, bool *is_missing, int64_t deadline)
 {
     for (int i = 0; i < group->count; i++) {
         for (int k = 0; k < CHANNEL_FDS && is_missing[i]; k++)
@@ -166,7 +166,7 @@ static acre_status collect_far(const acre_group *group, enum record_type type, s
 
 /* Takes a message of a type from every other rank. On failure those that came are closed. */
 static acre_status exchange_collect(const acre_group *group, enum record_type type,
-                                    struct offer *offers, int64_t deadline)
+                                    struct link_offer *offers, int64_t deadline)
 {
     bool *is_missing = heap_array((size_t)group->count, sizeof *is_missing);
     struct pollfd *polls = heap_array((size_t)group->count, sizeof *polls);
@@ -217,15 +217,15 @@ static void send_failure(const acre_group *group, acre_status status)
     status_restore(&saved);
 }
 
-acre_status exchange_offers_locked(acre_group *group, const struct offer *mine,
-                                   struct offer *offers, int64_t deadline)
+acre_status exchange_offers_locked(acre_group *group, const struct link_offer *mine,
+                                   struct link_offer *offers, int64_t deadline)
 {
     acre_status status = group_join_locked(group, deadline);
 
     if (status != ACRE_OK)
         return status;
     group->epoch++;
-    struct offer own = *mine;
+    struct link_offer own = *mine;
     exchange_stamp(group, RECORD_CARD, &own.record);
     status = send_all(group, &own.record, own.fds, deadline);
     if (status == ACRE_OK)
@@ -239,7 +239,7 @@ acre_status exchange_offers_locked(acre_group *group, const struct offer *mine,
 }
 
 /* The failure of the lowest rank that has one. */
-static acre_status votes_read(const acre_group *group, const struct offer *votes)
+static acre_status votes_read(const acre_group *group, const struct link_offer *votes)
 {
     for (int i = 0; i < group->count; i++) {
         const struct record *record = &votes[i].record;
@@ -258,7 +258,7 @@ acre_status exchange_vote_locked(acre_group *group, acre_status mine, int64_t de
         send_failure(group, mine);
         return mine;
     }
-    struct offer *votes = heap_array((size_t)group->count, sizeof *votes);
+    struct link_offer *votes = heap_array((size_t)group->count, sizeof *votes);
     if (!votes) {
         send_failure(group, ACRE_ERR_HOST_MEMORY);
         return ACRE_ERR_HOST_MEMORY;
@@ -279,8 +279,8 @@ acre_status exchange_vote_locked(acre_group *group, acre_status mine, int64_t de
 
 acre_status exchange_barrier_locked(acre_group *group, int64_t deadline)
 {
-    struct offer mine = {.fds = {-1, -1}};
-    struct offer *offers = heap_array((size_t)group->count, sizeof *offers);
+    struct link_offer mine = {.fds = {-1, -1}};
+    struct link_offer *offers = heap_array((size_t)group->count, sizeof *offers);
 
     if (!offers)
         return ACRE_ERR_HOST_MEMORY;

@@ -16,7 +16,7 @@
 #include "symm/link/record.h"
 
 /* What came from one rank. */
-struct offer {
+struct link_offer {
     struct record record;
     int fds[CHANNEL_FDS]; /* owned until closed; -1: none */
 };
@@ -24,14 +24,14 @@ struct offer {
 /* Starts the next epoch: joins if needed, sends mine with its descriptors (taken from
  * mine->fds, which stay open), and waits for all others' offers; offers[rank] is mine.
  * The lock of the group is held. After failure no vote is due. */
-acre_status exchange_offers_locked(acre_group *group, const struct offer *mine,
-                                  struct offer *offers, int64_t deadline);
+acre_status exchange_offers_locked(acre_group *group, const struct link_offer *mine,
+                                  struct link_offer *offers, int64_t deadline);
 /* Says how it went and waits for what the others say; gives the common result. mine is
  * ACRE_OK, or a failure that is recorded. */
 acre_status exchange_vote_locked(acre_group *group, acre_status mine, int64_t deadline);
 /* Both with empty offers. */
 acre_status exchange_barrier_locked(acre_group *group, int64_t deadline);
 
-void offer_close(struct offer *offer);
+void offer_close(struct link_offer *offer);
 
 #endif

@@ -55,7 +55,7 @@ static acre_status post_done(const acre_group *group, int rank, const char *key,
     return status;
 }
 
-/* The same for one type of record. */
+/* Takes one type of record that a rank posted. */
 static acre_status take_type(const acre_group *group, int rank, enum record_type type,
                              int64_t deadline, struct record *out)
 {

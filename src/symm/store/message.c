@@ -140,7 +140,7 @@ acre_status reply_encode(const struct reply *reply, acre_blob *out)
 /* ---- Reading ---------------------------------------------------------------------- */
 
 /* What is still to be read; every step checks that it is there. */
-struct reader {
+struct message_reader {
     const uint8_t *at;
     size_t left;
 };
@@ -161,7 +161,7 @@ static uint64_t message_get64(const uint8_t *at)
     return le64toh(x);
 }
 
-static acre_status read_head(struct reader *reader, struct message *out)
+static acre_status read_head(struct message_reader *reader, struct message *out)
 {
     const uint8_t *at = reader->at;
 
@@ -181,7 +181,7 @@ static acre_status read_head(struct reader *reader, struct message *out)
     return ACRE_OK;
 }
 
-static acre_status read_item(struct reader *reader, struct bytes *out)
+static acre_status read_item(struct message_reader *reader, struct bytes *out)
 {
     if (reader->left < 4 || message_get32(reader->at) > reader->left - 4)
         return status_fail(ACRE_ERR_FORMAT, "store: an item of a message is cut short");
@@ -239,7 +239,7 @@ static bool is_sensible(const struct message *message)
 
 acre_status message_decode(const void *data, size_t bytes, struct message *out)
 {
-    struct reader reader = {data, bytes};
+    struct message_reader reader = {data, bytes};
     struct message message;
     acre_status status = read_head(&reader, &message);
 
@@ -270,7 +270,7 @@ void message_fini(struct message *message)
 
 acre_status reply_decode(const void *data, size_t bytes, struct reply *out)
 {
-    struct reader reader = {data, bytes};
+    struct message_reader reader = {data, bytes};
     struct message head;
     struct reply reply = {0};
     struct bytes item;

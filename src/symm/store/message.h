@@ -2,7 +2,7 @@
 /* What is asked of a store, and what it answers, as a value and as bytes.
  *
  * A request or reply has one shape: a verb, a status, two numbers and a list of byte strings.
- * The same bytes travel to a server and are the records of a file.
+ * These bytes travel to a server, and are also the records of a file.
  *
  *     offset 0   u32  0x31524341 ("ACR1")
  *            4   u8   verb           5  u8[3]  0

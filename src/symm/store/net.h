@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Sends or receives exactly so many bytes on a socket, non-blocking or not.
+/* Sends or receives exactly the given number of bytes on a socket, non-blocking or not.
  * Errors: ACRE_ERR_TIMEOUT, ACRE_ERR_PEER (the other side hung up or is gone). */
 acre_status net_send(int fd, const void *data, size_t bytes, int64_t deadline);
 acre_status net_receive(int fd, void *data, size_t bytes, int64_t deadline);

@@ -33,7 +33,7 @@
 
 enum client_state { CLIENT_GREETING, CLIENT_READY, CLIENT_WAITING };
 
-struct client {
+struct server_client {
     struct list link; /* in server->clients                         */
     int fd;
     enum client_state state;
@@ -65,7 +65,7 @@ struct acre_store_server {
 
 /* ---- Clients ---------------------------------------------------------------------- */
 
-static void client_destroy(struct acre_store_server *server, struct client *client)
+static void client_destroy(struct acre_store_server *server, struct server_client *client)
 {
     list_remove(&client->link);
     server->client_count--;
@@ -76,8 +76,8 @@ static void client_destroy(struct acre_store_server *server, struct client *clie
     heap_free(client);
 }
 
-/* Makes room for the next thing to come, which has so many bytes, keeping what came. */
-static bool client_expect(struct client *client, size_t bytes)
+/* Makes room for the next part of a message, keeping what has arrived. */
+static bool client_expect(struct server_client *client, size_t bytes)
 {
     void *data = heap_realloc(client->in.data, bytes);
 
@@ -87,7 +87,7 @@ static bool client_expect(struct client *client, size_t bytes)
     return true;
 }
 
-static void client_flush(struct client *client)
+static void client_flush(struct server_client *client)
 {
     while (client->out_sent < client->out.bytes) {
         ssize_t sent = send(client->fd, (char *)client->out.data + client->out_sent,
@@ -103,10 +103,10 @@ static void client_flush(struct client *client)
     client->out_sent = 0;
 }
 
-static void client_answer_failure(struct client *client, acre_status status);
+static void client_answer_failure(struct server_client *client, acre_status status);
 
 /* Sends an answer and makes ready for the next frame. */
-static void client_answer(struct client *client, struct reply *reply)
+static void client_answer(struct server_client *client, struct reply *reply)
 {
     acre_blob message;
 
@@ -131,7 +131,7 @@ static void client_answer(struct client *client, struct reply *reply)
     acre_blob_free(&message);
 }
 
-static void client_answer_failure(struct client *client, acre_status status)
+static void client_answer_failure(struct server_client *client, acre_status status)
 {
     struct reply reply = {.status = status};
     const char *text = acre_last_error();
@@ -143,7 +143,7 @@ static void client_answer_failure(struct client *client, acre_status status)
 }
 
 /* Tries the request of a client; it may have to wait. */
-static void client_try(struct acre_store_server *server, struct client *client)
+static void client_try(struct acre_store_server *server, struct server_client *client)
 {
     struct reply reply = {0};
     bool is_change = verb_is_change(client->request.verb);
@@ -163,7 +163,7 @@ static void client_try(struct acre_store_server *server, struct client *client)
 
 /* ---- What comes in ---------------------------------------------------------------- */
 
-static void take_greeting(struct acre_store_server *server, struct client *client)
+static void take_greeting(struct acre_store_server *server, struct server_client *client)
 {
     uint8_t *answer = client->in.data, *nonce = answer + 8, expected[PROOF_BYTES];
 
@@ -184,7 +184,7 @@ static void take_greeting(struct acre_store_server *server, struct client *clien
 }
 
 /* A head came, or the whole frame. */
-static void take_frame(struct acre_store_server *server, struct client *client)
+static void take_frame(struct acre_store_server *server, struct server_client *client)
 {
     size_t bytes = frame_length(client->in.data);
     struct bytes message;
@@ -204,7 +204,7 @@ static void take_frame(struct acre_store_server *server, struct client *client)
     }
 }
 
-static void client_read(struct acre_store_server *server, struct client *client)
+static void client_read(struct acre_store_server *server, struct server_client *client)
 {
     char probe;
 
@@ -254,7 +254,7 @@ static void server_accept(struct acre_store_server *server)
             server->paused_until = deadline_in_ms(PAUSE_MS);
         return;
     }
-    struct client *client = heap_zalloc(sizeof *client);
+    struct server_client *client = heap_zalloc(sizeof *client);
     if (!client || server->client_count >= CLIENTS_MAX || !server_grow(server) ||
         nonce_make(client->nonce) != ACRE_OK || !client_expect(client, ANSWER_BYTES)) {
         heap_free(client);
@@ -287,7 +287,7 @@ static int64_t server_prepare(struct acre_store_server *server)
         deadline = server->paused_until;
     server->polls[1] = (struct pollfd){server->paused_until ? -1 : server->listener, POLLIN, 0};
     LIST_FOR_EACH(it, &server->clients) {
-        struct client *client = CONTAINER_OF(it, struct client, link);
+        struct server_client *client = CONTAINER_OF(it, struct server_client, link);
         short events = client->state == CLIENT_WAITING ? POLLRDHUP
                        : client->out.data              ? POLLOUT | POLLRDHUP
                                                        : POLLIN | POLLRDHUP;
@@ -303,7 +303,7 @@ static void server_serve(struct acre_store_server *server)
     int at = 2;
 
     LIST_FOR_EACH(it, &server->clients) {
-        struct client *client = CONTAINER_OF(it, struct client, link);
+        struct server_client *client = CONTAINER_OF(it, struct server_client, link);
         short events = server->polls[at++].revents;
         if (events & POLLOUT)
             client_flush(client);
@@ -321,7 +321,7 @@ static void server_wake(struct acre_store_server *server)
     while (server->has_changed) {
         server->has_changed = false;
         LIST_FOR_EACH(it, &server->clients) {
-            struct client *client = CONTAINER_OF(it, struct client, link);
+            struct server_client *client = CONTAINER_OF(it, struct server_client, link);
             if (client->state == CLIENT_WAITING && !client->is_gone)
                 client_try(server, client);
         }
@@ -349,7 +349,7 @@ static void *server_run(void *arg)
         server_serve(server);
         server_wake(server);
         LIST_FOR_EACH_SAFE(it, after, &server->clients) {
-            struct client *client = CONTAINER_OF(it, struct client, link);
+            struct server_client *client = CONTAINER_OF(it, struct server_client, link);
             if (client->is_gone) {
                 client_destroy(server, client);
                 server->paused_until = 0;
@@ -363,7 +363,7 @@ static void *server_run(void *arg)
 static void server_close(struct acre_store_server *server)
 {
     LIST_FOR_EACH_SAFE(it, after, &server->clients)
-        client_destroy(server, CONTAINER_OF(it, struct client, link));
+        client_destroy(server, CONTAINER_OF(it, struct server_client, link));
     table_fini(&server->table);
     if (server->listener >= 0)
         close(server->listener);

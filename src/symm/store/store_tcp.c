@@ -17,7 +17,7 @@
 
 #define GRACE_MS 5000 /* that a server has beyond the deadline to say it passed */
 
-struct connection {
+struct tcp_connection {
     struct list link; /* in tcp->idle while nobody uses it */
     int fd;
     struct session session;
@@ -32,7 +32,7 @@ struct tcp {
     uint8_t key[16];
 };
 
-static void connection_destroy(struct connection *connection)
+static void connection_destroy(struct tcp_connection *connection)
 {
     close(connection->fd);
     heap_free(connection);
@@ -47,7 +47,8 @@ static acre_status fail_refused(const struct tcp *tcp)
 }
 
 /* Exchanges greetings on a fresh connection. */
-static acre_status store_tcp_greet(struct tcp *tcp, struct connection *connection, int64_t deadline)
+static acre_status store_tcp_greet(struct tcp *tcp, struct tcp_connection *connection,
+                                   int64_t deadline)
 {
     uint8_t hello[HELLO_BYTES], answer[ANSWER_BYTES], proof[PROOF_BYTES], expected[PROOF_BYTES];
     uint8_t *nonce = answer + 8;
@@ -76,9 +77,9 @@ static acre_status store_tcp_greet(struct tcp *tcp, struct connection *connectio
     return ACRE_OK;
 }
 
-static acre_status connection_create(struct tcp *tcp, int64_t deadline, struct connection **out)
+static acre_status connection_create(struct tcp *tcp, int64_t deadline, struct tcp_connection **out)
 {
-    struct connection *connection = heap_zalloc(sizeof *connection);
+    struct tcp_connection *connection = heap_zalloc(sizeof *connection);
 
     if (!connection)
         return ACRE_ERR_HOST_MEMORY;
@@ -96,13 +97,13 @@ static acre_status connection_create(struct tcp *tcp, int64_t deadline, struct c
     return status;
 }
 
-static acre_status connection_take(struct tcp *tcp, int64_t deadline, struct connection **out)
+static acre_status connection_take(struct tcp *tcp, int64_t deadline, struct tcp_connection **out)
 {
-    struct connection *connection = NULL;
+    struct tcp_connection *connection = NULL;
 
     lock_take(&tcp->lock);
     if (!list_empty(&tcp->idle)) {
-        connection = CONTAINER_OF(tcp->idle.next, struct connection, link);
+        connection = CONTAINER_OF(tcp->idle.next, struct tcp_connection, link);
         list_remove(&connection->link);
     }
     lock_drop(&tcp->lock);
@@ -112,14 +113,14 @@ static acre_status connection_take(struct tcp *tcp, int64_t deadline, struct con
     return ACRE_OK;
 }
 
-static void connection_put(struct tcp *tcp, struct connection *connection)
+static void connection_put(struct tcp *tcp, struct tcp_connection *connection)
 {
     lock_take(&tcp->lock);
     list_push_front(&tcp->idle, &connection->link);
     lock_drop(&tcp->lock);
 }
 
-static acre_status send_message(struct connection *connection, const struct message *request,
+static acre_status send_message(struct tcp_connection *connection, const struct message *request,
                                 int64_t deadline)
 {
     acre_blob message, frame;
@@ -136,7 +137,7 @@ static acre_status send_message(struct connection *connection, const struct mess
     return status;
 }
 
-static acre_status receive_reply(struct connection *connection, int64_t deadline,
+static acre_status receive_reply(struct tcp_connection *connection, int64_t deadline,
                                  struct reply *reply)
 {
     uint8_t head[FRAME_HEAD];
@@ -178,7 +179,7 @@ static acre_status tcp_call(acre_store *self, const struct message *request, int
                             struct reply *reply)
 {
     struct tcp *tcp = (struct tcp *)self;
-    struct connection *connection;
+    struct tcp_connection *connection;
     struct message sent = *request;
     int64_t left = deadline_left_ns(deadline);
     int64_t patience = deadline == DEADLINE_NEVER ? deadline : deadline + GRACE_MS * NS_PER_MS;
@@ -203,7 +204,7 @@ static void tcp_destroy(acre_store *self)
     struct tcp *tcp = (struct tcp *)self;
 
     LIST_FOR_EACH_SAFE(it, after, &tcp->idle)
-        connection_destroy(CONTAINER_OF(it, struct connection, link));
+        connection_destroy(CONTAINER_OF(it, struct tcp_connection, link));
     lock_fini(&tcp->lock);
     heap_free(tcp->host);
     heap_free(tcp);
@@ -214,7 +215,7 @@ static const struct store_ops tcp_ops = {tcp_call, tcp_destroy};
 ACRE_API acre_status acre_store_connect(const char *host, uint16_t port, const char *secret,
                                         uint64_t timeout_ms, acre_store **out)
 {
-    struct connection *first;
+    struct tcp_connection *first;
 
     if (!host || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_store_connect: %s is NULL",

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct entry {
+struct store_entry {
     struct rbnode node; /* in table->keys or table->queues  */
     acre_blob key;
     acre_blob value;    /* keys only                        */
@@ -32,26 +32,26 @@ static int key_order(const acre_blob *a, const void *data, size_t bytes)
     return order ? order : (a->bytes > bytes) - (a->bytes < bytes);
 }
 
-static inline bool entry_less(const struct entry *a, const struct entry *b)
+static inline bool entry_less(const struct store_entry *a, const struct store_entry *b)
 {
     return key_order(&a->key, b->key.data, b->key.bytes) < 0;
 }
 
-static inline bool entry_before(const struct entry *a, const struct bytes *key)
+static inline bool entry_before(const struct store_entry *a, const struct bytes *key)
 {
     return key_order(&a->key, key->data, key->size) < 0;
 }
 
-RBTREE_DEFINE(entries, struct entry, node, struct bytes, entry_less, entry_before);
+RBTREE_DEFINE(entries, struct store_entry, node, struct bytes, entry_less, entry_before);
 
-static struct entry *entry_find(const struct rbtree *tree, const struct bytes *key)
+static struct store_entry *entry_find(const struct rbtree *tree, const struct bytes *key)
 {
-    struct entry *entry = entries_lower_bound(tree, key);
+    struct store_entry *entry = entries_lower_bound(tree, key);
 
     return entry && key_order(&entry->key, key->data, key->size) == 0 ? entry : NULL;
 }
 
-static void entry_destroy(struct entry *entry)
+static void entry_destroy(struct store_entry *entry)
 {
     LIST_FOR_EACH_SAFE(it, after, &entry->values) {
         struct element *element = CONTAINER_OF(it, struct element, link);
@@ -64,9 +64,9 @@ static void entry_destroy(struct entry *entry)
 }
 
 /* An entry that is in no tree yet. */
-static acre_status entry_create(const struct bytes *key, struct entry **out)
+static acre_status entry_create(const struct bytes *key, struct store_entry **out)
 {
-    struct entry *entry = heap_zalloc(sizeof *entry);
+    struct store_entry *entry = heap_zalloc(sizeof *entry);
 
     if (!entry)
         return ACRE_ERR_HOST_MEMORY;
@@ -89,7 +89,7 @@ void table_init(struct table *table)
 
 static void tree_fini(struct rbtree *tree)
 {
-    for (struct entry *entry; (entry = entries_first(tree));) {
+    for (struct store_entry *entry; (entry = entries_first(tree));) {
         entries_remove(tree, entry);
         entry_destroy(entry);
     }
@@ -106,7 +106,7 @@ void table_fini(struct table *table)
 /* Gives a key a value, whose ownership passes over on success. */
 static acre_status value_put(struct table *table, const struct bytes *key, acre_blob *value)
 {
-    struct entry *entry = entry_find(&table->keys, key);
+    struct store_entry *entry = entry_find(&table->keys, key);
     acre_status status = ACRE_OK;
 
     if (!entry) {
@@ -135,7 +135,7 @@ static acre_status value_set(struct table *table, const struct bytes *key,
     return status;
 }
 
-static void key_remove(struct table *table, struct entry *entry)
+static void key_remove(struct table *table, struct store_entry *entry)
 {
     entries_remove(&table->keys, entry);
     table->key_count--;
@@ -169,7 +169,7 @@ static acre_status apply_get(struct table *table, const struct message *request,
     if (table_missing(table, request))
         return ACRE_ERR_NOT_READY;
     for (uint32_t i = 0; i < request->count; i++) {
-        struct entry *entry = entry_find(&table->keys, &request->items[i]);
+        struct store_entry *entry = entry_find(&table->keys, &request->items[i]);
         acre_status status =
             reply_add(reply, (struct bytes){entry->value.data, entry->value.bytes});
         if (status != ACRE_OK)
@@ -178,7 +178,7 @@ static acre_status apply_get(struct table *table, const struct message *request,
     return ACRE_OK;
 }
 
-static acre_status number_read(const struct entry *entry, int64_t *out)
+static acre_status number_read(const struct store_entry *entry, int64_t *out)
 {
     const char *text = entry->value.data, *digits = text + (*text == '-');
     uint64_t number;
@@ -194,7 +194,7 @@ static acre_status number_read(const struct entry *entry, int64_t *out)
 static acre_status apply_add(struct table *table, const struct message *request,
                              struct reply *reply)
 {
-    struct entry *entry = entry_find(&table->keys, &request->items[0]);
+    struct store_entry *entry = entry_find(&table->keys, &request->items[0]);
     int64_t sum = 0;
     char text[24];
     acre_status status = entry ? number_read(entry, &sum) : ACRE_OK;
@@ -212,7 +212,7 @@ static acre_status apply_add(struct table *table, const struct message *request,
 static acre_status apply_compare_set(struct table *table, const struct message *request,
                                      struct reply *reply)
 {
-    struct entry *entry = entry_find(&table->keys, &request->items[0]);
+    struct store_entry *entry = entry_find(&table->keys, &request->items[0]);
     const struct bytes *expected = &request->items[1], *desired = &request->items[2];
     bool is_equal =
         entry ? key_order(&entry->value, expected->data, expected->size) == 0 : expected->size == 0;
@@ -228,7 +228,7 @@ static acre_status apply_compare_set(struct table *table, const struct message *
 
 static acre_status apply_append(struct table *table, const struct message *request)
 {
-    struct entry *entry = entry_find(&table->keys, &request->items[0]);
+    struct store_entry *entry = entry_find(&table->keys, &request->items[0]);
     const struct bytes *more = &request->items[1];
 
     if (!entry)
@@ -252,7 +252,7 @@ static acre_status apply_append(struct table *table, const struct message *reque
 static acre_status apply_delete(struct table *table, const struct message *request,
                                 struct reply *reply)
 {
-    struct entry *entry = entry_find(&table->keys, &request->items[0]);
+    struct store_entry *entry = entry_find(&table->keys, &request->items[0]);
 
     reply->number = entry ? 1 : 0;
     if (entry)
@@ -266,7 +266,7 @@ static acre_status apply_list(struct table *table, const struct message *request
     const struct bytes *prefix = &request->items[0];
     acre_status status = ACRE_OK;
 
-    for (struct entry *entry = entries_lower_bound(&table->keys, prefix);
+    for (struct store_entry *entry = entries_lower_bound(&table->keys, prefix);
          entry && status == ACRE_OK; entry = entries_next(entry)) {
         if (entry->key.bytes < prefix->size ||
             (prefix->size && memcmp(entry->key.data, prefix->data, prefix->size) != 0))
@@ -281,7 +281,7 @@ static acre_status apply_list(struct table *table, const struct message *request
 
 static acre_status apply_push(struct table *table, const struct message *request)
 {
-    struct entry *queue = entry_find(&table->queues, &request->items[0]);
+    struct store_entry *queue = entry_find(&table->queues, &request->items[0]);
     struct element *element = heap_zalloc(sizeof *element);
     acre_status status =
         element ? blob_copy(&element->value, request->items[1].data, request->items[1].size)
@@ -306,7 +306,7 @@ static acre_status apply_push(struct table *table, const struct message *request
 static acre_status apply_pop(struct table *table, const struct message *request,
                              struct reply *reply)
 {
-    struct entry *queue = entry_find(&table->queues, &request->items[0]);
+    struct store_entry *queue = entry_find(&table->queues, &request->items[0]);
 
     if (!queue)
         return ACRE_ERR_NOT_READY;
@@ -338,7 +338,7 @@ const struct bytes *table_missing(struct table *table, const struct message *req
 
 acre_status table_apply(struct table *table, const struct message *request, struct reply *reply)
 {
-    struct entry *queue;
+    struct store_entry *queue;
 
     switch (request->verb) {
     case VERB_SET:

@@ -11,8 +11,8 @@
 #include "symm/store/message.h"
 
 struct table {
-    struct rbtree keys;   /* of struct entry                        */
-    struct rbtree queues; /* of struct entry, values in their lists */
+    struct rbtree keys;   /* of struct store_entry                        */
+    struct rbtree queues; /* of struct store_entry, values in their lists */
     uint64_t key_count;
 };
 

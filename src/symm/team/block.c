@@ -47,20 +47,20 @@ acre_status layout_make(size_t bytes, size_t pad_bytes, size_t granularity, stru
 
 /* ---- Finding ---------------------------------------------------------------------- */
 
-static struct block *exact_locked(const void *base)
+static struct symm_block *exact_locked(const void *base)
 {
     LIST_FOR_EACH(it, &blocks) {
-        struct block *block = CONTAINER_OF(it, struct block, link);
+        struct symm_block *block = CONTAINER_OF(it, struct symm_block, link);
         if (block->is_alive && block->memory->base == base)
             return block;
     }
     return NULL;
 }
 
-static struct block *around_locked(const void *pointer)
+static struct symm_block *around_locked(const void *pointer)
 {
     LIST_FOR_EACH(it, &blocks) {
-        struct block *block = CONTAINER_OF(it, struct block, link);
+        struct symm_block *block = CONTAINER_OF(it, struct symm_block, link);
         uintptr_t offset = (uintptr_t)pointer - (uintptr_t)block->memory->base;
         if (block->is_alive && offset < block->layout.buffer_bytes)
             return block;
@@ -68,18 +68,18 @@ static struct block *around_locked(const void *pointer)
     return NULL;
 }
 
-static struct block *of_memory_locked(const struct memory *memory)
+static struct symm_block *of_memory_locked(const struct memory *memory)
 {
     LIST_FOR_EACH(it, &blocks)
-        if (CONTAINER_OF(it, struct block, link)->memory == memory)
-            return CONTAINER_OF(it, struct block, link);
+        if (CONTAINER_OF(it, struct symm_block, link)->memory == memory)
+            return CONTAINER_OF(it, struct symm_block, link);
     return NULL;
 }
 
 bool block_find(const void *pointer, struct found *out)
 {
     lock_take(&blocks_lock);
-    struct block *block = around_locked(pointer);
+    struct symm_block *block = around_locked(pointer);
     if (block) {
         memory_get(block->memory);
         out->memory = block->memory;
@@ -96,7 +96,7 @@ struct team *block_team(const struct memory *memory, uint64_t group_serial)
     struct team *found = NULL;
 
     lock_take(&blocks_lock);
-    struct block *block = of_memory_locked(memory);
+    struct symm_block *block = of_memory_locked(memory);
     if (block)
         LIST_FOR_EACH(it, &block->teams) {
             struct team *team = CONTAINER_OF(it, struct team, link);
@@ -112,7 +112,7 @@ struct team *block_team(const struct memory *memory, uint64_t group_serial)
 void block_keep_team(const struct memory *memory, struct team *team)
 {
     lock_take(&blocks_lock);
-    struct block *block = of_memory_locked(memory);
+    struct symm_block *block = of_memory_locked(memory);
     if (block) {
         team_get(team);
         list_push_back(&block->teams, &team->link);
@@ -123,8 +123,8 @@ void block_keep_team(const struct memory *memory, struct team *team)
 /* ---- Allocating ------------------------------------------------------------------- */
 
 /* The block that has an id, asked for again. */
-static acre_status wake_locked(struct block *block, const acre_symm_config *config, size_t bytes,
-                               const char *group)
+static acre_status wake_locked(struct symm_block *block, const acre_symm_config *config,
+                               size_t bytes, const char *group)
 {
     unsigned long long id = config->alloc_id;
 
@@ -144,10 +144,10 @@ static acre_status wake_locked(struct block *block, const acre_symm_config *conf
     return ACRE_OK;
 }
 
-static struct block *with_id_locked(uint64_t id)
+static struct symm_block *with_id_locked(uint64_t id)
 {
     LIST_FOR_EACH(it, &blocks) {
-        struct block *block = CONTAINER_OF(it, struct block, link);
+        struct symm_block *block = CONTAINER_OF(it, struct symm_block, link);
         if (block->has_id && block->id == id)
             return block;
     }
@@ -155,9 +155,9 @@ static struct block *with_id_locked(uint64_t id)
 }
 
 static acre_status block_create(const acre_symm_config *config, size_t bytes, const char *group,
-                                struct block **out)
+                                struct symm_block **out)
 {
-    struct block *block = heap_zalloc(sizeof *block);
+    struct symm_block *block = heap_zalloc(sizeof *block);
     size_t granularity;
     acre_status status = ACRE_ERR_HOST_MEMORY;
 
@@ -184,7 +184,7 @@ static acre_status block_create(const acre_symm_config *config, size_t bytes, co
 }
 
 /* Gives up what a block holds; the lock is not held. */
-static void block_destroy(struct block *block)
+static void block_destroy(struct symm_block *block)
 {
     LIST_FOR_EACH_SAFE(it, after, &block->teams) {
         list_remove(it);
@@ -199,7 +199,7 @@ ACRE_API acre_status acre_symm_alloc(const acre_symm_config *config, size_t byte
 {
     acre_symm_config defaults = {.struct_size = sizeof defaults};
     acre_status status = ACRE_OK;
-    struct block *block = NULL, *other = NULL;
+    struct symm_block *block = NULL, *other = NULL;
 
     if (!out)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_alloc: out is NULL");
@@ -240,7 +240,7 @@ ACRE_API acre_status acre_symm_alloc(const acre_symm_config *config, size_t byte
 ACRE_API void acre_symm_free(void *base)
 {
     lock_take(&blocks_lock);
-    struct block *block = exact_locked(base);
+    struct symm_block *block = exact_locked(base);
     if (block && block->has_id) {
         block->is_alive = false;
         block = NULL;
@@ -259,7 +259,7 @@ ACRE_API acre_status acre_symm_alloc_size(const void *base, size_t *out)
     if (!out)
         return status_fail(ACRE_ERR_INVALID, "acre_symm_alloc_size: out is NULL");
     lock_take(&blocks_lock);
-    struct block *block = exact_locked(base);
+    struct symm_block *block = exact_locked(base);
     if (block)
         *out = block->layout.buffer_bytes;
     else

@@ -11,7 +11,7 @@
  *         alloc with │  ▼
  *         the same id RESTING
  */
-struct block {
+struct symm_block {
     struct list link;      /* in the list of blocks; all under its lock        */
     struct memory *memory; /* with a reference                                 */
     struct layout layout;
@@ -29,7 +29,7 @@ struct found {
     char group[256];       /* default                                          */
 };
 
-/* Extents of a block for so many bytes. Errors: ACRE_ERR_INVALID (overflow). */
+/* Extents of a block for a request of that size. Errors: ACRE_ERR_INVALID (overflow). */
 acre_status layout_make(size_t bytes, size_t pad_bytes, size_t granularity,
                         struct layout *out);
 /* The living block whose buffer holds pointer; false: none. */

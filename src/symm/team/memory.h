@@ -34,12 +34,13 @@ acre_status memory_export(struct memory *memory, int *out_fd);
 /* Maps what another process exported, after checking type, size and seals. The descriptor
  * stays the caller's. Errors: ACRE_ERR_REJECTED (not what it should be). */
 acre_status memory_import(acre_device *device, int fd, size_t bytes, struct memory **out);
-/* The same for memory that travels over a fabric; the handle holds nothing. */
+/* Memory that is shared over a fabric: whether it is, export and import. The handle holds
+ * nothing. */
 bool memory_is_fabric(const struct memory *memory);
 acre_status memory_export_fabric(struct memory *memory, uint8_t out[64]);
 acre_status memory_import_fabric(acre_device *device, const uint8_t fabric[64], size_t bytes,
                                  struct memory **out);
-/* Lets ranks on other hosts reach own memory; at which address. The same each time.
+/* Lets ranks on other hosts reach own memory; at which address, which does not change.
  * Errors: ACRE_ERR_UNSUPPORTED (device memory). */
 acre_status memory_attach(struct memory *memory, uint64_t *out_address);
 void memory_get(struct memory *memory);

@@ -86,7 +86,7 @@ static acre_status team_new(acre_group *group, struct memory *memory, const stru
 }
 
 /* Own control page and descriptors; a failure is told to the others on the offer. */
-static acre_status offer_fill(struct team *team, struct offer *mine)
+static acre_status offer_fill(struct team *team, struct link_offer *mine)
 {
     struct memory *memory = team->memories[team->rank];
     acre_status status = memory_create(NULL, control_bytes(team->channels, team->count),
@@ -121,7 +121,7 @@ static acre_status offer_fill(struct team *team, struct offer *mine)
 }
 
 /* Notes where ranks on other hosts are. */
-static acre_status team_place(struct team *team, const struct offer *offers)
+static acre_status team_place(struct team *team, const struct link_offer *offers)
 {
     const struct link *peers = team->group->peers;
 
@@ -139,7 +139,7 @@ static acre_status team_place(struct team *team, const struct offer *offers)
 }
 
 /* Maps the memory of every other rank of this host. */
-static acre_status team_map(struct team *team, struct offer *offers)
+static acre_status team_map(struct team *team, struct link_offer *offers)
 {
     acre_status status = team_place(team, offers);
 
@@ -163,7 +163,7 @@ static acre_status team_map(struct team *team, struct offer *offers)
     return status;
 }
 
-static acre_status offers_check(const struct offer *offers, int count)
+static acre_status offers_check(const struct link_offer *offers, int count)
 {
     struct record *records = heap_array((size_t)count, sizeof *records);
 
@@ -176,10 +176,10 @@ static acre_status offers_check(const struct offer *offers, int count)
     return status;
 }
 
-static acre_status team_meet(struct team *team, struct offer *offers, int64_t deadline)
+static acre_status team_meet(struct team *team, struct link_offer *offers, int64_t deadline)
 {
     acre_group *group = team->group;
-    struct offer mine = {.fds = {-1, -1}};
+    struct link_offer mine = {.fds = {-1, -1}};
     struct status_saved saved;
     acre_status status = group_join_locked(group, deadline);
 
@@ -209,7 +209,7 @@ static acre_status team_meet(struct team *team, struct offer *offers, int64_t de
 acre_status team_create_locked(acre_group *group, struct memory *memory,
                                const struct layout *layout, struct team **out)
 {
-    struct offer *offers = heap_array((size_t)group->count, sizeof *offers);
+    struct link_offer *offers = heap_array((size_t)group->count, sizeof *offers);
     struct team *team = NULL;
     acre_status status = offers ? team_new(group, memory, layout, &team) : ACRE_ERR_HOST_MEMORY;
 

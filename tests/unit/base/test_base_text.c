@@ -146,4 +146,24 @@ TEST(texts_are_tame_on_terminals)
     EXPECT_STR_EQ(tamed(""), "");
 }
 
+TEST(sizes_beside_each_other_differ_when_they_do)
+{
+    char buffer[64];
+    struct text text;
+
+    memset(buffer, 'x', sizeof buffer);
+    text_init(&text, buffer, sizeof buffer);
+    text_add_bytes_beside(&text, 3 << 20, 3 << 20); /* the same: no reason for more digits */
+    EXPECT_STR_EQ(buffer, "3.00 MiB");
+    text_init(&text, buffer, sizeof buffer);
+    text_add_bytes_beside(&text, (3 << 20) + 1, 3 << 20);
+    EXPECT_STR_EQ(buffer, "3145729 bytes");
+    text_init(&text, buffer, sizeof buffer);
+    text_add_bytes_beside(&text, 0, 0);
+    EXPECT_STR_EQ(buffer, "0 bytes");
+    text_init(&text, buffer, sizeof buffer);
+    text_add_bytes_beside(&text, 3 << 20, 4 << 20);
+    EXPECT_STR_EQ(buffer, "3.00 MiB");
+}
+
 T_MAIN()

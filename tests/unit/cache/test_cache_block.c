@@ -15,7 +15,8 @@ static struct block *begin(void)
     block_store_init(&store);
     REQUIRE(block_store_reserve(&store, 1));
     struct block *block = block_create(&store);
-    segment_init(&segment, block, (struct pool *)&pool_stand_in, NULL, (void *)0x10000, 65536, 7);
+    segment_init(&segment, block, (struct pool *)&pool_stand_in, NULL, (void *)0x10000, 65536);
+    segment_set_order(&segment, 7);
     return block;
 }
 

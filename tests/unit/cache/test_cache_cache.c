@@ -116,15 +116,16 @@ TEST(B130_addresses_that_cannot_be_had)
 TEST(B131_cache_info)
 {
     struct lab lab;
-    uint64_t largest = 0;
+    uint64_t largest = 1, device_free = 0;
 
     lab_open(&lab, NULL);
-    REQUIRE_OK(acre_cache_info(lab.cache, &largest));
-    EXPECT_EQ(largest, 8589934592);
+    REQUIRE_OK(acre_cache_info(lab.cache, &largest, &device_free));
+    EXPECT_EQ(largest, 0);
+    EXPECT_EQ(device_free, 8589934592);
     LAB_CACHE(&lab, 30);
-    largest = 1;
-    REQUIRE_OK(acre_cache_info(lab.cache, &largest));
+    REQUIRE_OK(acre_cache_info(lab.cache, &largest, &device_free));
     EXPECT_EQ(largest, 31457280);
+    EXPECT_EQ(device_free, 8589934592 - 31457280);
     lab_close(&lab);
 }
 
@@ -256,8 +257,9 @@ static void call_without_arguments(acre_policy policy)
     EXPECT_EQ(acre_cache_base(NULL, pointer, &pointer, &bytes), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_cache_block_bytes(lab.cache, pointer, NULL), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_cache_block_bytes(NULL, pointer, &bytes), ACRE_ERR_INVALID);
-    EXPECT_EQ(acre_cache_info(NULL, &bytes), ACRE_ERR_INVALID);
-    EXPECT_EQ(acre_cache_info(lab.cache, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_info(NULL, &bytes, &bytes), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_info(lab.cache, NULL, &bytes), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_info(lab.cache, &bytes, NULL), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_cache_memory_fraction_set(NULL, 0.5), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_cache_conf_set(NULL, ""), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_cache_conf_set(lab.cache, NULL), ACRE_ERR_INVALID);

@@ -2,18 +2,20 @@
 /* The engine below the public calls, as the fronts use it. */
 #include "cache/cache.h"
 
+#include "cache/engine.h"
 #include "tests/support/lab.h"
 
 /* Allocates through the engine; live statistics do not move. */
 static struct block *take(acre_cache *cache, size_t bytes)
 {
-    struct request request = {.bytes = bytes, .stream = NULL};
+    struct attempt attempt;
 
+    attempt_init(&attempt, bytes, NULL);
     quick_lock_take(&cache->lock);
-    acre_status status = engine_alloc_locked(cache, &request);
+    acre_status status = engine_alloc_locked(cache, &attempt);
     quick_lock_drop(&cache->lock);
     REQUIRE_EQ(status, ACRE_OK);
-    return request.block;
+    return attempt.block;
 }
 
 TEST(live_statistics_are_the_callers)

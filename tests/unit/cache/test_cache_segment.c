@@ -11,7 +11,8 @@ TEST(a_new_segment_is_one_block)
     const char *fact;
     int pool, stream;
 
-    segment_init(&segment, &block, (struct pool *)&pool, &stream, (void *)0x1000000, 4096, 3);
+    segment_init(&segment, &block, (struct pool *)&pool, &stream, (void *)0x1000000, 4096);
+    segment_set_order(&segment, 3);
     EXPECT(segment_check(&segment, &fact));
     EXPECT_PTR_EQ(segment.first, &block);
     EXPECT_PTR_EQ(block.segment, &segment);

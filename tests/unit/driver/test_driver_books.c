@@ -4,15 +4,16 @@
 #include "base/heap.h"
 #include "tests/support/t.h"
 
-static struct range range_of(uintptr_t base, size_t bytes, int device, enum range_origin origin)
+static struct book_range range_of(uintptr_t base, size_t bytes, int device,
+                                  enum range_origin origin)
 {
-    return (struct range){.base = base, .bytes = bytes, .native = (void *)base, .device = device,
-                          .origin = origin};
+    return (struct book_range){.base = base, .bytes = bytes, .native = (void *)base,
+                               .device = device, .origin = origin};
 }
 
 TEST(ranges_are_found_by_any_address_inside)
 {
-    struct range range = range_of(0x10000, 0x1000, 1, RANGE_ALLOC), found;
+    struct book_range range = range_of(0x10000, 0x1000, 1, RANGE_ALLOC), found;
     struct books books;
 
     books_init(&books);
@@ -29,7 +30,7 @@ TEST(ranges_are_found_by_any_address_inside)
 
 TEST(ranges_do_not_overlap)
 {
-    struct range range = range_of(0x10000, 0x1000, 0, RANGE_ALLOC);
+    struct book_range range = range_of(0x10000, 0x1000, 0, RANGE_ALLOC);
     struct books books;
     uint64_t ranges, objects;
 
@@ -52,7 +53,7 @@ TEST(ranges_do_not_overlap)
 
 TEST(only_an_exact_base_of_its_family_and_device_is_taken)
 {
-    struct range range = range_of(0x10000, 0x1000, 1, RANGE_ALLOC), out;
+    struct book_range range = range_of(0x10000, 0x1000, 1, RANGE_ALLOC), out;
     struct books books;
 
     books_init(&books);
@@ -74,7 +75,7 @@ TEST(only_an_exact_base_of_its_family_and_device_is_taken)
 
 TEST(opened_memory_counts_how_often_it_is_open)
 {
-    struct range range = range_of(0x30000, 0x2000, 0, RANGE_OPENED), out;
+    struct book_range range = range_of(0x30000, 0x2000, 0, RANGE_OPENED), out;
     struct books books;
 
     books_init(&books);
@@ -121,7 +122,7 @@ TEST(objects_are_known_by_kind_until_taken)
 
 TEST(books_without_memory_say_so_and_stay_as_they_were)
 {
-    struct range range = range_of(0x10000, 16, 0, RANGE_ALLOC), out;
+    struct book_range range = range_of(0x10000, 16, 0, RANGE_ALLOC), out;
     struct object object = {OBJECT_GRAPH, NULL};
     struct books books;
 

@@ -177,6 +177,49 @@ TEST(a_device_with_room_means_a_limit)
     acre_why_destroy(why);
 }
 
+/* The verdict about a request on a device with so much room, under recorded settings. */
+static acre_verdict verdict_of(uint64_t request, uint64_t room, const char *settings)
+{
+    char text[2048];
+    acre_snapshot *snapshot = NULL;
+    acre_why *why = NULL;
+    acre_verdict verdict;
+
+    snprintf(text, sizeof text,
+             "{\"segments\": [{\"device\": 0, \"address\": 1048576, " SIZES ", \"stream\": 0,"
+             " \"segment_type\": \"large\", \"blocks\": [" BLOCKS "]}], \"device_traces\": [["
+             "{\"action\": \"oom\", \"device_free\": %llu, \"size\": %llu, \"stream\": 0}]],"
+             " \"allocator_settings\": {%s}}",
+             (unsigned long long)room, (unsigned long long)request, settings);
+    REQUIRE_OK(acre_snapshot_open(files_write("room.json", text, strlen(text)), &snapshot));
+    REQUIRE_OK(acre_why_create(snapshot, NULL, &why));
+    verdict = why->verdict;
+    acre_why_destroy(why);
+    acre_snapshot_close(snapshot);
+    return verdict;
+}
+
+/* What a request makes PyTorch ask the device for: see the rules of segments. */
+TEST(room_is_compared_with_the_segment_that_is_needed)
+{
+    const char *plain = "\"expandable_segments\": false";
+    const char *grows = "\"expandable_segments\": true";
+    const char *larger = "\"PYTORCH_CUDA_ALLOC_CONF\": \"large_segment_size_mb:32\"";
+
+    EXPECT_EQ(verdict_of(512, 2 * MIB, plain), ACRE_VERDICT_LIMIT);
+    EXPECT_NE(verdict_of(512, 2 * MIB - 1, plain), ACRE_VERDICT_LIMIT);
+    EXPECT_EQ(verdict_of(MIB, 2 * MIB, plain), ACRE_VERDICT_LIMIT);
+    EXPECT_NE(verdict_of(MIB + 512, 20 * MIB - 1, plain), ACRE_VERDICT_LIMIT);
+    EXPECT_EQ(verdict_of(MIB + 512, 20 * MIB, plain), ACRE_VERDICT_LIMIT);
+    EXPECT_NE(verdict_of(MIB + 512, 20 * MIB, larger), ACRE_VERDICT_LIMIT);
+    EXPECT_EQ(verdict_of(MIB + 512, 32 * MIB, larger), ACRE_VERDICT_LIMIT);
+    EXPECT_EQ(verdict_of(10 * MIB, 10 * MIB, plain), ACRE_VERDICT_LIMIT);
+    EXPECT_NE(verdict_of(29 * MIB, 29 * MIB, plain), ACRE_VERDICT_LIMIT);
+    EXPECT_EQ(verdict_of(29 * MIB, 30 * MIB, plain), ACRE_VERDICT_LIMIT);
+    EXPECT_NE(verdict_of(29 * MIB, 30 * MIB, grows), ACRE_VERDICT_LIMIT);
+    EXPECT_EQ(verdict_of(29 * MIB, 40 * MIB, grows), ACRE_VERDICT_LIMIT);
+}
+
 /* A job of 40 rounds: 20 temporary blocks each, and one that is never freed. */
 static struct snapshot *leaking(bool leaks)
 {

@@ -60,7 +60,8 @@ TEST(a_missing_file_is_named)
 
     EXPECT_EQ(source_open(files_path("nowhere"), &source), ACRE_ERR_IO);
     EXPECT_EQ(acre_last_native(), ENOENT);
-    EXPECT_HAS(acre_last_error(), "nowhere: it cannot be opened: No such file");
+    EXPECT_HAS(acre_last_error(), "cannot open ");
+    EXPECT_HAS(acre_last_error(), "nowhere: No such file");
     EXPECT(!source);
     size_t count;
     char byte[16];

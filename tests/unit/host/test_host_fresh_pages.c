@@ -28,9 +28,9 @@ TEST(advice_is_taken_and_memory_works)
 {
     char *base;
 
-    fresh_pages_advise(true, true);
+    fresh_pages_spread(true);
     base = fresh_pages_map(4 << 20);
-    fresh_pages_advise(false, false);
+    fresh_pages_spread(false);
     REQUIRE(base != MAP_FAILED);
     memset(base, 1, 4 << 20);
     EXPECT_EQ(base[(4 << 20) - 1], 1);

@@ -25,6 +25,7 @@ static int child_run(acre_hostmem *heap, unsigned char *inherited)
 
 TEST(children_forked_in_the_middle_use_the_heap)
 {
+    T_NEEDS("fork beside threads");
 #if defined(__SANITIZE_THREAD__)
     T_SKIP("this sanitizer does not follow threads of a forked child");
 #endif

@@ -3,6 +3,7 @@
 #include "tests/unit/hostmem/heap_make.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 TEST(every_size_is_aligned_usable_and_its_own)
 {
@@ -102,10 +103,64 @@ static void limited_run(void *arg)
 
 TEST(a_limit_of_the_process_is_an_error_not_a_death)
 {
+    T_NEEDS("limits of addresses");
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     T_SKIP("sanitizers reserve more addresses than the limit");
 #endif
     EXPECT_EQ(t_child(limited_run, NULL), 0);
+}
+
+TEST(a_refusal_speaks_of_this_machine_not_of_a_gpu)
+{
+    acre_hostmem *heap = heap_make(64 << 20, 0);
+    void *held = block_make(heap, 30 << 20), *out = NULL;
+
+    EXPECT_EQ(acre_hostmem_alloc(heap, 50 << 20, &out), ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_HAS(acre_last_error(),
+               "Out of host memory. Tried to allocate 50.00 MiB. This machine has ");
+    EXPECT_HAS(acre_last_error(), "64.00 MiB allowed; 30.00 MiB allocated by Acre");
+    EXPECT_HAS(acre_last_error(), "The machine has room: raise the memory limit.");
+    EXPECT(!strstr(acre_last_error(), "GPU"));
+    REQUIRE_OK(acre_hostmem_free(heap, held));
+    acre_hostmem_destroy(heap);
+}
+
+/* Whether huge pages were asked for at an address: a flag in /proc/self/smaps. */
+static bool is_huge(const void *pointer)
+{
+    unsigned long begin, end;
+    char line[512];
+    bool is_inside = false, is_found = false;
+    FILE *file = fopen("/proc/self/smaps", "r");
+
+    REQUIRE(file);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            is_inside = begin <= (uintptr_t)pointer && (uintptr_t)pointer < end;
+        if (is_inside && strncmp(line, "VmFlags:", 8) == 0)
+            is_found = strstr(line, " hg") != NULL;
+    }
+    fclose(file);
+    return is_found;
+}
+
+TEST(huge_pages_are_asked_for_where_a_block_fills_them)
+{
+    T_NEEDS("MADV_HUGEPAGE");
+    acre_hostmem_config config = {.struct_size = sizeof config,
+                                  .flags = ACRE_HOSTMEM_NO_THREAD | ACRE_HOSTMEM_HUGE_PAGES};
+    acre_hostmem *heap, *plain = heap_make(0, 0);
+
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0)
+        T_SKIP("this kernel has no transparent huge pages");
+    REQUIRE_OK(acre_hostmem_create(&config, &heap));
+    char *below = block_make(heap, 3 << 20), *large = block_make(heap, 16 << 20);
+    EXPECT(!is_huge(below + (2 << 20)));
+    EXPECT(is_huge(large + (8 << 20)));
+    memset(large, 1, 16 << 20);
+    EXPECT(!is_huge((char *)block_make(plain, 16 << 20) + (8 << 20)));
+    acre_hostmem_destroy(heap);
+    acre_hostmem_destroy(plain);
 }
 
 TEST(small_blocks_are_in_the_history_while_it_is_recorded)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of the pinned cache alone: sizes, pieces and slabs, levels, touching pages, and
+/* Parts of the pinned cache alone: sizes, blocks and slabs, levels, touching pages, and
  * memory nodes as a made-up tree describes them. */
 #include "pinned/host_arena.h"
 
@@ -48,13 +48,13 @@ static void close_pool(struct extent *extent)
     heap_unmap(memory, MEMORY);
 }
 
-static struct piece *take(size_t bytes)
+static struct host_block *take(size_t bytes)
 {
-    struct piece *piece = NULL;
+    struct host_block *host_block = NULL;
     size_t need;
 
-    REQUIRE_OK(host_arena_take(&pool, host_arena_round(bytes), &piece, &need));
-    return piece;
+    REQUIRE_OK(host_arena_take(&pool, host_arena_round(bytes), &host_block, &need));
+    return host_block;
 }
 
 TEST(sizes_below_4_kib_are_multiples_of_64_below_32_kib_of_512)
@@ -73,7 +73,7 @@ TEST(sizes_below_4_kib_are_multiples_of_64_below_32_kib_of_512)
 TEST(the_best_fit_is_cut_and_neighbours_join)
 {
     struct extent *extent = open_pool();
-    struct piece *a = take(100000), *b = take(50000), *c = take(200000);
+    struct host_block *a = take(100000), *b = take(50000), *c = take(200000);
     const char *fact = "";
 
     EXPECT_PTR_EQ(b->base, a->base + a->bytes);
@@ -81,7 +81,7 @@ TEST(the_best_fit_is_cut_and_neighbours_join)
     host_arena_put(b);
     EXPECT_PTR_EQ(take(40000)->base, hole); /* the smallest that fits */
     EXPECT(host_arena_check(&pool, &fact));
-    struct piece *d = host_arena_find(&map, hole);
+    struct host_block *d = host_arena_find(&map, hole);
     REQUIRE(d != NULL);
     EXPECT_PTR_EQ(host_arena_find(&map, hole + 4096), NULL);
     host_arena_put(a);
@@ -95,7 +95,7 @@ TEST(slots_are_found_by_address_and_their_slab_goes_with_the_last)
 {
     struct extent *extent = open_pool();
     const size_t sizes[] = {64, 192, 512, 576, 4096, 4608, 32256};
-    struct piece *slots[7][3];
+    struct host_block *slots[7][3];
 
     for (int i = 0; i < 7; i++)
         for (int k = 0; k < 3; k++) {
@@ -115,13 +115,13 @@ TEST(slots_are_found_by_address_and_their_slab_goes_with_the_last)
 TEST(what_there_is_not_says_how_much_is_needed)
 {
     struct extent *extent = open_pool();
-    struct piece *piece;
+    struct host_block *host_block;
     size_t need = 0;
 
-    EXPECT_EQ(host_arena_take(&pool, MEMORY + 4096, &piece, &need), ACRE_ERR_NOT_FOUND);
+    EXPECT_EQ(host_arena_take(&pool, MEMORY + 4096, &host_block, &need), ACRE_ERR_NOT_FOUND);
     EXPECT_EQ(need, MEMORY + 4096);
-    struct piece *all = take(MEMORY);
-    EXPECT_EQ(host_arena_take(&pool, 64, &piece, &need), ACRE_ERR_NOT_FOUND);
+    struct host_block *all = take(MEMORY);
+    EXPECT_EQ(host_arena_take(&pool, 64, &host_block, &need), ACRE_ERR_NOT_FOUND);
     EXPECT_EQ(need, 4096);
     host_arena_put(all);
     close_pool(extent);
@@ -129,7 +129,7 @@ TEST(what_there_is_not_says_how_much_is_needed)
 
 TEST(levels_know_peak_sums_and_resets)
 {
-    struct level level = {0};
+    struct pinned_level level = {0};
 
     level_up(&level, 10);
     level_down(&level, 4);

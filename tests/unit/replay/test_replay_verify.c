@@ -233,7 +233,7 @@ TEST(a_segment_at_address_zero_is_refused)
 TEST(a_history_becomes_a_trace_that_is_consistent)
 {
     struct snapshot *snapshot = record(600, (uint64_t)8 << 20, 11);
-    struct history *history;
+    struct trace_history *history;
     uint64_t live = 0, frees = 0;
 
     recorder_forget(snapshot, 200);

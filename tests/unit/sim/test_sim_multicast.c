@@ -5,6 +5,12 @@
 
 #define P BED_PAGE
 
+static acre_status pin_part(struct sim *sim, void *handle, struct multicast_part part,
+                            struct sim_pin *pins, int *out_count)
+{
+    return sim_multicast_pin(sim, handle, &part, pins, out_count);
+}
+
 TEST(create_checks_members_and_size)
 {
     struct sim_bed bed = bed_open("devices:3,memory:64MiB");
@@ -76,17 +82,22 @@ TEST(a_write_needs_memory_of_every_member)
     REQUIRE_OK(bed.ops->alloc(bed.sim, 0, 2 * P, (void **)&m0));
     REQUIRE_OK(bed.ops->alloc(bed.sim, 2, 2 * P, (void **)&m2));
     REQUIRE_OK(bed.ops->multicast_bind(bed.sim, handle, 0, 0, m0, 2 * P));
-    EXPECT_EQ(sim_multicast_pin(bed.sim, handle, 0, 0, 8, pins, &count), ACRE_ERR_INVALID);
+    EXPECT_EQ(pin_part(bed.sim, handle, (struct multicast_part){0, 0, 8}, pins, &count),
+              ACRE_ERR_INVALID);
     EXPECT_HAS(acre_last_error(), "device 2 has not bound");
     REQUIRE_OK(bed.ops->multicast_bind(bed.sim, handle, 2, P, m2, P));
-    EXPECT_EQ(sim_multicast_pin(bed.sim, handle, 0, P - 4, 8, pins, &count), ACRE_ERR_INVALID);
-    EXPECT_EQ(sim_multicast_pin(bed.sim, handle, 1, P, 8, pins, &count), ACRE_ERR_INVALID);
-    EXPECT_EQ(sim_multicast_pin(bed.sim, handle, 0, 2 * P, 8, pins, &count), ACRE_ERR_INVALID);
-    EXPECT_EQ(sim_multicast_pin(bed.sim, handle, 0, P, SIZE_MAX, pins, &count),
+    EXPECT_EQ(pin_part(bed.sim, handle, (struct multicast_part){0, P - 4, 8}, pins, &count),
               ACRE_ERR_INVALID);
-    EXPECT_EQ(sim_multicast_pin(bed.sim, handle, 0, P, 0, pins, &count), ACRE_ERR_INVALID);
+    EXPECT_EQ(pin_part(bed.sim, handle, (struct multicast_part){1, P, 8}, pins, &count),
+              ACRE_ERR_INVALID);
+    EXPECT_EQ(pin_part(bed.sim, handle, (struct multicast_part){0, 2 * P, 8}, pins, &count),
+              ACRE_ERR_INVALID);
+    EXPECT_EQ(pin_part(bed.sim, handle, (struct multicast_part){0, P, SIZE_MAX}, pins, &count),
+              ACRE_ERR_INVALID);
+    EXPECT_EQ(pin_part(bed.sim, handle, (struct multicast_part){0, P, 0}, pins, &count),
+              ACRE_ERR_INVALID);
     EXPECT_EQ(count, -1);
-    REQUIRE_OK(sim_multicast_pin(bed.sim, handle, 0, P + 16, 8, pins, &count));
+    REQUIRE_OK(pin_part(bed.sim, handle, (struct multicast_part){0, P + 16, 8}, pins, &count));
     REQUIRE_EQ(count, 2);
     for (int i = 0; i < count; i++) {
         memset(pins[i].address, 'm', 8);
@@ -98,7 +109,8 @@ TEST(a_write_needs_memory_of_every_member)
     EXPECT_EQ(out, 'm');
     /* Bound memory that is gone makes the write fail, and nothing stays pinned. */
     REQUIRE_OK(bed.ops->free(bed.sim, 2, m2));
-    EXPECT_EQ(sim_multicast_pin(bed.sim, handle, 0, P, 8, pins, &count), ACRE_ERR_INVALID);
+    EXPECT_EQ(pin_part(bed.sim, handle, (struct multicast_part){0, P, 8}, pins, &count),
+              ACRE_ERR_INVALID);
     REQUIRE_OK(bed.ops->free(bed.sim, 0, m0));
     REQUIRE_OK(bed.ops->multicast_unbind(bed.sim, handle, 0, 0, 2 * P));
     REQUIRE_OK(bed.ops->multicast_unbind(bed.sim, handle, 2, P, P));

@@ -4,7 +4,7 @@
 #include "base/heap.h"
 #include "tests/support/t.h"
 
-static struct history history;
+static struct view_history history;
 
 static void begin(void)
 {

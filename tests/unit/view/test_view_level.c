@@ -6,7 +6,7 @@
 
 #define STACKS 40
 
-static struct history history;
+static struct view_history history;
 static struct totals totals;
 static uint32_t *order;
 

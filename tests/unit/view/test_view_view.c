@@ -165,7 +165,7 @@ TEST(traces_are_replayed)
     write_trace(path, "a 1 1000 0\na 2 30000000 1\nu 2 0\nf 2\ns *\ne\na 3 1000 0\n");
     REQUIRE_EQ(acre_view_create("t", &view), ACRE_OK);
     REQUIRE_EQ(acre_view_read(view, path, &config), ACRE_OK);
-    const struct history *history = &view->devices[0];
+    const struct view_history *history = &view->devices[0];
     EXPECT_EQ(history->blocks.count, 3);
     EXPECT_EQ(history->blocks.items[1].block_bytes, 30000128);
     EXPECT_EQ(history->ranges.count, 2);
@@ -190,7 +190,8 @@ TEST(traces_are_replayed)
 }
 
 /* Whether live ranges cover the first and the last byte of a block. */
-static bool is_covered(const struct history *history, const struct span *block, uint32_t moment)
+static bool is_covered(const struct view_history *history, const struct span *block,
+                       uint32_t moment)
 {
     unsigned ends = 0;
 
@@ -219,7 +220,7 @@ TEST(expandable_segments_are_followed)
     REQUIRE_EQ(acre_view_create("t", &view), ACRE_OK);
     REQUIRE_EQ(acre_view_read(view, path, &config), ACRE_OK);
     remove(path);
-    const struct history *history = &view->devices[0];
+    const struct view_history *history = &view->devices[0];
     EXPECT_EQ(history->blocks.count, 6);
     for (uint32_t moment = 0; moment < history->event_count; moment++)
         for (size_t i = 0; i < history->blocks.count; i++) {
@@ -264,7 +265,7 @@ TEST(snapshots_are_adopted)
     if (status != ACRE_OK)
         t_fail(__FILE__, __LINE__, "%s", acre_last_error());
     REQUIRE_EQ(view->device_count, 2);
-    const struct history *history = &view->devices[1];
+    const struct view_history *history = &view->devices[1];
     EXPECT_EQ(history->event_count, 3);
     EXPECT_EQ(history->ranges.count, 1);
     EXPECT(history->ranges.items[0].flags & ACRE_VIEW_SMALL);

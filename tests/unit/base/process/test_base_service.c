@@ -303,6 +303,7 @@ static void child(void *arg)
 
 TEST(a_child_of_fork_has_no_part_in_it)
 {
+    T_NEEDS("fork beside threads");
     if (BED_SANITIZED)
         T_SKIP("sanitizers do not follow threads into a child of fork");
     struct before before = look();

@@ -31,7 +31,8 @@ static void world_open(struct world *w)
     REQUIRE(w->arenas[0] && w->arenas[1]);
     REQUIRE(block_store_reserve(&w->store, LIVE_MAX * 4));
     struct block *block = block_create(&w->store);
-    segment_init(&w->segment, block, &w->pool, NULL, base, BYTES, 1);
+    segment_init(&w->segment, block, &w->pool, NULL, base, BYTES);
+    segment_set_order(&w->segment, 1);
     block->state = BLOCK_FREE;
     arena_insert(&w->pool, block);
 }

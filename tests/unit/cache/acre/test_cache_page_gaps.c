@@ -30,10 +30,10 @@ TEST(whole_pages_when_there_are_plenty)
     for (size_t i = 0; i < 7; i++)
         set(i, PAGE, PAGE);
     set(7, MIB, 0);
-    struct choice choice = page_gaps_choose(&page_gaps, 5 * MIB, 4);
+    struct page_choice choice = page_gaps_choose(&page_gaps, 5 * MIB, 4);
     EXPECT_EQ(choice.whole, 3);
-    EXPECT_EQ(choice.first, EDGES_NONE);
-    EXPECT_EQ(choice.last, EDGES_NONE);
+    EXPECT_EQ(choice.first, PAGE_GAPS_NONE);
+    EXPECT_EQ(choice.last, PAGE_GAPS_NONE);
 }
 
 TEST(page_gaps_that_fit_best_when_pages_are_scarce)
@@ -44,10 +44,10 @@ TEST(page_gaps_that_fit_best_when_pages_are_scarce)
     set(2, 0, MIB + 512);
     set(3, 0, MIB);      /* fits exactly */
     set(4, MIB / 2, 0);
-    struct choice choice = page_gaps_choose(&page_gaps, 5 * MIB, 4);
+    struct page_choice choice = page_gaps_choose(&page_gaps, 5 * MIB, 4);
     EXPECT_EQ(choice.whole, 2);
     EXPECT_EQ(choice.first, 3);
-    EXPECT_EQ(choice.last, EDGES_NONE);
+    EXPECT_EQ(choice.last, PAGE_GAPS_NONE);
 }
 
 TEST(two_edges_of_one_page_are_not_used_together)
@@ -55,7 +55,7 @@ TEST(two_edges_of_one_page_are_not_used_together)
     clear();
     set(0, PAGE, PAGE);
     set(1, MIB, MIB - 512);
-    struct choice choice = page_gaps_choose(&page_gaps, 2 * PAGE - 512, 0);
+    struct page_choice choice = page_gaps_choose(&page_gaps, 2 * PAGE - 512, 0);
     EXPECT_EQ(choice.whole, 2); /* one more than there is */
     set(2, MIB, 0);
     choice = page_gaps_choose(&page_gaps, 2 * PAGE - 512, 0);

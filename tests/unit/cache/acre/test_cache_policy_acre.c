@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Policy acre through its public calls: memory of other streams, hard sizes, full
  * devices, switching caching off, failing calls. */
-#include "cache/acre/policy_acre.h"
+#include "cache/acre/reuse.h"
 
 #include "base/heap.h"
 #include "tests/support/lab.h"

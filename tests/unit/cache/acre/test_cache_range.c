@@ -11,7 +11,7 @@
 #define PAGE (2 * MIB)
 
 static struct fake *fake;
-static struct expand *home;
+static struct expand *page_space;
 static struct range *range;
 static struct list ranges;
 static uint64_t heap_before;
@@ -23,9 +23,9 @@ static void open_range(size_t capacity)
     heap_before = heap_live_count();
     fake = fake_create(&(struct fake_config){.bytes = 64 * MIB, .devices = 2,
                                              .page_bytes = PAGE});
-    REQUIRE_OK(expand_create(fake_device(fake, 0), PAGE, ACRE_HANDLE_NONE, &nobody, &home));
-    REQUIRE_OK(expand_map(home, 0, 8 * PAGE));
-    REQUIRE_OK(range_create(home, capacity, &range));
+    REQUIRE_OK(expand_create(fake_device(fake, 0), PAGE, ACRE_HANDLE_NONE, &nobody, &page_space));
+    REQUIRE_OK(expand_map(page_space, 0, 8 * PAGE));
+    REQUIRE_OK(range_create(page_space, capacity, &range));
     list_init(&ranges);
     list_push_back(&ranges, &range->link);
 }
@@ -35,8 +35,8 @@ static void close_range(void)
     size_t gone;
 
     REQUIRE_OK(range_destroy(range));
-    REQUIRE_OK(expand_unmap(home, 0, 8 * PAGE, &gone));
-    REQUIRE_OK(expand_destroy(home));
+    REQUIRE_OK(expand_unmap(page_space, 0, 8 * PAGE, &gone));
+    REQUIRE_OK(expand_destroy(page_space));
     EXPECT_EQ(fake_alloc_count(fake), 0);
     EXPECT_EQ(fake_bytes(fake), 0);
     fake_destroy(fake);
@@ -101,7 +101,7 @@ TEST(peers_reach_all_slots_now_and_later)
     open_range(4);
     REQUIRE_OK(range_set(range, a, 2));
     EXPECT(!fake_reaches(fake, 1, range->base, PAGE));
-    REQUIRE_OK(expand_admit(home, 1));
+    REQUIRE_OK(expand_admit(page_space, 1));
     REQUIRE_OK(range_admit(range, 1));
     EXPECT(fake_reaches(fake, 1, range->base, 2 * PAGE));
     REQUIRE_OK(range_set(range, b, 3));

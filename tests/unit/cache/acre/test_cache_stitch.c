@@ -76,7 +76,7 @@ TEST(scattered_pages_serve_a_block_and_are_found_again)
     EXPECT_EQ(fake_calls(lab.fake, FAKE_MAP), maps);
     lab_free(&lab, big);
     for (int i = 0; i < 16; i += 2)
-        blocks[i] = lab_alloc(&lab, PAGE); /* the same pages, at home */
+        blocks[i] = lab_alloc(&lab, PAGE); /* the same pages, in the page space */
     EXPECT_EQ(lab_try(&lab, PAGE), ACRE_ERR_DEVICE_MEMORY);
     EXPECT_EQ(fake_calls(lab.fake, FAKE_MAP), maps);
     check(&lab);

@@ -18,11 +18,41 @@ TEST(a_stack_has_an_owner_and_a_bound)
     int owner = 0;
     const acre_context_source source = {gather_many, NULL, (void *)100};
 
-    pending_stack_take(&owner, &source);
+    pending_stack_take(&owner, &source, NULL);
     EXPECT_PTR_EQ(pending_stack.owner, &owner);
     EXPECT_EQ(pending_stack.count, ACRE_STACK_MAX);
     EXPECT_EQ(pending_stack.frames[1], 101);
-    pending_stack.owner = NULL;
+    pending_stack_end();
+    EXPECT_PTR_EQ(pending_stack.owner, NULL);
+}
+
+static void *object_take(void *arg)
+{
+    ++*(int *)arg;
+    return arg;
+}
+
+static void object_release(void *arg, void *object)
+{
+    EXPECT_PTR_EQ(arg, object);
+    --*(int *)object;
+}
+
+TEST(an_object_is_held_until_the_next_one)
+{
+    int owner = 0, held = 0;
+    const acre_context_objects objects = {.take = object_take, .release = object_release,
+                                          .arg = &held};
+
+    pending_stack_take(&owner, NULL, &objects);
+    EXPECT_EQ(held, 1);
+    EXPECT_EQ(pending_stack.count, 0);
+    EXPECT_PTR_EQ(pending_stack.object, &held);
+    pending_stack_take(&owner, NULL, &objects);
+    EXPECT_EQ(held, 1);
+    pending_stack_end();
+    pending_stack_end();
+    EXPECT_EQ(held, 0);
 }
 
 /* glibc keeps 1664 bytes for all libraries that are loaded later; beyond them loading

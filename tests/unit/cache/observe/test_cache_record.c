@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* History of a cache of policy torch on a fake device: what is recorded, in which
  * order, with which texts and stacks. */
+#include "base/heap.h"
 #include "cache/observe/history.h"
 #include "cache/observe/record.h"
 #include "tests/support/lab.h"
 
 #include <acre/history.h>
+
+#include <stdlib.h>
+#include <string.h>
 
 /* Starts with a bound and a level; the source counts. */
 static uint64_t next_frame;
@@ -345,6 +349,216 @@ TEST(the_native_stack_names_this_program)
     native->resolve(native->arg, frames[count - 1], &frame);
     EXPECT_HAS(frame.file, "test_cache_record");
     EXPECT_EQ(native->gather(native->arg, frames, 1), 1);
+}
+
+/* ---- Objects behind entries ---------------------------------------------------- */
+
+/* An object of the user; taken is how many there were, alive how many are left. */
+struct object {
+    int references;
+    int number;
+};
+
+static int objects_taken, objects_alive;
+
+static void *object_take(void *arg)
+{
+    struct object *object = malloc(sizeof *object);
+
+    (void)arg;
+    REQUIRE(object);
+    *object = (struct object){1, ++objects_taken};
+    objects_alive++;
+    return object;
+}
+
+static void object_retain(void *arg, void *pointer)
+{
+    struct object *object = pointer;
+
+    (void)arg;
+    REQUIRE(object->references > 0);
+    object->references++;
+}
+
+static void object_release(void *arg, void *pointer)
+{
+    struct object *object = pointer;
+
+    (void)arg;
+    REQUIRE(object->references > 0);
+    if (--object->references == 0) {
+        objects_alive--;
+        free(object);
+    }
+}
+
+static size_t object_resolve(void *arg, void *pointer, acre_frame *out, size_t capacity)
+{
+    const struct object *object = pointer;
+
+    (void)arg;
+    REQUIRE(capacity >= 2);
+    out[0] = (acre_frame){.name = "inner", .file = "o.py", .line = object->number};
+    out[1] = (acre_frame){.name = "outer", .file = "o.py", .line = 7};
+    return 2;
+}
+
+static const acre_context_objects objects = {object_take, object_retain, object_release,
+                                             object_resolve, NULL};
+
+static void start_with_objects(struct lab *lab, uint64_t max, acre_context_level level)
+{
+    acre_history_config config = {.struct_size = sizeof config, .max_entries = max,
+                                  .level = level, .objects = &objects};
+
+    REQUIRE_OK(acre_cache_history_start(lab->cache, &config));
+}
+
+/* The number of the object behind an entry; 0: none. */
+static int object_of(const acre_history *history, uint64_t entry)
+{
+    const struct object *object = history->objects[history->entries[entry].stack];
+
+    return object ? object->number : 0;
+}
+
+TEST(an_entry_carries_the_object_that_was_taken_for_it)
+{
+    struct lab lab;
+    acre_history *history;
+
+    objects_taken = 0;
+    lab_open(&lab, NULL);
+    start_with_objects(&lab, 100, ACRE_CONTEXT_ALL);
+    void *a = lab_alloc(&lab, 1000), *b = lab_alloc(&lab, 1000);
+    lab_free(&lab, a);
+    REQUIRE_OK(acre_cache_history_create(lab.cache, &history));
+    REQUIRE_EQ(history->entry_count, 5); /* segment, alloc, alloc, and two of a free */
+    EXPECT_EQ(object_of(history, 0), 1);
+    EXPECT_EQ(object_of(history, 1), 1);
+    EXPECT_EQ(object_of(history, 2), 2);
+    EXPECT_EQ(object_of(history, 3), 3);
+    EXPECT_EQ(object_of(history, 4), 3);
+    acre_cache_history_stop(lab.cache);
+    EXPECT_EQ(objects_alive, 3); /* the copy has them */
+    EXPECT_EQ(object_of(history, 2), 2);
+    acre_history_destroy(history);
+    EXPECT_EQ(objects_alive, 0);
+    lab_free(&lab, b);
+    lab_close(&lab);
+}
+
+TEST(below_level_all_a_free_shows_the_object_of_its_allocation)
+{
+    struct lab lab;
+    acre_history *history;
+
+    objects_taken = 0;
+    lab_open(&lab, NULL);
+    start_with_objects(&lab, 100, ACRE_CONTEXT_ALLOC);
+    lab_free(&lab, lab_alloc(&lab, 1000));
+    REQUIRE_OK(acre_cache_history_create(lab.cache, &history));
+    EXPECT_EQ(objects_taken, 1);
+    EXPECT_EQ(object_of(history, history->entry_count - 1), 1);
+    acre_history_destroy(history);
+    lab_close(&lab);
+    EXPECT_EQ(objects_alive, 0);
+}
+
+TEST(an_object_goes_with_the_last_entry_and_block_that_had_it)
+{
+    struct lab lab;
+
+    lab_open(&lab, NULL);
+    lab_free(&lab, lab_alloc(&lab, 1000)); /* the segment is there already */
+    start_with_objects(&lab, 4, ACRE_CONTEXT_ALL);
+    void *kept = lab_alloc(&lab, 1000);
+    for (int i = 0; i < 1000; i++) {
+        lab_free(&lab, lab_alloc(&lab, 512));
+        REQUIRE(objects_alive <= 5);
+    }
+    lab_free(&lab, kept);
+    REQUIRE_OK(acre_cache_empty(lab.cache));
+    EXPECT(objects_alive <= 4);
+    acre_cache_history_stop(lab.cache);
+    EXPECT_EQ(objects_alive, 0);
+    lab_close(&lab);
+}
+
+TEST(objects_go_when_recording_goes_on_with_frames)
+{
+    struct lab lab;
+    acre_history *history;
+
+    lab_open(&lab, NULL);
+    start_with_objects(&lab, 100, ACRE_CONTEXT_ALL);
+    void *a = lab_alloc(&lab, 1000);
+    EXPECT_EQ(objects_alive, 1);
+    start(&lab, 100, ACRE_CONTEXT_ALL, NULL);
+    EXPECT_EQ(objects_alive, 0);
+    lab_free(&lab, a);
+    REQUIRE_OK(acre_cache_history_create(lab.cache, &history));
+    EXPECT_PTR_EQ(history->objects, NULL);
+    EXPECT_EQ(history->stacks[history->entries[0].stack].frame_count, 0);
+    EXPECT_EQ(history->stacks[history->entries[2].stack].frame_count, 2);
+    acre_history_destroy(history);
+    lab_close(&lab);
+}
+
+TEST(a_request_that_fails_gives_its_object_back)
+{
+    struct lab lab;
+    void *out;
+
+    lab_open(&lab, NULL);
+    start_with_objects(&lab, 100, ACRE_CONTEXT_ALL);
+    EXPECT_EQ(acre_cache_alloc(lab.cache, (size_t)1 << 45, NULL, &out), ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_EQ(objects_alive, 1); /* of the entry */
+    EXPECT_EQ(acre_cache_free(lab.cache, &lab), ACRE_ERR_INVALID);
+    acre_cache_history_stop(lab.cache);
+    EXPECT_EQ(objects_alive, 0);
+    lab_close(&lab);
+}
+
+TEST(without_host_memory_no_object_is_lost)
+{
+    for (uint64_t nth = 1; nth < 12; nth++) {
+        struct lab lab;
+        acre_history *history = NULL;
+        lab_open(&lab, NULL);
+        start_with_objects(&lab, 100, ACRE_CONTEXT_ALL);
+        void *a = lab_alloc(&lab, 1000);
+        heap_fail_nth(nth);
+        if (acre_cache_history_create(lab.cache, &history) == ACRE_OK)
+            acre_history_destroy(history);
+        heap_fail_disarm();
+        heap_fail_nth(nth);
+        void *b = NULL;
+        (void)acre_cache_alloc(lab.cache, 1000, NULL, &b);
+        heap_fail_disarm();
+        lab_free(&lab, a);
+        lab_free(&lab, b);
+        acre_cache_history_stop(lab.cache);
+        REQUIRE_EQ(objects_alive, 0);
+        lab_close(&lab);
+    }
+}
+
+TEST(objects_need_three_functions)
+{
+    struct lab lab;
+    acre_context_objects half = objects;
+    acre_history_config config = {.struct_size = sizeof config, .objects = &half};
+
+    lab_open(&lab, NULL);
+    half.release = NULL;
+    EXPECT_EQ(acre_cache_history_start(lab.cache, &config), ACRE_ERR_INVALID);
+    EXPECT(strstr(acre_last_error(), "take, retain and release"));
+    half.release = object_release;
+    half.resolve = NULL; /* names can be missing */
+    REQUIRE_OK(acre_cache_history_start(lab.cache, &config));
+    lab_close(&lab);
 }
 
 T_MAIN()

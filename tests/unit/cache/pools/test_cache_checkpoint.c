@@ -3,6 +3,7 @@
  * policies where that makes a difference. */
 #include "base/heap.h"
 #include "cache/cache.h"
+#include "cache/torch/grow.h"
 #include "tests/support/page_lab.h"
 
 static acre_pool_state *save(struct lab *lab, acre_pool_id id)

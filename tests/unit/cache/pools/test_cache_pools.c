@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/pool_lab.h"
 
+#include <acre/history.h>
+
 #include <pthread.h>
 
 TEST(B89_a_scope_is_a_use)
@@ -287,6 +289,38 @@ TEST(policy_acre_lends_and_keeps_whole)
     lab_free(&lab, block);
     EXPECT_EQ(pool_stats(&lab, q).free_bytes, 40 * MIB);
     lab_close(&lab);
+}
+
+/* What a scope serves is in the history, whichever policy the cache has. */
+static void expect_recorded(acre_policy policy)
+{
+    acre_history_config recording = {.struct_size = sizeof recording, .max_entries = 100};
+    acre_cache_config config = {.policy = policy};
+    acre_history *history;
+    struct lab lab;
+    uint64_t alloc_count = 0, free_count = 0;
+
+    lab_open_with(&lab, NULL, &config);
+    acre_pool_id id = new_pool(&lab, 0);
+    REQUIRE_OK(acre_cache_history_start(lab.cache, &recording));
+    REQUIRE_OK(acre_pool_begin(lab.cache, id, NULL));
+    lab_free(&lab, lab_alloc(&lab, 3 * MIB));
+    REQUIRE_OK(acre_pool_end(lab.cache, id));
+    REQUIRE_OK(acre_cache_history_create(lab.cache, &history));
+    for (uint64_t i = 0; i < history->entry_count; i++) {
+        alloc_count += history->entries[i].action == ACRE_ACTION_ALLOC;
+        free_count += history->entries[i].action == ACRE_ACTION_FREE_REQUESTED;
+    }
+    EXPECT_EQ(alloc_count, 1);
+    EXPECT_EQ(free_count, 1);
+    acre_history_destroy(history);
+    lab_close(&lab);
+}
+
+TEST(allocations_of_a_scope_are_recorded)
+{
+    expect_recorded(ACRE_POLICY_TORCH);
+    expect_recorded(ACRE_POLICY_ACRE);
 }
 
 T_MAIN()

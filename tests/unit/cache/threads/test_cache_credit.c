@@ -84,7 +84,7 @@ static void drop(struct world *w, int who, size_t index)
     if (who < 0)
         credit_drop(&w->credit, class, &amounts);
     for (int m = 0; who >= 0 && m < CREDIT_MEASURES; m++)
-        w->thread_budgets[who].class_budgets[class].of[m].credit += amounts.of[m];
+        w->thread_budgets[who].class_budgets[class].credit[m] += amounts.of[m];
     stats_live_drop(&w->oracle, class == CREDIT_SMALL, p.bytes);
     stats_live_retire(&w->oracle, class == CREDIT_SMALL, p.bytes, p.requested);
 }

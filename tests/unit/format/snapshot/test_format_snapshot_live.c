@@ -312,4 +312,71 @@ TEST(wrong_arguments_are_refused)
     lab_close(&lab);
 }
 
+/* ---- Objects behind entries -------------------------------------------------------- */
+
+static int references, resolved;
+
+static void *object_take(void *arg)
+{
+    references++;
+    return arg;
+}
+
+static void object_retain(void *arg, void *object)
+{
+    (void)arg;
+    (void)object;
+    references++;
+}
+
+static void object_release(void *arg, void *object)
+{
+    (void)arg;
+    (void)object;
+    references--;
+}
+
+static size_t object_resolve(void *arg, void *object, acre_frame *out, size_t capacity)
+{
+    EXPECT_PTR_EQ(arg, object);
+    EXPECT_GE(capacity, 2);
+    out[0] = (acre_frame){.name = "inner", .file = "o.py", .line = 3};
+    out[1] = (acre_frame){.name = "outer", .file = "o.py", .line = 7};
+    resolved++;
+    return 2;
+}
+
+TEST(frames_of_objects_are_named_once_and_the_objects_go_back)
+{
+    struct lab lab;
+    acre_context_objects objects = {object_take, object_retain, object_release, object_resolve,
+                                    &references};
+    acre_history_config config = {.struct_size = sizeof config, .level = ACRE_CONTEXT_ALL,
+                                  .max_entries = 100, .objects = &objects};
+
+    lab_open(&lab, NULL);
+    REQUIRE_OK(acre_cache_history_start(lab.cache, &config));
+    void *a = lab_alloc(&lab, 1000), *b = lab_alloc(&lab, 1000);
+    lab_free(&lab, a);
+    struct snapshot *snapshot = take(&lab, NULL);
+    EXPECT_EQ(resolved, 1);
+    for (size_t i = 0; i < snapshot->entry_count; i++) {
+        const struct snap_run *run = &snapshot->stacks[snapshot->entries[i].stack];
+        REQUIRE_EQ(run->count, 2);
+        const struct snap_frame *inner = &snapshot->frames[snapshot->frame_ids[run->first]];
+        EXPECT_STR_EQ(snapshot_string(snapshot, inner->name, NULL), "inner");
+        EXPECT_EQ(inner->line, 3);
+    }
+    snapshot_destroy(snapshot);
+    objects.resolve = NULL; /* then there are entries without frames */
+    REQUIRE_OK(acre_cache_history_start(lab.cache, &config));
+    lab_free(&lab, b);
+    snapshot = take(&lab, NULL);
+    EXPECT_EQ(resolved, 1);
+    snapshot_destroy(snapshot);
+    acre_cache_history_stop(lab.cache);
+    EXPECT_EQ(references, 0);
+    lab_close(&lab);
+}
+
 T_MAIN()

@@ -8,7 +8,7 @@ static char red[1], blue[1];
 
 TEST(those_before_another_stream_are_guarded)
 {
-    struct entry entries[] = {
+    struct timetable_entry entries[] = {
         {.stream = red, .size = 100, .offset = 0},
         {.stream = red, .size = 50, .offset = 0},    /* covers half of the first */
         {.stream = blue, .size = 100, .offset = 25}, /* on both                  */
@@ -25,7 +25,7 @@ TEST(those_before_another_stream_are_guarded)
 
 TEST(what_lies_below_one_of_its_own_stream_is_not)
 {
-    struct entry entries[] = {
+    struct timetable_entry entries[] = {
         {.stream = red, .size = 50, .offset = 10},
         {.stream = red, .size = 100, .offset = 0},
         {.stream = blue, .size = 100, .offset = 0},

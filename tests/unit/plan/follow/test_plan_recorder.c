@@ -24,7 +24,7 @@ static void record_round(struct recorder *recorder, size_t unit)
 TEST(two_rounds_are_a_period)
 {
     struct recorder recorder;
-    struct record *records;
+    struct timetable_record *records;
     uint32_t period = 0, count, allocs = 0;
 
     recorder_init(&recorder, 4, 1000);

@@ -10,7 +10,7 @@ static char other[3], arena[1 << 20];
 
 TEST(a_round_is_turned_to_where_little_lives)
 {
-    const struct record records[] = {
+    const struct timetable_record records[] = {
         /* e1 of the round before lives here */
         {1000, NULL, 0, ACRE_TRACE_ALLOC}, {0, NULL, 1, ACRE_TRACE_FREE},
         {0, NULL, 0, ACRE_TRACE_FREE},     {600, NULL, 1, ACRE_TRACE_ALLOC},
@@ -38,7 +38,7 @@ TEST(a_round_is_turned_to_where_little_lives)
 
 TEST(what_is_used_elsewhere_or_stays_is_left_to_the_cache)
 {
-    const struct record records[] = {
+    const struct timetable_record records[] = {
         {512, NULL, 0, ACRE_TRACE_ALLOC}, {0, other, 0, ACRE_TRACE_USE},
         {0, NULL, 0, ACRE_TRACE_FREE},    {512, NULL, 1, ACRE_TRACE_ALLOC},
         {512, NULL, 2, ACRE_TRACE_ALLOC}, {0, NULL, 2, ACRE_TRACE_FREE},
@@ -60,13 +60,13 @@ TEST(what_is_used_elsewhere_or_stays_is_left_to_the_cache)
 /* A walk over two streams in turn, where sharing would need many guards. */
 TEST(streams_have_regions_of_their_own)
 {
-    struct record records[400];
+    struct timetable_record records[400];
     struct timetable *table;
     uint32_t turn;
 
     for (uint32_t i = 0; i < 200; i++) {
-        records[2 * i] = (struct record){4096, i % 2 ? other : NULL, i, ACRE_TRACE_ALLOC};
-        records[2 * i + 1] = (struct record){0, NULL, i, ACRE_TRACE_FREE};
+        records[2 * i] = (struct timetable_record){4096, i % 2 ? other : NULL, i, ACRE_TRACE_ALLOC};
+        records[2 * i + 1] = (struct timetable_record){0, NULL, i, ACRE_TRACE_FREE};
     }
     REQUIRE_OK(timetable_create(records, 400, &defaults, &table, &turn));
     EXPECT_EQ(table->arena_bytes, 8192);
@@ -95,29 +95,29 @@ TEST(the_time_of_a_round_is_shared_by_its_placements)
 }
 
 /* Lives of one round that have no simple placement, on three streams. */
-static void fill_tangle(struct record *records, uint32_t count, uint64_t seed)
+static void fill_tangle(struct timetable_record *records, uint32_t count, uint64_t seed)
 {
     uint32_t live[16], live_count = 0, at = 0;
 
     for (uint32_t e = 0; e < count; e++) {
         if (live_count == 16) {
             uint32_t k = (uint32_t)(t_random(&seed) % live_count);
-            records[at++] = (struct record){0, NULL, live[k], ACRE_TRACE_FREE};
+            records[at++] = (struct timetable_record){0, NULL, live[k], ACRE_TRACE_FREE};
             live[k] = live[--live_count];
         }
         size_t bytes = 512 * (1 + t_random(&seed) % 50);
-        records[at++] = (struct record){bytes, other + e % 3, e, ACRE_TRACE_ALLOC};
+        records[at++] = (struct timetable_record){bytes, other + e % 3, e, ACRE_TRACE_ALLOC};
         live[live_count++] = e;
     }
     while (live_count)
-        records[at++] = (struct record){0, NULL, live[--live_count], ACRE_TRACE_FREE};
+        records[at++] = (struct timetable_record){0, NULL, live[--live_count], ACRE_TRACE_FREE};
 }
 
 TEST(a_fixed_amount_of_work_is_repeatable)
 {
     enum { COUNT = 120 };
     const acre_planner_config config = {.struct_size = sizeof config, .seconds = INFINITY};
-    struct record records[2 * COUNT];
+    struct timetable_record records[2 * COUNT];
     struct timetable *first, *second;
     uint32_t turn;
 

@@ -104,12 +104,13 @@ TEST(search_finds_excludes_and_stops)
     uint64_t nodes = 0;
 
     REQUIRE_OK(search_create(sections, &search));
-    EXPECT_EQ(search_run(search, 0, 12, 1, &limit, offsets, &nodes), SEARCH_FOUND);
+    struct search_task wide = {0, 12, 1, &limit}, narrow = {0, 11, 1, &limit};
+    EXPECT_EQ(search_run(search, &wide, offsets, &nodes), SEARCH_FOUND);
     expect_valid(offsets, 12);
     EXPECT_GE(nodes, 5);
-    EXPECT_EQ(search_run(search, 0, 11, 1, &limit, offsets, &nodes), SEARCH_NONE);
+    EXPECT_EQ(search_run(search, &narrow, offsets, &nodes), SEARCH_NONE);
     limit = 1;
-    EXPECT_EQ(search_run(search, 0, 12, 1, &limit, offsets, &nodes), SEARCH_LIMIT);
+    EXPECT_EQ(search_run(search, &wide, offsets, &nodes), SEARCH_LIMIT);
     search_destroy(search);
     sections_destroy(sections);
     EXPECT_EQ(heap_live_count(), 0);

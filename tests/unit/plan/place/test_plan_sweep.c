@@ -15,6 +15,14 @@
 
 /* ---- Space ---------------------------------------------------------------------------- */
 
+/* The first turn of seed 0, with a ceiling and neither limit nor deadline. */
+static int64_t place_within(struct sweep *sweep, int64_t ceiling, int64_t *offsets)
+{
+    struct sweep_goal goal = {ceiling, INT64_MAX, 0};
+
+    return sweep_place(sweep, 0, 0, &goal, offsets);
+}
+
 TEST(bins_are_in_order_of_size)
 {
     for (int64_t size = 1; size < 5000; size++) {
@@ -194,23 +202,23 @@ TEST(a_side_counts_in_the_direction_that_it_goes)
                                                 {.start = 0, .end = 6, .size = 1}};
     static const uint32_t order[3] = {2, 0, 1};
     struct sections *sections = NULL;
-    struct sweep_axis side = {0};
+    struct sweep_axis axis = {0};
 
     REQUIRE_OK(sections_create(buffers, 3, &sections)); /* sections begin at 0 and at 2 */
-    REQUIRE_OK(side_init(&side, sections, false, order, 3));
-    EXPECT_EQ(side.by_birth[0], 2); /* born together: as given */
-    EXPECT_EQ(side.by_birth[1], 0);
-    EXPECT_EQ(side_born(&side, 0), 2);
-    EXPECT_EQ(side_dead(&side, 0), 0);
-    EXPECT_EQ(side_dead(&side, 1), 1);
-    side_fini(&side);
-    side = (struct sweep_axis){0};
-    REQUIRE_OK(side_init(&side, sections, true, order, 3));
-    EXPECT_EQ(side_born(&side, 0), 2);
-    EXPECT_EQ(side.birth[0], 1);
-    EXPECT_EQ(side.death[1], 1);
-    EXPECT_EQ(side_dead(&side, 1), 1);
-    side_fini(&side);
+    REQUIRE_OK(sweep_axis_init(&axis, sections, false, order, 3));
+    EXPECT_EQ(axis.by_birth[0], 2); /* born together: as given */
+    EXPECT_EQ(axis.by_birth[1], 0);
+    EXPECT_EQ(sweep_axis_born(&axis, 0), 2);
+    EXPECT_EQ(sweep_axis_dead(&axis, 0), 0);
+    EXPECT_EQ(sweep_axis_dead(&axis, 1), 1);
+    sweep_axis_fini(&axis);
+    axis = (struct sweep_axis){0};
+    REQUIRE_OK(sweep_axis_init(&axis, sections, true, order, 3));
+    EXPECT_EQ(sweep_axis_born(&axis, 0), 2);
+    EXPECT_EQ(axis.birth[0], 1);
+    EXPECT_EQ(axis.death[1], 1);
+    EXPECT_EQ(sweep_axis_dead(&axis, 1), 1);
+    sweep_axis_fini(&axis);
     sections_destroy(sections);
     EXPECT_EQ(heap_live_count(), 0);
 }
@@ -265,15 +273,17 @@ TEST(sweeps_are_valid_from_every_start_with_every_taste)
         REQUIRE_OK(sweep_create(sections, &sweep));
         REQUIRE_OK(sweep_create(sections, &twin));
         int64_t bound = sections->lower_bound, ceiling = bound + bound / 50;
-        EXPECT_EQ(sweep_place(sweep, 1, 0, ceiling, INT64_MAX, 1e-9, offsets), INT64_MAX);
+        struct sweep_goal late = {ceiling, INT64_MAX, 1e-9}, any = {ceiling, INT64_MAX, 0};
+        struct sweep_goal lower = {ceiling, bound, 0};
+        EXPECT_EQ(sweep_place(sweep, 1, 0, &late, offsets), INT64_MAX);
         for (uint32_t turn = 0; turn < 12; turn++) {
-            int64_t height = sweep_place(sweep, 1, turn, ceiling, INT64_MAX, 0, offsets);
+            int64_t height = sweep_place(sweep, 1, turn, &any, offsets);
             EXPECT_GE(height, bound);
             EXPECT_LE(height, 2 * bound);
             REQUIRE_OK(acre_plan_verify(buffers, count, (uint64_t *)offsets, (uint64_t)height));
-            EXPECT_EQ(sweep_place(twin, 1, turn, ceiling, INT64_MAX, 0, again), height);
+            EXPECT_EQ(sweep_place(twin, 1, turn, &any, again), height);
             EXPECT_EQ(memcmp(offsets, again, count * sizeof *offsets), 0);
-            EXPECT_EQ(sweep_place(sweep, 1, turn, ceiling, bound, 0, again), INT64_MAX);
+            EXPECT_EQ(sweep_place(sweep, 1, turn, &lower, again), INT64_MAX);
         }
         EXPECT_GE(sweep_work(sweep), 1);
         sweep_destroy(sweep);
@@ -295,7 +305,7 @@ TEST(a_sweep_of_nothing_and_of_one_moment)
 
     REQUIRE_OK(sections_create(&none, 1, &sections));
     REQUIRE_OK(sweep_create(sections, &sweep));
-    EXPECT_EQ(sweep_place(sweep, 0, 0, 0, INT64_MAX, 0, offsets), 0);
+    EXPECT_EQ(place_within(sweep, 0, offsets), 0);
     EXPECT_EQ(offsets[0], 0);
     sweep_destroy(sweep);
     sections_destroy(sections);
@@ -303,7 +313,7 @@ TEST(a_sweep_of_nothing_and_of_one_moment)
         stack[i] = (acre_plan_buffer){.start = 1, .end = 2, .size = 3};
     REQUIRE_OK(sections_create(stack, 50, &sections));
     REQUIRE_OK(sweep_create(sections, &sweep));
-    EXPECT_EQ(sweep_place(sweep, 0, 0, 150, INT64_MAX, 0, offsets), 150);
+    EXPECT_EQ(place_within(sweep, 150, offsets), 150);
     REQUIRE_OK(acre_plan_verify(stack, 50, (uint64_t *)offsets, 150));
     sweep_destroy(sweep);
     sections_destroy(sections);
@@ -328,7 +338,7 @@ TEST(a_hole_behind_many_that_are_too_small_is_found)
     REQUIRE_OK(sections_create(buffers, COUNT, &sections));
     REQUIRE_OK(sweep_create(sections, &sweep));
     int64_t ceiling = sections->lower_bound + 101;
-    int64_t height = sweep_place(sweep, 0, 0, ceiling, INT64_MAX, 0, offsets);
+    int64_t height = place_within(sweep, ceiling, offsets);
     EXPECT_LE(height, ceiling);
     REQUIRE_OK(acre_plan_verify(buffers, COUNT, (uint64_t *)offsets, (uint64_t)height));
     sweep_destroy(sweep);
@@ -349,7 +359,7 @@ TEST(every_allocation_of_a_sweep_may_fail)
         int64_t height = INT64_MAX;
         heap_fail_nth(nth);
         if (sweep_create(sections, &sweep) == ACRE_OK)
-            height = sweep_place(sweep, 0, 0, sections->lower_bound, INT64_MAX, 0, offsets);
+            height = place_within(sweep, sections->lower_bound, offsets);
         bool has_failed = heap_fail_disarm();
         EXPECT_EQ(height == INT64_MAX, has_failed);
         sweep_destroy(sweep);

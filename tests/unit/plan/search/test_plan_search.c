@@ -16,8 +16,8 @@ static uint64_t race(struct search *search, int64_t capacity, uint64_t seed,
         for (uint32_t style = 0; style <= SEARCH_BY_FLOOR; style++) {
             _Atomic uint64_t limit = most;
             uint64_t nodes;
-            enum search_result result = search_run(search, style, capacity,
-                                                   2 * seed + style, &limit, offsets, &nodes);
+            struct search_task task = {style, capacity, 2 * seed + style, &limit};
+            enum search_result result = search_run(search, &task, offsets, &nodes);
             if (result != SEARCH_LIMIT) {
                 EXPECT_EQ(result, wanted);
                 return nodes;
@@ -102,8 +102,8 @@ TEST(lowest_heights_known_are_found_by_learning)
         for (uint64_t seed = known[k].seed; result != SEARCH_FOUND; seed++) {
             _Atomic uint64_t limit = 10000;
             uint64_t work;
-            result = search_run(shared.search, SEARCH_DOWN, known[k].height, seed, &limit,
-                                shared.offsets, &work);
+            struct search_task task = {SEARCH_DOWN, known[k].height, seed, &limit};
+            result = search_run(shared.search, &task, shared.offsets, &work);
             REQUIRE(seed < known[k].seed + 1000);
         }
         close_shared(&shared, (uint64_t)known[k].height);
@@ -149,14 +149,13 @@ TEST(a_search_ends_at_its_limit_and_at_its_deadline)
     REQUIRE_OK(search_create(sections, &search));
     for (int style = 0; style < SEARCH_STYLES; style++) {
         _Atomic uint64_t limit = 20000;
+        struct search_task task = {style, sections->lower_bound, 1, &limit};
         search_set_deadline(search, 0);
-        EXPECT_EQ(search_run(search, style, sections->lower_bound, 1, &limit, offsets, &work),
-                  SEARCH_LIMIT);
+        EXPECT_EQ(search_run(search, &task, offsets, &work), SEARCH_LIMIT);
         EXPECT_GT(work, 20000);
         EXPECT_LE(work, 20000 + 8);
         search_set_deadline(search, 1e-9); /* long past: a look at the clock ends it */
-        EXPECT_EQ(search_run(search, style, sections->lower_bound, 1, &limit, offsets, &work),
-                  SEARCH_LIMIT);
+        EXPECT_EQ(search_run(search, &task, offsets, &work), SEARCH_LIMIT);
         EXPECT_LE(work, 4 * 64);
     }
     search_destroy(search);

@@ -11,7 +11,7 @@
 #include "alloc/async.h"
 #include "backend/backend.h"
 #include "base/status.h"
-#include "cache/adapter.h"
+#include "cache/allocator/adapter.h"
 #include "cache/conf.h"
 
 #include <acre/cache.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Caches as allocators: what defaults.c needs beyond the public calls. */
-#ifndef SRC_CACHE_ADAPTER_H
-#define SRC_CACHE_ADAPTER_H
+#ifndef SRC_CACHE_ALLOCATOR_ADAPTER_H
+#define SRC_CACHE_ALLOCATOR_ADAPTER_H
 
 #include <acre/allocator.h>
 

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-#include "bind/torch_late.h"
+#include "bind/torch_retry.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-struct late {
+struct refused {
     acre_cache *cache;
     void *pointer;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct late *items;   /* lock; never ended, like the caches */
-static size_t capacity;      /* lock                               */
-static _Atomic size_t count; /* written under lock                 */
+static struct refused *items; /* lock; never ended, like the caches */
+static size_t capacity;       /* lock                               */
+static _Atomic size_t count;  /* written under lock                 */
 
-static bool torch_late_add(acre_cache *cache, void *pointer)
+static bool retry_add(acre_cache *cache, void *pointer)
 {
     bool is_noted = true;
 
     pthread_mutex_lock(&lock);
     if (count == capacity) {
-        struct late *larger = realloc(items, (2 * capacity + 8) * sizeof *larger);
+        struct refused *larger = realloc(items, (2 * capacity + 8) * sizeof *larger);
 
         is_noted = larger != NULL;
         if (is_noted) {
@@ -30,21 +30,21 @@ static bool torch_late_add(acre_cache *cache, void *pointer)
         }
     }
     if (is_noted)
-        items[count++] = (struct late){cache, pointer};
+        items[count++] = (struct refused){cache, pointer};
     pthread_mutex_unlock(&lock);
     return is_noted;
 }
 
-bool late_free(acre_cache *cache, void *pointer)
+bool retry_free(acre_cache *cache, void *pointer)
 {
     acre_status status = acre_cache_free(cache, pointer);
 
     if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY)
-        return torch_late_add(cache, pointer);
+        return retry_add(cache, pointer);
     return status == ACRE_OK;
 }
 
-void late_retry(void)
+void retry_all(void)
 {
     if (!atomic_load_explicit(&count, memory_order_relaxed))
         return;
@@ -60,7 +60,7 @@ void late_retry(void)
     pthread_mutex_unlock(&lock);
 }
 
-void late_fork(bool is_before)
+void retry_fork(bool is_before)
 {
     if (is_before)
         pthread_mutex_lock(&lock);

@@ -10,7 +10,7 @@
  * An entry in a map means that the cache holds that memory from its device, and
  * no other cache of this device or of another one of the backend can. What the
  * entry leads to is left to acre_cache_free, which refuses dead pointers. */
-#include "cache/adapter.h"
+#include "cache/allocator/adapter.h"
 
 #include "alloc/allocator.h"
 #include "alloc/deleter.h"
@@ -309,4 +309,20 @@ acre_cache *acre_cache_of_allocator(const acre_allocator *allocator, int device)
     if (!allocator || allocator->ops.allocate != adapter_allocate)
         return NULL;
     return cache_of(allocator->self, device);
+}
+
+acre_status acre_cache_allocator_free(acre_allocator *allocator, void *pointer)
+{
+    if (!allocator || allocator->ops.allocate != adapter_allocate)
+        return status_fail(ACRE_ERR_INVALID, "acre_cache_allocator_free: the allocator is %s",
+                           allocator ? "not one of caches" : "NULL");
+    if (!pointer)
+        return ACRE_OK;
+    acre_cache *cache = cache_of_pointer(allocator->self, pointer);
+    if (!cache)
+        return status_fail(ACRE_ERR_INVALID,
+                           "acre_cache_allocator_free: invalid device pointer: no cache of this "
+                           "allocator gave %p",
+                           pointer);
+    return acre_cache_free(cache, pointer);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is late; see job.h. Ranks that wait for each other have a line each in the store under
- * acre/join/GROUP/RANK until all have come. When lines stay for long, the ranks without one are
- * those the others wait for. */
+/* Reports which ranks are late; see job.h. Ranks that wait for each other have a line each in
+ * the store under acre/join/GROUP/RANK until all have come. When lines stay for long, the ranks
+ * without one are those that the others wait for. */
 #include "cli/run/job.h"
 
 #include <stdio.h>
@@ -95,7 +95,7 @@ static void first_say(struct job *job)
     job->has_told_first = true;
 }
 
-void late_look(struct job *job)
+void straggler_look(struct job *job)
 {
     int64_t now = job_now_ms();
     char text[sizeof job->seen];

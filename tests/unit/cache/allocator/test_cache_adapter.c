@@ -7,6 +7,8 @@
 #include <acre/allocator.h>
 #include <acre/sim.h>
 
+#include <string.h>
+
 TEST(an_allocator_of_one_cache)
 {
     struct lab lab;
@@ -91,6 +93,40 @@ TEST(each_pointer_goes_to_its_own_cache)
     EXPECT_EQ(CURRENT(&one, allocation), 0);
     acre_allocator_destroy(first);
     lab_close(&one);
+}
+
+TEST(an_address_is_enough_to_free)
+{
+    acre_sim_config config = {.struct_size = sizeof config, .devices = 3, .memory_bytes = 64 * MIB};
+    acre_allocator *allocator, *plain;
+    acre_backend *backend;
+    acre_data_ptr pointers[3];
+
+    REQUIRE_OK(acre_sim_create(&config, &backend));
+    REQUIRE_OK(acre_cache_allocator_create(ACRE_DEVICE_PRIVATE, NULL, &allocator));
+    for (int i = 0; i < 3; i++) {
+        REQUIRE_OK(acre_device_set(ACRE_DEVICE_PRIVATE, i));
+        REQUIRE_OK(acre_allocator_allocate(allocator, 5000, &pointers[i]));
+    }
+    REQUIRE_OK(acre_cache_allocator_free(allocator, NULL));
+    char *middle = pointers[1].data;
+    EXPECT_EQ(acre_cache_allocator_free(allocator, middle + 512), ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_cache_allocator_free(allocator, &backend), ACRE_ERR_INVALID);
+    EXPECT(strstr(acre_last_error(), "no cache of this allocator"));
+    for (int i = 2; i >= 0; i--) { /* device 2 is current all the time */
+        acre_cache_stats stats = {.struct_size = sizeof stats};
+        REQUIRE_OK(acre_cache_allocator_free(allocator, pointers[i].data));
+        EXPECT_EQ(acre_cache_allocator_free(allocator, pointers[i].data), ACRE_ERR_INVALID);
+        REQUIRE_OK(acre_cache_stats_get(acre_cache_of_allocator(allocator, i), &stats));
+        EXPECT_EQ(stats.allocation.all.current, 0);
+        EXPECT_EQ(stats.allocation.all.freed, 1);
+    }
+    EXPECT_EQ(acre_cache_allocator_free(NULL, middle), ACRE_ERR_INVALID);
+    plain = acre_allocator_get(ACRE_DEVICE_CPU);
+    EXPECT_EQ(acre_cache_allocator_free(plain, middle), ACRE_ERR_INVALID);
+    REQUIRE_OK(acre_device_set(ACRE_DEVICE_PRIVATE, 0));
+    acre_allocator_destroy(allocator);
+    acre_backend_unregister(backend);
 }
 
 TEST(every_host_allocation_of_creation_may_fail)
