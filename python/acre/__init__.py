@@ -12,6 +12,7 @@ The package is a thin layer over libacre.so by ctypes and needs nothing else; ar
 travel by DLPack, so NumPy is welcome and not required. Every failure is an acre.Error
 with the library's own sentence. ACRE_LIBRARY names the library where it is not found.
 """
+from . import predict
 from .advise import Advice, advise
 from .block import Block
 from .cache import Cache
@@ -35,4 +36,5 @@ from .view import view
 __all__ = ["Advice", "Block", "CHOOSE", "Cache", "Closing", "Device", "Diff", "Error", "File",
            "Heap", "History", "Imported", "Plan", "Replay", "Report", "Snapshot", "Stream",
            "Tensor", "Verified", "Why", "advise", "backends", "convert", "devices", "diff",
-           "from_dlpack", "plan", "replay", "size_text", "verify", "version", "view", "why"]
+           "from_dlpack", "plan", "predict", "replay", "size_text", "verify", "version", "view",
+           "why"]

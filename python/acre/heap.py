@@ -19,7 +19,8 @@ class Heap(Closing):
 
     limit is a cap in bytes on what it holds from the system. Memory that was not needed for
     idle_seconds goes back to the system, but for a share (keep) of what was. huge_pages asks
-    the kernel for huge pages; interleave spreads pages over all memory nodes.
+    the kernel for huge pages for blocks of 4 MiB and more; interleave spreads pages over all
+    memory nodes.
 
         >>> from acre import Heap
         >>> heap = Heap(limit=64 << 20)
@@ -45,6 +46,12 @@ class Heap(Closing):
 
     def _end(self, handle):
         lib.acre_hostmem_destroy(handle)
+
+    def keep(self):
+        """Lets the heap live as long as the process: what allocates from it may free memory after
+        the interpreter has ended all modules."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        return self
 
     @property
     def _cache(self):

@@ -132,7 +132,7 @@ def enable(limit_bytes=None, **options):
     options.setdefault("huge_pages", os.environ.get("NUMPY_MADVISE_HUGEPAGE", "1") != "0")
     with _lock:
         if _state["heap"] is None:
-            heap = Heap(limit=limit_bytes, **options)
+            heap = Heap(limit=limit_bytes, **options).keep()
             _state["capsule"] = _capsule(heap)
             _state["heap"] = heap
         elif limit_bytes is not None:

@@ -67,7 +67,8 @@ cache_layout = struct("acre_cache_layout", segments=POINTER(segment_info), segme
                       blocks=POINTER(block_info), block_count=c_uint64)
 
 history_config = struct("acre_history_config", struct_size=c_uint32, level=c_int,
-                        max_entries=c_uint64, source=c_void_p, skip_actions=c_char_p, clear=c_bool)
+                        max_entries=c_uint64, source=c_void_p, skip_actions=c_char_p, clear=c_bool,
+                        objects=c_void_p)
 history_entry = struct(
     "acre_history_entry", action=c_int, stack=c_uint32, address=c_uint64, bytes=c_uint64,
     stream=c_void_p, pool=c_uint64 * 2, time_us=c_uint64, compile_context=c_char_p,
@@ -75,9 +76,13 @@ history_entry = struct(
 frame = struct("acre_frame", name=c_char * 256, file=c_char * 256, line=c_int32)
 stack = struct("acre_stack", frames=POINTER(c_uint64), frame_count=c_uint64)
 context_source = struct("acre_context_source", gather=c_void_p, resolve=c_void_p, arg=c_void_p)
+context_objects = struct("acre_context_objects", take=c_void_p, retain=c_void_p, release=c_void_p,
+                         resolve=c_void_p, arg=c_void_p)
 history = struct(
-    "acre_history", entries=POINTER(history_entry), entry_count=c_uint64, stacks=POINTER(stack),
-    stack_count=c_uint64, annotations=c_void_p, annotation_count=c_uint64, source=context_source)
+    "acre_history", struct_size=c_uint32, reserved=c_uint32, entries=POINTER(history_entry),
+    entry_count=c_uint64, stacks=POINTER(stack), stack_count=c_uint64,
+    annotations=c_void_p, annotation_count=c_uint64, source=context_source,
+    objects=POINTER(c_void_p), object_source=context_objects)
 
 snapshot_info = struct(
     "acre_snapshot_info", struct_size=c_uint32, device_count=c_uint32, segment_count=c_uint64,
@@ -113,7 +118,8 @@ growth = struct("acre_growth", bytes_from=c_uint64, bytes_to=c_uint64, count_fro
                 count_to=c_uint64, text=c_char_p)
 why_config = struct("acre_why_config", struct_size=c_uint32, device=c_int32, device_bytes=c_uint64)
 why = struct(
-    "acre_why", device=c_uint32, has_oom=c_uint32, has_history=c_uint32, verdict=c_int,
+    "acre_why", struct_size=c_uint32, device=c_uint32, has_oom=c_uint32, has_history=c_uint32,
+    verdict=c_int, reserved=c_uint32,
     event=c_uint64, oom_requested_bytes=c_uint64, oom_device_free_bytes=c_uint64,
     allocated_bytes=c_uint64, requested_bytes=c_uint64, reserved_bytes=c_uint64,
     largest_free_bytes=c_uint64, free_split_bytes=c_uint64, waiting_bytes=c_uint64,
@@ -130,7 +136,8 @@ advise_config = struct(
     "acre_advise_config", struct_size=c_uint32, device=c_uint32, device_bytes=c_uint64,
     threads=c_uint32, flags=c_uint32, progress=c_void_p, progress_arg=c_void_p)
 advice = struct(
-    "acre_advice", device=c_uint32, is_shortage=c_uint32, events=c_uint64,
+    "acre_advice", struct_size=c_uint32, device=c_uint32, is_shortage=c_uint32, reserved=c_uint32,
+    events=c_uint64,
     bytes_requested_peak=c_uint64, device_bytes=c_uint64, recorded_reserved_peak=c_uint64,
     recorded_ooms=c_uint64, recorded_conf=c_char_p, settings=POINTER(setting),
     setting_count=c_uint64, recommended=c_int64, saves_bytes=c_uint64, why=c_char_p,
@@ -141,9 +148,9 @@ advice = struct(
 change = struct("acre_change", bytes_a=c_uint64, bytes_b=c_uint64, count_a=c_uint64,
                 count_b=c_uint64, text=c_char_p)
 diff = struct(
-    "acre_diff", allocated_a=c_uint64, allocated_b=c_uint64, reserved_a=c_uint64,
-    reserved_b=c_uint64, stacks=POINTER(change), stack_count=c_uint64, sizes=POINTER(change),
-    size_count=c_uint64, text=c_char_p, device=c_uint32, reserved=c_uint32,
+    "acre_diff", struct_size=c_uint32, device=c_uint32, allocated_a=c_uint64,
+    allocated_b=c_uint64, reserved_a=c_uint64, reserved_b=c_uint64, stacks=POINTER(change),
+    stack_count=c_uint64, sizes=POINTER(change), size_count=c_uint64, text=c_char_p,
     device_reason=c_char_p)
 view_config = struct(
     "acre_view_config", struct_size=c_uint32, policy=c_int, conf=c_char_p, device_bytes=c_uint64,

@@ -11,11 +11,28 @@
 docs/PREDICT.md says how it works and what it cannot see. This package needs a CPU build of
 PyTorch 2.13; nothing of it is imported before it is used.
 """
+from __future__ import annotations
+
+import os
 import sys
 import types
+from typing import Any, Callable
+
+from ..report import Report
 
 
-def predict(function, gpu="a100-40", output=None, **settings):
+class Prediction(Report):
+    """The answer of acre.predict: a dictionary that prints as its verdict.
+
+    >>> Prediction({"verdict": "It fits.", "reserved_peak_bytes": 20 << 20})
+    <Prediction: It fits.>
+    """
+
+    _text = "verdict"
+
+
+def predict(function: Callable[[], Any], gpu: str = "a100-40",
+            output: str | os.PathLike[str] | None = None, **settings: Any) -> Prediction:
     """Runs a function on tensors without data and returns the answer: a dictionary, as
     --json prints it. settings are those of acre.predict.options.Options; output names a
     snapshot to write. PyTorch stays changed: make one prediction in a process.
@@ -25,7 +42,7 @@ def predict(function, gpu="a100-40", output=None, **settings):
     from .session import Session
     session = Session(Options(gpu=gpu, output=output, **settings))
     session.run(function)
-    answer = draw(session)[0]
+    answer = Prediction(draw(session)[0])
     if output:
         session.ground.write(output)
     return answer
@@ -34,7 +51,7 @@ def predict(function, gpu="a100-40", output=None, **settings):
 class _Callable(types.ModuleType):
     """The package itself can be called: acre.predict(function)."""
 
-    def __call__(self, function, *args, **settings):
+    def __call__(self, function: Callable[[], Any], *args: Any, **settings: Any) -> Prediction:
         return predict(function, *args, **settings)
 
 

@@ -12,7 +12,9 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 from ..error import Error
 from .gpu import find_gpu, list_gpus, load_gpus
 from .options import parse
+from .script import unwrap
 
+UNASKED = 60  # seconds of a program that is run again without being asked to
 _INTERPRETER = re.compile(r"(python|pypy)(\d+(\.\d+)*)?$")
 
 
@@ -27,7 +29,8 @@ def main(arguments=None):
             print(list_gpus())
             return 0
         find_gpu(options.gpu)
-        options.program = _without_interpreter(options.program)
+        options.program, options.world = unwrap(_without_interpreter(options.program),
+                                                options.world)
         return _largest(options) if options.largest else _predict(options)
     except (Error, ImportError, RuntimeError) as error:
         print(f"acre predict: {error}", file=sys.stderr)
@@ -60,9 +63,12 @@ def _predict(options):
         outcome = session.run(lambda: run_program(options.program))
     answer, trace, peak = draw(session, outcome)
     found = None
-    if options.savings:
+    if options.savings or _is_worth_saving(options, answer, outcome):
         from .saving import savings
         found = answer["savings"] = savings(session, answer, trace, peak)
+    if options.cards:
+        from .card import run_cards
+        answer["cards"] = run_cards(options)
     if options.output:
         session.ground.write(options.output)
         answer["snapshot"] = options.output
@@ -71,6 +77,13 @@ def _predict(options):
     if outcome is not None and outcome.status:
         return 2
     return 0 if answer["fits"] else 1
+
+
+def _is_worth_saving(options, answer, outcome):
+    """Whether what would save memory is computed unasked: when the program does not fit, for
+    people, and when running it again takes no long time."""
+    return not (answer["fits"] or options.json or answer["stopped"]
+                or (outcome is not None and outcome.error)) and answer["seconds"] <= UNASKED
 
 
 def _check_output(path):
@@ -122,7 +135,7 @@ def _progress(session, options):
 
 def _largest(options):
     from .answer import size_text
-    from .search import largest
+    from .saving import largest
     name = options.largest.partition("=")[0]
     if not any("{" + name + "}" in word for word in options.program):
         raise Error(f"--largest {options.largest} needs {{{name}}} in the program's arguments",

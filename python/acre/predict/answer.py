@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The answer: figures, a verdict in one sentence, and what it rests on."""
 import os
+import resource
 
+from .card import replay_cards
 from .distributed import nccl_bytes
-from .gpu import COMMON, GPUS
 from .peak import Peak
+from .spread import least, spread
 from .trace import Trace
 
 EXACT, RANGE, NAMED = ("exact rules only", "with convolutions (range)",
                        "with operators without a rule")
-# By how much the choice of algorithms moves the peak of convolutional networks: figures of
-# docs/PREDICT.md.
-RANGE_DOWN, RANGE_UP = 0.10, 0.155
 EXPANDABLE = "expandable_segments:True"
 
 
@@ -46,6 +45,7 @@ def draw(session, outcome=None):
         "allocations": stats["allocation"]["all"]["allocated"],
         "operators": sum(session.kernels.counts.values()),
         "seconds": round(session.seconds, 2),
+        "host_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
         "peak": {name.replace(" ", "_"): size for name, size in peak.split.items()},
         "peak_at": peak.where,
         "largest": [{"bytes": size, "blocks": count, "stack": peak.frames(stack)}
@@ -55,23 +55,20 @@ def draw(session, outcome=None):
     }
     _add_class(session, answer)
     _add_verdict(session, trace, answer)
-    _add_range(session, answer)
+    _add_range(session, trace, answer)
     answer["verdict"] = _sentence(session.gpu, answer)
+    answer["cards"] = replay_cards(session, trace, answer)
     return answer, trace, peak
 
 
-def _add_range(session, answer):
-    """What cuDNN's choice of algorithms leaves open: the sequence was run with a workspace as
-    large as everything a convolution touches, and less or more of it moves the peak."""
-    held = answer["reserved_peak_bytes"]
-    has_range = getattr(session.kernels, "has_range", False)
-    low = int(held * (1 - RANGE_DOWN)) if has_range else held
-    high = int(held * (1 + RANGE_UP)) if has_range else held
-    room = max(session.gpu.memory - answer["context_bytes"] - answer["nccl_bytes"], held)
-    answer["reserved_low_bytes"] = min(low, held)
-    answer["reserved_high_bytes"] = min(high, room) if held <= room else high
-    answer["reserved_middle_bytes"] = (answer["reserved_low_bytes"]
-                                       + answer["reserved_high_bytes"]) // 2
+def _add_range(session, trace, answer):
+    """What cuDNN's choice of algorithms leaves open."""
+    low = high = answer["reserved_peak_bytes"]
+    if session.kernels.has_range:
+        room = session.gpu.memory - answer["context_bytes"] - answer["nccl_bytes"]
+        low, high = spread(trace, session.ground.stacks, low, room, session.conf)
+    answer["reserved_low_bytes"], answer["reserved_high_bytes"] = low, high
+    answer["reserved_middle_bytes"] = (low + high) // 2
 
 
 def _add_class(session, answer):
@@ -80,12 +77,15 @@ def _add_class(session, answer):
     for names in session.kernels.notes.values():
         unruled += sorted(names)
     answer["operators_without_rule"] = unruled
-    has_range = getattr(session.kernels, "has_range", False)
-    classes = ([RANGE] if has_range else []) + ([NAMED] if unruled else [])
+    classes = ([RANGE] if session.kernels.has_range else []) + ([NAMED] if unruled else [])
     answer["error_class"] = "; ".join(classes) or EXACT
     answer["guesses"] = [{"what": what, "file": file, "line": line, "times": times}
                          for (what, file, line), times in sorted(session.guesses.asked.items())]
     answer["remarks"] = list(session.remarks)
+    if session.ground.uses:
+        answer["remarks"].append(
+            f"record_stream ({session.ground.uses} times): work on a stream ends at once here; a "
+            "GPU that lags behind the program holds such blocks longer")
 
 
 def _add_verdict(session, trace, answer):
@@ -102,6 +102,10 @@ def _add_verdict(session, trace, answer):
     answer["fits"] = held <= room
     if not answer["fits"]:
         within = trace.replay(conf=session.conf, device_bytes=max(room, 1))
+        if not within.fits and session.kernels.has_range:
+            # cuDNN takes algorithms that need less when memory is short.
+            within = trace.replay(least(session.ground.stacks), conf=session.conf,
+                                  device_bytes=max(room, 1))
         answer["fits"] = within.fits
         if within.fits:
             # The cache gives unused segments back and tries again, as it would on the GPU.
@@ -132,6 +136,9 @@ def _sentence(gpu, answer):
     low, high = answer["reserved_low_bytes"], answer["reserved_high_bytes"]
     note = "" if low == high else (f" (between {size_text(low)} and {size_text(high)}, by the "
                                    "algorithms of convolutions)")
+    if answer["retries"]:
+        times = "once" if answer["retries"] == 1 else f"{answer['retries']} times"
+        note += f"; the allocator gives unused memory back {times} to stay within it"
     if answer["fits"]:
         return (f"Fits on {gpu.title} with {size_text(room - needed)} to spare: "
                 f"{total}, of {size_text(gpu.memory)}{note}.")
@@ -143,18 +150,6 @@ def _sentence(gpu, answer):
             f"{size_text(needed - room)}{note}.")
 
 
-def cards(answer):
-    """(name, title, memory, spare bytes) of common GPUs, for the sequence that was recorded."""
-    needed = answer["needed_bytes"]
-    names = list(COMMON) + ([answer["gpu"]] if answer["gpu"] not in COMMON else [])
-    rows = []
-    for name in names:
-        gpu = GPUS[name]
-        rows.append((name, gpu.title, gpu.memory,
-                     gpu.memory - gpu.context - answer["nccl_bytes"] - needed))
-    return sorted(rows, key=lambda row: row[2])
-
-
 def text(answer, savings=None):
     """The answer for people."""
     lines = [answer["verdict"], ""]
@@ -162,8 +157,8 @@ def text(answer, savings=None):
         lines[1:1] = [f"The program was stopped {answer['stopped']}: this is the answer for what "
                       "ran so far."]
     if answer["script_error"]:
-        lines[1:1] = ["The program failed; this is the answer for what ran before: "
-                      + answer["script_error"].splitlines()[-1]]
+        lines[0:0] = ["The program failed; this is the answer for what ran before: "
+                      + answer["script_error"]]
     lines += _figures(answer)
     lines += _largest(answer)
     lines += _cards(answer)
@@ -211,9 +206,13 @@ def _short(frame):
 
 def _cards(answer):
     lines = ["", f"{'GPU':24} {'memory':>10}  {'fits':4} {'to spare':>12}"]
-    for _, title, memory, spare in cards(answer):
-        lines.append(f"{title:24} {size_text(memory):>10}  {'yes' if spare >= 0 else 'no':4} "
-                     f"{size_text(spare):>12}")
+    for card in answer["cards"]:
+        lines.append(f"{card['title']:24} {size_text(card['memory_bytes']):>10}  "
+                     f"{'yes' if card['fits'] else 'no':4} {size_text(card['spare_bytes']):>12}")
+    if not all(card["was_run"] for card in answer["cards"]):
+        lines.append(f"The sequence of {answer['gpu_title']}, with the memory and the cuBLAS "
+                     "workspaces of each;")
+        lines.append("--cards runs the program again for each.")
     return lines
 
 

@@ -9,7 +9,9 @@ import types
 
 import torch
 
+from . import graph, legacy
 from . import stream as streams
+from .recording import Recording
 
 DEVICE_TYPE = 1
 
@@ -48,11 +50,12 @@ class Cuda:
         cuda.get_rng_state = lambda device="cuda": torch.zeros(16, dtype=torch.uint8)
         cuda.set_rng_state = lambda state, device="cuda": None
         cuda.memory_usage = cuda.utilization = cuda.temperature = lambda device=None: 0
-        cuda.is_current_stream_capturing = lambda: False
         self._install_memory(cuda.memory)
         self._install_nvtx(cuda.nvtx)
         self._install_cudnn()
         self._install_accelerator()
+        graph.install(self.ground)
+        legacy.install()
         torch.Generator = _Generator
         torch._C._get_accelerator = lambda check=False: torch.device("cuda")
 
@@ -68,9 +71,10 @@ class Cuda:
                 call()
 
     def _install_memory(self, memory):
-        memory._record_memory_history = lambda *args, **kwargs: None
-        memory._dump_snapshot = lambda filename="dump_snapshot.pickle", **_: \
-            self.ground.write(filename)
+        recording = Recording(self.ground)
+        torch._C._cuda_memorySnapshot = recording.snapshot
+        torch._C._cuda_record_memory_history = recording.record
+        torch._C._cuda_record_memory_history_legacy = recording.record_legacy
         memory.mem_get_info = self._free
         torch.cuda.mem_get_info = self._free
         memory.list_gpu_processes = torch.cuda.list_gpu_processes = lambda device=None: ""
@@ -183,9 +187,6 @@ class Cuda:
     def c_hostMemoryStats(self):
         return {}
 
-    def c_memorySnapshot(self, *_):
-        return {"segments": [], "device_traces": []}
-
     def c_setMemoryFraction(self, fraction, device):
         return None
 
@@ -223,9 +224,6 @@ class Cuda:
         return ""
 
     def c_sleep(self, cycles):
-        return None
-
-    def c_record_memory_history(self, *args):
         return None
 
 

@@ -21,12 +21,12 @@ def nccl_bytes(world):
 
 def install(world, rank, remarks):
     """torch.distributed with a world of a given size."""
-    os.environ.setdefault("RANK", str(rank))
-    os.environ.setdefault("LOCAL_RANK", "0")
-    os.environ.setdefault("WORLD_SIZE", str(world))
-    os.environ.setdefault("LOCAL_WORLD_SIZE", str(min(world, 8)))
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", "29500")
+    if world > 1:  # as a launcher says it
+        for name, value in (("RANK", rank), ("LOCAL_RANK", 0), ("WORLD_SIZE", world),
+                            ("LOCAL_WORLD_SIZE", min(world, 8)), ("MASTER_ADDR", "127.0.0.1"),
+                            ("MASTER_PORT", 29500)):
+            os.environ.setdefault(name, str(value))
+    _install_spawn(rank, remarks)
     if not torch.distributed.is_available():
         return
     import torch.distributed as dist
@@ -35,9 +35,9 @@ def install(world, rank, remarks):
 
     def init(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None,
              **rest):
-        count = int(os.environ["WORLD_SIZE"]) if world_size in (-1, None) else world_size
+        count = int(os.environ.get("WORLD_SIZE", 1)) if world_size in (-1, None) else world_size
         count = max(count, 1)
-        place = int(os.environ["RANK"]) if rank in (-1, None) else rank
+        place = int(os.environ.get("RANK", 0)) if rank in (-1, None) else rank
         text = (f"torch.distributed: a world of {count}, seen from rank {place}; "
                 "collectives move nothing")
         if text not in remarks:
@@ -54,6 +54,30 @@ def install(world, rank, remarks):
     _install_parallel()
     dist.is_nccl_available = lambda: True
     dist.distributed_c10d.is_nccl_available = lambda: True
+
+
+def _install_spawn(rank, remarks):
+    """torch.multiprocessing.spawn: of all processes one runs, in this one."""
+    def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+        text = (f"torch.multiprocessing.spawn: of {nprocs} processes the one of rank "
+                f"{rank % nprocs} is run")
+        if nprocs > 1 and text not in remarks:
+            remarks.append(text)
+        fn(rank % nprocs, *args)
+        return None if join else _Joined()
+
+    import torch.multiprocessing
+    torch.multiprocessing.spawn = spawn
+    torch.multiprocessing.start_processes = spawn
+
+
+class _Joined:
+    """Processes that have ended."""
+
+    processes = ()
+
+    def join(self, timeout=None, grace_period=None):
+        return True
 
 
 def _install_parallel():

@@ -67,6 +67,18 @@ def _table_bytes(path, symbol):
     return 0
 
 
+class _PoolId(ctypes.Structure):
+    """acre_pool_id."""
+    _fields_ = [("graph", ctypes.c_uint64), ("user", ctypes.c_uint64)]
+
+
+class _PoolFilter(ctypes.Structure):
+    """acre_pool_filter: kind 0 is this thread, 2 all allocations."""
+    _fields_ = [("kind", ctypes.c_int), ("reserved", ctypes.c_uint32),
+                ("stream", ctypes.c_void_p), ("fn", ctypes.c_void_p), ("arg", ctypes.c_void_p),
+                ("capture_id", ctypes.c_uint64)]
+
+
 class Ground:
     """Devices, their caches, and the stacks of what was allocated."""
 
@@ -80,9 +92,10 @@ class Ground:
                         "ACRE_ERR_UNSUPPORTED", 0)
         self.device_count = device_count
         self.stacks = Stacks()
-        self.values = {}
+        self.notes = []  # dictionaries by handle, whose entries end with the storage
         self.empties = []  # (device, events before it) of each emptied cache
-        self.resized = False
+        self.resized = self.capturing = False
+        self.uses = 0  # of blocks on other streams, as record_stream() told them
         self._lib = lib = _library()
         self._resolve = _RESOLVE(self._name_frame)
         for name in ("guard", "cache", "alloc", "tensor", "block"):
@@ -95,6 +108,8 @@ class Ground:
         lib.acre_predict_free.argtypes = [ctypes.c_int, ctypes.c_void_p]
         lib.acre_predict_frames_set.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         lib.acre_predict_stream_set.argtypes = [ctypes.c_int, ctypes.c_int64]
+        for name in ("acre_pool_id_next", "acre_pool_id_next_graph"):
+            getattr(library.lib, name).restype = _PoolId
         self._capsule = ctypes.pythonapi.PyCapsule_New
         self._capsule.restype = ctypes.py_object
         self._capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -150,7 +165,8 @@ class Ground:
         if not handle:
             raise MemoryError(f"{count * dtype.itemsize} bytes: "
                               + library.text(library.lib.acre_last_error()))
-        self.values.pop(handle | _HANDLE_BIT, None)
+        for note in self.notes:
+            note.pop(handle | _HANDLE_BIT, None)
         tensor = torch._C._from_dlpack(self._capsule(handle, b"dltensor", None))
         return tensor if known else tensor.view(dtype)
 
@@ -177,6 +193,41 @@ class Ground:
     def block_of(self, data):
         """The address of a storage in histories."""
         return self._lib.acre_predict_block(ctypes.c_void_p(data))
+
+    def record(self, data, stream):
+        """Tells that a stream uses a storage, so that its free waits for that stream."""
+        self.uses += 1
+        self._lib.acre_predict_record(ctypes.c_void_p(data), ctypes.c_int64(stream))
+
+    # ---- private pools ------------------------------------------------------------------
+
+    def pool_next(self, is_graph):
+        """A new id, as a pair."""
+        found = library.lib.acre_pool_id_next_graph() if is_graph \
+            else library.lib.acre_pool_id_next()
+        return found.graph, found.user
+
+    def pool_use(self, device, pool):
+        """Makes a pool, or uses it once more."""
+        library.call("acre_pool_create", self.cache(device), _PoolId(*pool), None)
+
+    def pool_drop(self, device, pool):
+        """Uses a pool once less."""
+        library.call("acre_pool_release", self.cache(device), _PoolId(*pool))
+
+    def pool_begin(self, device, pool, is_whole):
+        """Allocations of this thread, or of all of them, come from a pool."""
+        library.call("acre_pool_begin", self.cache(device), _PoolId(*pool),
+                     ctypes.byref(_PoolFilter(2 if is_whole else 0)))
+
+    def pool_end(self, device, pool):
+        """Ends what pool_begin() began."""
+        library.call("acre_pool_end", self.cache(device), _PoolId(*pool))
+
+    def set_capturing(self, is_on):
+        """Whether streams say that they are captured."""
+        self.capturing = is_on
+        self._lib.acre_predict_capturing_set(int(is_on))
 
     # ---- devices and streams of the calling thread ------------------------------------
 
@@ -208,8 +259,8 @@ class Ground:
         library.lib.acre_cache_stats_reset_peak(self.cache(device))
 
     def count(self, device):
-        """How many allocations and frees a device has seen."""
-        counts = self.stats(device)["allocation"]["all"]
+        """How many allocations and completed frees a device has seen."""
+        counts = self.stats(device)["active"]["all"]
         return counts["allocated"] + counts["freed"]
 
     def empty(self, device):
@@ -218,15 +269,15 @@ class Ground:
 
     def events(self, device):
         """(action, stack, address, bytes, stream) of each allocation and free, oldest first:
-        action is "alloc" or "free", stack a tuple of words."""
+        action is "alloc" or "free", stack a tuple of words, stream one with its pool."""
         handle = library.make("acre_cache_history_create", self.cache(device))
         try:
             found = ctypes.cast(handle, ctypes.POINTER(structs.history)).contents
             size = ctypes.sizeof(structs.history_entry)
             raw = ctypes.string_at(found.entries, found.entry_count * size)
-            stacks = _stacks_of(handle.value)
+            stacks = _stacks_of(found)
             names = {_ALLOC: "alloc", _FREE_COMPLETED: "free"}
-            return [(names[entry[0]], stacks[entry[1]], entry[2], entry[3], entry[4])
+            return [(names[entry[0]], stacks[entry[1]], entry[2], entry[3], entry[4:7])
                     for entry in _ENTRY.iter_unpack(raw) if entry[0] in names]
         finally:
             library.lib.acre_history_destroy(handle)
@@ -246,10 +297,11 @@ class Ground:
 
 
 def _stacks_of(history):
-    """The stacks of a history: acre_history goes on with a pointer to (frames, count)."""
-    pointer, count = struct.unpack("QQ", ctypes.string_at(history + 16, 16))
+    """The stacks of a history, each a tuple of words."""
+    size = ctypes.sizeof(structs.stack)
     found = []
-    for frames, length in struct.iter_unpack("QQ", ctypes.string_at(pointer, 16 * count)):
+    for frames, length in struct.iter_unpack(
+            "QQ", ctypes.string_at(history.stacks, size * history.stack_count)):
         words = ctypes.string_at(frames, 8 * length) if length else b""
         found.append(struct.unpack(f"{length}Q", words))
     return found

@@ -2,13 +2,16 @@
 """Answers to questions about data that is not there.
 
 A number read back from the device is 0 (or what --item says), except where small whole
-numbers are known. Each guess is noted with the line of the program that asked, so that the
-answer can say which branches hang on one.
+numbers are known. Tests that a program makes of itself pass: all() is true, a number is
+finite. Each guess is noted with the line of the program that asked, so that the answer can
+say which branches hang on one.
 """
 import os
 import sys
 
 import torch
+
+from .value import handle_of
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
@@ -30,7 +33,7 @@ class Guesses:
             return known.item()
         self.guess("item")
         if tensor.dtype == torch.bool:
-            return bool(self.item)
+            return self.values.presumed.get(handle_of(tensor), bool(self.item))
         if tensor.dtype.is_complex:
             return complex(self.item)
         return float(self.item) if tensor.dtype.is_floating_point else int(self.item)

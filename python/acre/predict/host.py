@@ -10,7 +10,7 @@ import warnings
 import torch
 
 from .kernel import overload, write_index
-from .shape import Described, Shapes, tensors_in
+from .shape import Described, Shapes, places_of_tensors, tensor_of
 
 LARGE = 1 << 17
 _CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
@@ -56,13 +56,12 @@ class Host:
     def _kernel(self, op, real):
         places = write_index(op)
         call = real.call_boxed
-        tensor_places = frozenset(index for index, argument in enumerate(op._schema.arguments)
-                                  if str(argument.type) == "Tensor")
+        tensor_places = places_of_tensors(op)
 
         def run(*args, **kwargs):
             for index, value in enumerate(args):
                 if index in tensor_places and isinstance(value, (int, float, complex)):
-                    args = args[:index] + (_tensor_of(value, args),) + args[index + 1:]
+                    args = args[:index] + (tensor_of(value, args),) + args[index + 1:]
                     continue
                 if isinstance(value, torch.Tensor):
                     if is_large(value):
@@ -89,21 +88,6 @@ class Host:
             return found[0] if len(found) == 1 else tuple(found) if found else None
         is_one = len(op._schema.returns) == 1
         return _build(self.shapes.infer(op, args, kwargs), is_one)
-
-
-def _tensor_of(number, args):
-    """A number as a tensor that leaves the type of the result as the number would."""
-    other = next((value.dtype for value in args if isinstance(value, torch.Tensor)), None)
-    if isinstance(number, complex):
-        kind = other if other is not None and other.is_complex else torch.complex64
-    elif isinstance(number, float):
-        has_room = other is not None and (other.is_floating_point or other.is_complex)
-        kind = other if has_room else torch.get_default_dtype()
-    elif isinstance(number, bool):
-        kind = other or torch.bool
-    else:
-        kind = other if other not in (None, torch.bool) else torch.int64
-    return torch.scalar_tensor(number, dtype=kind)
 
 
 def _is_view(op):

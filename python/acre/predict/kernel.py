@@ -111,6 +111,7 @@ class Kernels:
         self.unruled = {}
         self.notes = {}
         self.counts = {}
+        self.has_range = False  # whether there were convolutions by cuDNN
         self._writes = {}
         self._libraries = []
         self.rules = rules.find_all()
@@ -135,16 +136,28 @@ class Kernels:
         for short in VIEWS:
             aten.impl(short, _view_kernel(overload(short)), "CUDA")
         rest.fallback(lambda op, *args, **kwargs: self.run(op, args, kwargs), "CUDA")
+        for key in ("SparseCUDA", "SparseCsrCUDA", "QuantizedCUDA"):
+            rest.fallback(_refuse, key)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a kernel is replaced
             aten.impl("scaled_dot_product_attention", functools.partial(attention.compose, self),
                       "CompositeImplicitAutograd", allow_override=True)
+            aten.impl("isfinite", self._isfinite, "CompositeImplicitAutograd",
+                      allow_override=True)
             for name in recurrent.MODES:
                 for form in ("input", "data"):
                     real = torch.library.get_kernel(f"aten::{name}.{form}", "CPU")
                     aten.impl(f"{name}.{form}", functools.partial(recurrent.compose, name, real),
                               "CompositeImplicitAutograd", allow_override=True)
         self._libraries = [aten, rest]
+
+    def _isfinite(self, tensor):
+        """isfinite, as it is composed."""
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return torch.ones_like(tensor, dtype=torch.bool)
+        result = (tensor == tensor) * (tensor.abs() != float("inf"))
+        self.values.presume(result, True)
+        return result
 
     def _kernel(self, op):
         return lambda *args, **kwargs: self.run(op, args, kwargs)
@@ -165,6 +178,8 @@ class Kernels:
             else:
                 results = rule(call)
             self.values.follow(op, args, kwargs, results, self.places(op))
+            if name == "aten::all":
+                self.values.presume(results, True)
             return results
         finally:
             call.end()
@@ -243,6 +258,13 @@ def overload(short):
         return getattr(getattr(torch.ops.aten, base), rest or "default")
     except AttributeError:
         return None
+
+
+def _refuse(op, *args, **kwargs):
+    """Tensors whose size depends on data, or whose parts are not plain."""
+    raise NotImplementedError(
+        f"acre predict: {op._schema.name}: sparse and quantized tensors on a GPU are not "
+        "supported; use dense ones, such as Embedding(sparse=False)")
 
 
 def _view_kernel(op):

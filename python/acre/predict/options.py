@@ -37,6 +37,7 @@ class Options:
     change: str = None
     json: bool = False
     savings: bool = False
+    cards: bool = False
     output: str = None
     largest: str = None
     quiet: bool = False
@@ -105,6 +106,8 @@ def parser():
         "goes to standard error")
     add("-o", "--output", metavar="FILE", help="write the snapshot (.pickle, .json, .gz)")
     add("--savings", action="store_true", help="run again with each change that may save memory")
+    add("--cards", action="store_true",
+        help="run again for each of the common GPUs, instead of replaying one sequence")
     add("--devices", metavar="N", type=_whole(1, 16), default=1, help="GPUs to show (1)")
     add("--world", metavar="N", type=_whole(1, 1 << 20), default=1,
         help="ranks of torch.distributed (1)")

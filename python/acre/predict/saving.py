@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What would save most: each change is tried, by running the program again with it or by
-replaying the recorded sequence with other sizes."""
+"""Other predictions of the same program. What would save most: each change is tried, by running
+the program again with it or by replaying the recorded sequence with other sizes. The largest
+value of a flag that fits: the program is run with values in between, by halving what is left."""
 import json
 import re
 import subprocess
@@ -49,7 +50,7 @@ def ask(options, extra, program):
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         return None, lines[-1] if lines else "no answer"
     if answer.get("script_error"):
-        return None, answer["script_error"].splitlines()[-1]
+        return None, answer["script_error"]
     return answer, ""
 
 
@@ -94,3 +95,37 @@ def _half_batch(session):
         return _entry(f"half the batch ({value // 2})",
                       answer["reserved_peak_bytes"] if answer else None, note)
     return _entry("half the batch", None, "the program's arguments name no batch size above 1")
+
+
+def largest(options):
+    """(best value or None, its answer, [(value, reserved, fits)], reason of a failure)."""
+    name, _, limits = options.largest.partition("=")
+    low, high = (int(part) for part in limits.split(":"))
+    tried, best, answer = [], None, None
+
+    def fits(value):
+        program = [word.replace("{" + name + "}", str(value)) for word in options.program]
+        found, reason = ask(options, [], program)
+        if found is None:
+            raise RuntimeError(f"{name} = {value}: {reason}")
+        tried.append((value, found["reserved_peak_bytes"], found["fits"]))
+        if not options.quiet:
+            print(f"acre predict: {name} = {value}: {found['reserved_peak_bytes']:,} bytes, "
+                  f"{'fits' if found['fits'] else 'does not fit'}", file=sys.stderr)
+        return found
+
+    found = fits(high)
+    if found["fits"]:
+        return high, found, tried
+    found = fits(low) if low < high else found
+    if not found["fits"]:
+        return None, found, tried
+    best, answer = low, found
+    while high - best > 1:
+        middle = (best + high) // 2
+        found = fits(middle)
+        if found["fits"]:
+            best, answer = middle, found
+        else:
+            high = middle
+    return best, answer, tried

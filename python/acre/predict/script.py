@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Running the user's program as Python would: a file, a module (-m) or a text (-c)."""
+"""Running the user's program as Python would: a file, a module (-m) or a text (-c). Of a
+program that a launcher starts once for each rank, one is run."""
 import builtins
 import importlib.util
 import os
@@ -8,6 +9,9 @@ import sys
 import traceback
 import types
 
+from ..error import Error
+
+_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -28,8 +32,16 @@ def run_program(arguments):
         raise
     except BaseException as error:  # whatever the program raised is its own
         _print(error)
-        return Outcome(1, "".join(traceback.format_exception_only(error)).strip()[-500:])
+        return Outcome(1, _line(error))
     return Outcome()
+
+
+def _line(error):
+    """An error in one line."""
+    if isinstance(error, SyntaxError):
+        return traceback.format_exception_only(error)[-1].strip()[:500]
+    lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
+    return (lines or [type(error).__name__])[0][:500]
 
 
 def _ended(ended):
@@ -65,7 +77,8 @@ def _file(arguments):
               f"[Errno {error.errno}] {error.strerror}", file=sys.stderr)
         raise SystemExit(2) from None
     sys.argv = arguments
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    path = os.path.abspath(path)
+    sys.path.insert(0, os.path.dirname(path))
     _execute(compile(source, path, "exec"), path)
 
 
@@ -96,3 +109,30 @@ def _print(error):
         shown = types.TracebackType(shown, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
     sys.stdout.flush()
     traceback.print_exception(type(error), error, shown)
+
+
+def unwrap(words, world):
+    """(the program's own words, ranks of the world) of "torchrun [OPTION...] SCRIPT ..." and
+    "-m torch.distributed.run [OPTION...] SCRIPT ..."; other words come back as they are."""
+    if os.path.basename(words[0]) == "torchrun":
+        rest = words[1:]
+    elif words[0] == "-m" and words[1] in _MODULES:
+        rest = words[2:]
+    else:
+        return tuple(words), world
+    from torch.distributed.run import get_args_parser
+    try:
+        found = get_args_parser().parse_args(list(rest))
+    except SystemExit:
+        raise Error("torchrun's arguments are not understood; give the program itself, with "
+                    "--world for the number of ranks", "ACRE_ERR_INVALID", 0) from None
+    if world == 1:
+        world = _number(found.nnodes) * _number(found.nproc_per_node)
+    program = ([] if not found.module else ["-m"]) + [found.training_script]
+    return tuple(program + list(found.training_script_args)), world
+
+
+def _number(text):
+    """A count of torchrun: "8", "2:4" (its least), or "gpu" and "auto", which count as 1."""
+    first = str(text).partition(":")[0]
+    return max(1, int(first)) if first.isdigit() else 1

@@ -5,6 +5,8 @@ infer(op, args, kwargs) calls the operator on tensors of device "meta" that have
 and strides of the real ones, and returns a description of the results: for a tensor
 (size, stride, dtype), for anything else the value.
 """
+import functools
+
 import torch
 
 _META = torch.device("meta")
@@ -41,6 +43,11 @@ class Shapes:
             return op(*_map(args, _to_meta), **_map(kwargs, _to_meta))
         except NotImplementedError:
             pass
+        except RuntimeError:
+            args, before = with_tensors(op, args), args
+            if args is before:
+                raise
+            return op(*_map(args, _to_meta), **_map(kwargs, _to_meta))
         if sum(tensor.numel() for tensor in tensors_in((args, kwargs))) > _STAND_IN_LIMIT:
             raise NotImplementedError(
                 f"{op}: this operator has no rule for shapes without data, and its tensors are "
@@ -64,6 +71,40 @@ def tensors_in(value):
 def is_scalar(tensor):
     """Whether a tensor is a number that came from the host."""
     return tensor.dim() == 0 and tensor.device.type == "cpu"
+
+
+@functools.cache
+def places_of_tensors(op):
+    """Which arguments of an operator are tensors."""
+    return frozenset(index for index, argument in enumerate(op._schema.arguments)
+                     if str(argument.type) == "Tensor")
+
+
+def with_tensors(op, args):
+    """Arguments with numbers as tensors where the operator takes tensors: few operators take
+    numbers in their place."""
+    places = places_of_tensors(op)
+    if not any(index in places and isinstance(value, (int, float, complex))
+               for index, value in enumerate(args)):
+        return args
+    return type(args)([tensor_of(value, args) if index in places
+                       and isinstance(value, (int, float, complex)) else value
+                       for index, value in enumerate(args)])
+
+
+def tensor_of(number, args):
+    """A number as a tensor that leaves the type of the result as the number would."""
+    other = next((value.dtype for value in args if isinstance(value, torch.Tensor)), None)
+    if isinstance(number, complex):
+        kind = other if other is not None and other.is_complex else torch.complex64
+    elif isinstance(number, float):
+        has_room = other is not None and (other.is_floating_point or other.is_complex)
+        kind = other if has_room else torch.get_default_dtype()
+    elif isinstance(number, bool):
+        kind = other or torch.bool
+    else:
+        kind = other if other not in (None, torch.bool) else torch.int64
+    return torch.scalar_tensor(number, dtype=kind)
 
 
 def _key(value):

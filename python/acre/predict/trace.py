@@ -16,7 +16,8 @@ class Trace:
         self.events = events
         self.empties = set(empties)  # numbers of events before which the cache was emptied
 
-    def _text(self, change):
+    def text(self, change=None):
+        """The sequence as Acre reads it; change as in replay()."""
         lines, numbers, streams = [], {}, {}
         count = 0
         for index, (action, stack, address, size, stream) in enumerate(self.events):
@@ -32,12 +33,12 @@ class Trace:
                 lines.append(f"f {numbers.pop(address)}\n")
         return "".join(lines)
 
-    def replay(self, change=None, **settings):
-        """Replays; change(stack, bytes, number) gives the size of an allocation, 0 for none."""
+    def replay(self, change=None, text=None, **settings):
+        """Replays; change(stack, bytes, number) gives the size of an allocation, 0 for none.
+        text is what text() gave, for several replays of it."""
         handle = os.memfd_create("acre-predict")
         try:
-            text = self._text(change).encode()
-            view = memoryview(text)
+            view = memoryview((text or self.text(change)).encode())
             while view:
                 view = view[os.write(handle, view):]
             return replay(f"/proc/self/fd/{handle}", policy="torch", **settings)

@@ -4,11 +4,11 @@
 Each file of this folder has a table RULES: names of operators to functions. A rule takes
 the call, allocates in the order in which the kernel does, and returns the results.
 """
-from . import (attention, blas, convolution, copying, data, embedding, factory, foreach, indexing,
-               normalization, reduction, recurrent, sorting)
+from . import (attention, blas, convolution, copying, cudnn, data, embedding, factory, foreach,
+               indexing, normalization, reduction, recurrent, sorting)
 
-_FILES = (attention, blas, convolution, copying, data, embedding, factory, foreach, indexing,
-          normalization, reduction, recurrent, sorting)
+_FILES = (attention, blas, convolution, copying, cudnn, data, embedding, factory, foreach,
+          indexing, normalization, reduction, recurrent, sorting)
 
 # Operators that write to what they are given and never resize it.
 SAME_SIZE = frozenset(("aten::normal_", "aten::uniform_", "aten::fill_", "aten::zero_"))

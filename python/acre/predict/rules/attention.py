@@ -2,8 +2,9 @@
 """Scaled dot-product attention: which kernel a GPU takes, and what it keeps.
 
 Flash attention takes 16-bit numbers without a mask, on GPUs from compute capability 8.0.
-The memory-efficient kernel takes the rest, masks included. Both keep the output, the
-logarithm of the sum of exponentials (float32, one a row), and two numbers for dropout.
+The memory-efficient kernel takes the rest, masks included. Both keep the output and, for a
+backward pass, the logarithm of the sum of exponentials (float32, one a row); flash attention
+keeps two numbers for dropout as well.
 """
 import torch
 
@@ -118,6 +119,13 @@ def _like(call, tensor):
                      (length * heads * width, width, heads * width, 1))
 
 
+def _number(call):
+    """Where dropout stands in the random numbers: on the host, on the device in a capture."""
+    if call.kernels.ground.capturing:
+        return call.make((), torch.int64)
+    return torch.zeros((), dtype=torch.int64)
+
+
 def efficient(call):
     """aten::_scaled_dot_product_efficient_attention."""
     query, key, value = call.args[:3]
@@ -125,7 +133,7 @@ def efficient(call):
     output = _output(call, query, value)
     rows = -(-length // 32) * 32 if call.arg(4, "compute_log_sumexp") else 0
     lse = call.make((batch, heads, rows), torch.float32)
-    return output, lse, call.make((), torch.int64), call.make((), torch.int64)
+    return output, lse, _number(call), _number(call)
 
 
 def efficient_backward(call):

@@ -2,9 +2,9 @@
 """Convolutions by cuDNN: the workspace depends on the algorithm that cuDNN chooses, so the
 answer is a range.
 
-The least is nothing: an algorithm that needs no workspace exists. The most that its
-heuristics commonly take is a copy of everything in another layout. Range blocks are
-allocated, and marked so that the lower answer leaves them out.
+A workspace as large as what the convolution touches is allocated: that is what algorithms
+need that work in another layout. Its blocks are marked; spread.py replays the sequence with
+less and more.
 """
 import torch
 
@@ -97,4 +97,13 @@ RULES.update(dict.fromkeys((
     "aten::avg_pool2d_backward", "aten::_adaptive_avg_pool2d",
     "aten::_adaptive_avg_pool2d_backward", "aten::upsample_nearest2d", "aten::upsample_bilinear2d",
     "aten::upsample_nearest2d_backward", "aten::upsample_bilinear2d_backward",
-    "aten::reflection_pad2d", "aten::replication_pad2d", "aten::adaptive_max_pool2d"), plain))
+    "aten::reflection_pad2d", "aten::replication_pad2d", "aten::adaptive_max_pool2d",
+    "aten::reflection_pad1d", "aten::reflection_pad3d", "aten::replication_pad1d",
+    "aten::avg_pool3d", "aten::avg_pool3d_backward", "aten::max_pool3d_with_indices",
+    "aten::max_pool3d_with_indices_backward", "aten::_adaptive_avg_pool3d",
+    "aten::_adaptive_avg_pool3d_backward", "aten::upsample_bicubic2d",
+    "aten::upsample_bicubic2d_backward", "aten::upsample_trilinear3d",
+    "aten::upsample_trilinear3d_backward", "aten::upsample_nearest3d",
+    "aten::upsample_nearest3d_backward", "aten::upsample_linear1d", "aten::upsample_nearest1d",
+    "aten::grid_sampler_2d", "aten::grid_sampler_2d_backward", "aten::grid_sampler_3d",
+    "aten::grid_sampler_3d_backward", "aten::im2col", "aten::col2im"), plain))
