@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Figures of process group "acre" against gloo, in one run.
 
-    build/torch/python pytorch/bench/group.py [--ranks 2,4,8] [--quick]
+    build/torch/python pytorch/bench/group.py [--ranks 2,4,8] [--parts calls,ddp] [--quick]
 
-The ranks are bound to the processors in turn. Each row alternates between both groups and gives
-medians of the slowest rank. The last rows compare with Acre's own C benchmark and with a step of
-DistributedDataParallel.
+The ranks are bound to the processors in turn. Each row of "calls" alternates between both groups
+and gives medians of the slowest rank. "ddp" is a step of DistributedDataParallel, also without any
+exchange, which is the least that any group can reach.
 """
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ SIZES = [(1 << 10, "1 KiB"), (64 << 10, "64 KiB"), (1 << 20, "1 MiB"), (16 << 20
 SMALL = 1 << 20  # up to here 1/10 of gloo is asked for, above 1/5
 
 
-def rank_main(rank: int, size: int, folder: str, is_quick: bool) -> None:
+def group_join(rank: int, size: int, folder: str):
+    """Binds the rank to a processor and joins; gives torch.distributed."""
     import torch
     import torch.distributed as dist
     import torch_acre  # noqa: F401
@@ -33,9 +34,16 @@ def rank_main(rank: int, size: int, folder: str, is_quick: bool) -> None:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
     torch.set_num_threads(1)
-    limit = datetime.timedelta(seconds=300)
     dist.init_process_group("acre", store=dist.FileStore(folder + "/store", size), rank=rank,
-                            world_size=size, timeout=limit)
+                            world_size=size, timeout=datetime.timedelta(seconds=300))
+    return dist
+
+
+def rank_main(rank: int, size: int, folder: str, is_quick: bool) -> None:
+    dist = group_join(rank, size, folder)
+    import torch
+
+    limit = datetime.timedelta(seconds=300)
     groups = {"acre": dist.group.WORLD, "gloo": dist.new_group(backend="gloo", timeout=limit)}
     rows = []
 
@@ -79,52 +87,63 @@ def rank_main(rank: int, size: int, folder: str, is_quick: bool) -> None:
     other = torch.empty_like(whole)
     row("all_to_all 1 MiB", lambda group: dist.all_to_all_single(other, whole, group=group),
         ratio, 3000)
-    if size == 2:
-        rows.append(ddp_row(groups))
     if rank == 0:
         print(json.dumps(rows), flush=True)
     dist.destroy_process_group()
 
 
-def ddp_row(groups: dict) -> dict:
-    """A step of a GPT (6 layers, width 384, context 256) over both groups."""
+def ddp_main(rank: int, folder: str, is_quick: bool) -> None:
+    """Steps of a GPT (6 layers, width 384, context 256, 8 sequences on 2 ranks)."""
+    dist = group_join(rank, 2, folder)
     import torch
-    import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests"))
+    from test_trainings import Gpt
 
-    width, context, batch = 384, 256, 2
-    models = {}
-    for key, group in groups.items():
+    gloo = dist.new_group(backend="gloo")
+    sides = {"gloo": (gloo, "cpu"), "acre": (None, "cpu"), "acre tensors": (None, "acre")}
+    steps = {}
+    for key, (group, device) in sides.items():
         torch.manual_seed(1)
-        layer = torch.nn.TransformerEncoderLayer(width, 6, 4 * width, dropout=0.0,
-                                                 batch_first=True, norm_first=True)
-        body = torch.nn.Sequential(torch.nn.Embedding(512, width),
-                                   torch.nn.TransformerEncoder(layer, 6,
-                                                               enable_nested_tensor=False),
-                                   torch.nn.Linear(width, 512))
-        models[key] = DistributedDataParallel(body, process_group=group)
-    tokens = torch.randint(0, 512, (batch, context))
-    samples = {key: [] for key in groups}
-    for step in range(7):
-        for key, model in models.items():
+        model = Gpt(width=384, heads=6, layers=6, words=512, length=256).to(device)
+        model = DistributedDataParallel(model, process_group=group)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+        tokens = torch.randint(512, (4, 256)).to(device)
+        targets = torch.randint(512, (4 * 256,)).to(device)
+
+        def step(model=model, optimizer=optimizer, tokens=tokens, targets=targets) -> None:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(tokens), targets).backward()
+            optimizer.step()
+            torch.accelerator.synchronize()
+        steps[key] = step
+        if key == "acre":
+            def alone(model=model, step=step) -> None:
+                with model.no_sync():
+                    step()
+            steps["alone"] = alone
+    samples = {key: [] for key in steps}
+    for count in range(4 if is_quick else 8):
+        for key, step in steps.items():
+            dist.barrier()
             begin = time.perf_counter()
-            logits = model(tokens)
-            torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten()).backward()
-            model.zero_grad(set_to_none=False)
+            step()
             taken = torch.tensor([(time.perf_counter() - begin) * 1e6], dtype=torch.float64)
             dist.all_reduce(taken, dist.ReduceOp.MAX)
-            if step > 1:
+            if count > 0:
                 samples[key].append(taken.item())
-    return {"name": "DDP step of a GPT", "ranks": 2, "limit": 0.9,
-            **{key: statistics.median(values) for key, values in samples.items()}}
+    if rank == 0:
+        print(json.dumps({key: statistics.median(of) for key, of in samples.items()}), flush=True)
+    dist.destroy_process_group()
 
 
-def run(size: int, is_quick: bool) -> list[dict]:
+def run(part: str, size: int, is_quick: bool):
+    """Starts the ranks of a part; what rank 0 prints."""
     with tempfile.TemporaryDirectory(prefix="acre-bench-") as folder:
         environment = dict(os.environ, OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
         processes = [subprocess.Popen(
             [sys.executable, "-W", "ignore", str(pathlib.Path(__file__).resolve()), "--rank",
-             str(rank), str(size), folder] + (["--quick"] if is_quick else []),
+             part, str(rank), str(size), folder] + (["--quick"] if is_quick else []),
             stdout=subprocess.PIPE, text=True, env=environment) for rank in range(size)]
         outs = [process.communicate()[0] for process in processes]
         if any(process.returncode for process in processes):
@@ -132,25 +151,41 @@ def run(size: int, is_quick: bool) -> list[dict]:
         return json.loads(outs[0])
 
 
-def rows_of(ranks: list[int], is_quick: bool) -> list[dict]:
-    """All rows, for the common benchmark of torch_acre."""
-    return [row for size in ranks for row in run(size, is_quick)]
+def print_calls(ranks: list[int], is_quick: bool) -> None:
+    print(f"{'operation':24}{'ranks':>6}{'acre us':>12}{'gloo us':>12}{'ratio':>8}{'asked':>8}")
+    for size in ranks:
+        for row in run("calls", size, is_quick):
+            ratio = row["acre"] / row["gloo"]
+            print(f"{row['name']:24}{row['ranks']:6}{row['acre']:12.1f}{row['gloo']:12.1f}"
+                  f"{ratio:8.3f}{row['limit']:8.3f}{'' if ratio <= row['limit'] else '  above'}")
+
+
+def print_ddp(is_quick: bool) -> None:
+    found = run("ddp", 2, is_quick)
+    print("DDP step of a GPT on 2 ranks: " + ", ".join(
+        f"{key} {value / 1e3:.0f} ms ({value / found['gloo']:.3f})"
+        for key, value in found.items()) + "; alone: nothing is exchanged (asked 0.9)")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", default="2,4,8", help="numbers of ranks, by commas")
+    parser.add_argument("--parts", default="calls,ddp", help="which parts, by commas")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
-    parser.add_argument("--rank", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--rank", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rank:
-        rank_main(int(options.rank[0]), int(options.rank[1]), options.rank[2], options.quick)
+        part, rank, size, folder = options.rank
+        if part == "calls":
+            rank_main(int(rank), int(size), folder, options.quick)
+        else:
+            ddp_main(int(rank), folder, options.quick)
         return
-    print(f"{'operation':24}{'ranks':>6}{'acre us':>12}{'gloo us':>12}{'ratio':>8}{'asked':>8}")
-    for row in rows_of([int(n) for n in options.ranks.split(",")], options.quick):
-        ratio = row["acre"] / row["gloo"]
-        print(f"{row['name']:24}{row['ranks']:6}{row['acre']:12.1f}{row['gloo']:12.1f}"
-              f"{ratio:8.3f}{row['limit']:8.3f}{'' if ratio <= row['limit'] else '  above'}")
+    parts = options.parts.split(",")
+    if "calls" in parts:
+        print_calls([int(n) for n in options.ranks.split(",")], options.quick)
+    if "ddp" in parts:
+        print_ddp(options.quick)
 
 
 if __name__ == "__main__":

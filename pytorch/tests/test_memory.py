@@ -28,6 +28,17 @@ def test_statistics_follow_tensors():
     assert "Allocated memory" in torch.acre.memory_summary()
 
 
+def test_names_are_those_of_cuda():
+    missing = {name for name in torch.cuda.memory.__all__ if not hasattr(torch.acre.memory, name)}
+    assert missing == {"CUDAPluggableAllocator", "change_current_allocator"}
+    for name in ("_record_memory_history", "_snapshot", "_dump_snapshot",
+                 "_set_allocator_settings", "_set_memory_metadata", "_get_memory_metadata"):
+        assert callable(getattr(torch.acre.memory, name)), name
+    held = torch.empty(1 << 20, device="acre")
+    assert torch.acre.device_memory_used() >= 4 << 20
+    del held
+
+
 def test_out_of_memory_carries_the_report_and_loses_nothing():
     clean()
     before = torch.acre.memory_allocated()

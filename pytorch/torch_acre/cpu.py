@@ -42,12 +42,14 @@ def enable(limit_bytes: Optional[int] = None, **options: Any) -> None:
 
     limit_bytes caps what is held from the system: a tensor beyond it is a
     torch.OutOfMemoryError that names who holds the memory. The options of acre.Heap apply to
-    the first call; the heap stays for the life of the process.
+    the first call; the heap stays for the life of the process. Huge pages are asked for, for
+    tensors of 4 MiB and more, unless huge_pages says otherwise.
     """
+    options.setdefault("huge_pages", True)
     with _lock:
         if _state["heap"] is None:
             _check_library()
-            _state["heap"] = Heap(limit=limit_bytes, **options)
+            _state["heap"] = Heap(limit=limit_bytes, **options).keep()
         elif limit_bytes is not None:
             _state["heap"].limit = limit_bytes
         _C._cpu_enable(_state["heap"].handle.value)

@@ -12,7 +12,8 @@ from torch_acre._index import Device, index_of
 
 __all__ = [
     "caching_allocator_alloc", "caching_allocator_delete", "caching_allocator_enable",
-    "caching_allocator_disabled", "empty_cache", "empty_host_cache", "get_allocator_backend",
+    "caching_allocator_disabled", "device_memory_used", "empty_cache", "empty_host_cache",
+    "get_allocator_backend",
     "get_per_process_memory_fraction", "host_memory_stats", "host_memory_stats_as_nested_dict",
     "list_gpu_processes", "max_memory_allocated", "max_memory_cached", "max_memory_reserved",
     "mem_get_info", "memory_allocated", "memory_cached", "memory_reserved", "memory_stats",
@@ -193,6 +194,12 @@ def reset_accumulated_host_memory_stats() -> None:
 def mem_get_info(device: Device = None) -> Tuple[int, int]:
     """Free and total bytes of a device."""
     return tuple(torch._C._accelerator_getMemoryInfo(index_of(device)))
+
+
+def device_memory_used(device: Device = None) -> int:
+    """Bytes of a device that are in use, by whomever."""
+    free, total = mem_get_info(device)
+    return total - free
 
 
 def list_gpu_processes(device: Device = None) -> str:

@@ -78,7 +78,7 @@ void pools_fill(c10::CachingDeviceAllocator::DeviceStats &to, acre_cache *cache)
 /* The deleter of every data pointer: the address is enough to find its cache. */
 void memory_delete(void *pointer)
 {
-    if (__builtin_expect(c10::memoryProfilingEnabled(), 0)) {
+    if (__builtin_expect(c10::memoryProfilingEnabled() && !runtime_is_forked(), 0)) {
         acre_device_id device;
         uint64_t bytes = 0;
 
@@ -245,6 +245,8 @@ void *memory_allocate(size_t bytes, int index)
 
 void memory_free(void *pointer)
 {
+    if (__builtin_expect(runtime_is_forked(), 0))
+        return; /* it is memory of the parent, whose tensors this process only inherited */
     static const acre_deleter deleter = acre_allocator_raw_deleter(runtime().allocator);
 
     deleter(pointer);

@@ -4,6 +4,7 @@
 #include "device/scratch.h"
 #include "device/status.h"
 
+#include <c10/core/DeviceType.h>
 #include <c10/util/Exception.h>
 
 #include <pthread.h>
@@ -170,9 +171,9 @@ Runtime &runtime()
 
     if (__builtin_expect(runtime && !runtime_is_forked(), 1))
         return *runtime;
-    TORCH_CHECK(!runtime_is_forked(), "Cannot re-initialize ", "acre",
-                " in forked subprocess. To use acre with multiprocessing, you must use the "
-                "'spawn' start method");
+    TORCH_CHECK(!runtime_is_forked(), "Cannot re-initialize ", c10::get_privateuse1_backend(),
+                " in forked subprocess. To use ", c10::get_privateuse1_backend(),
+                " with multiprocessing, you must use the 'spawn' start method");
     std::lock_guard<std::mutex> guard(start_mutex());
     runtime = the_runtime.load(std::memory_order_acquire);
     if (!runtime) {

@@ -19,34 +19,60 @@ thread_local int scratch_index = -1;
 
 std::atomic<c10::Allocator *> the_base{nullptr};
 
-/* With ACRE_TORCH_STRICT=1: scratch memory and its window, which is open while it lives. */
+/* With ACRE_TORCH_STRICT=1: scratch memory and its window. It is open while the memory lives;
+ * that of an owner only while somebody works with the owner. */
 struct Opened {
     int index;
     size_t bytes;
+    const void *owner; /* NULL: none */
+    bool is_open;
 };
-std::mutex &opened_mutex = *new std::mutex;
-std::unordered_map<void *, Opened> &opened = *new std::unordered_map<void *, Opened>;
+
+/* Never destroyed: memory may be freed after main. */
+struct OpenedTable {
+    std::mutex mutex;
+    std::unordered_map<void *, Opened> all;
+    std::unordered_map<const void *, int> users; /* how many work with an owner now */
+
+    void owner_switch(const void *owner, bool is_open)
+    {
+        for (auto &[pointer, entry] : all) {
+            if (entry.owner != owner || entry.is_open == is_open)
+                continue;
+            if (is_open)
+                Windows::memory_open(entry.index, pointer, entry.bytes);
+            else
+                Windows::memory_close(entry.index, pointer, entry.bytes);
+            entry.is_open = is_open;
+        }
+    }
+};
+OpenedTable &opened = *new OpenedTable;
+
+/* Whose memory this thread's scratch memory is. */
+thread_local const void *scratch_owner = nullptr;
 
 void scratch_open(void *pointer, int index, size_t bytes)
 {
     if (!Windows::are_needed())
         return;
     Windows::memory_open(index, pointer, bytes);
-    std::lock_guard<std::mutex> guard(opened_mutex);
-    opened[pointer] = {index, bytes};
+    std::lock_guard<std::mutex> guard(opened.mutex);
+    opened.all[pointer] = {index, bytes, scratch_owner, true};
 }
 
 void scratch_close(void *pointer)
 {
     if (!Windows::are_needed())
         return;
-    std::lock_guard<std::mutex> guard(opened_mutex);
-    auto found = opened.find(pointer);
+    std::lock_guard<std::mutex> guard(opened.mutex);
+    auto found = opened.all.find(pointer);
 
-    if (found == opened.end())
+    if (found == opened.all.end())
         return;
-    Windows::memory_close(found->second.index, pointer, found->second.bytes);
-    opened.erase(found);
+    if (found->second.is_open)
+        Windows::memory_close(found->second.index, pointer, found->second.bytes);
+    opened.all.erase(found);
 }
 
 void scratch_delete(void *pointer)
@@ -60,9 +86,9 @@ void raw_delete(void *pointer)
 {
     acre_device_id device;
 
-    if (runtime_is_started() &&
+    if (runtime_is_started() && !runtime_is_forked() &&
         acre_hook_device_of_pointer(runtime().type, pointer, &device) == ACRE_OK)
-        memory_free(pointer);
+        scratch_delete(pointer);
     else
         scratch_base()->raw_deleter()(pointer);
 }
@@ -101,6 +127,30 @@ Scratch::Scratch(int index) : previous_(scratch_index)
 Scratch::~Scratch()
 {
     scratch_index = previous_;
+}
+
+ScratchOwner::ScratchOwner(const void *owner) : owner_(owner), previous_(scratch_owner)
+{
+    if (!Windows::are_needed())
+        return;
+    std::lock_guard<std::mutex> guard(opened.mutex);
+
+    if (opened.users[owner]++ == 0)
+        opened.owner_switch(owner, true);
+    scratch_owner = owner;
+}
+
+ScratchOwner::~ScratchOwner()
+{
+    if (!Windows::are_needed())
+        return;
+    std::lock_guard<std::mutex> guard(opened.mutex);
+
+    scratch_owner = previous_;
+    if (--opened.users[owner_] == 0) {
+        opened.owner_switch(owner_, false);
+        opened.users.erase(owner_);
+    }
 }
 
 void scratch_install()

@@ -32,6 +32,22 @@ public:
     ScratchPause() : Scratch(-1) {}
 };
 
+/* Works with scratch memory that outlives the call which allocated it, such as what a graph
+ * saves for its gradients. With ACRE_TORCH_STRICT=1 the host reaches what belongs to an owner
+ * only while one of these lives for that owner; what this thread allocates meanwhile belongs to
+ * it too. Nests. */
+class ScratchOwner {
+public:
+    explicit ScratchOwner(const void *owner);
+    ~ScratchOwner();
+    ScratchOwner(const ScratchOwner &) = delete;
+    ScratchOwner &operator=(const ScratchOwner &) = delete;
+
+private:
+    const void *owner_;
+    const void *previous_;
+};
+
 /* Puts the allocator in front of the CPU allocator; once, when the runtime starts. */
 void scratch_install();
 

@@ -3,99 +3,153 @@
 
 #include <torch/csrc/profiler/combined_traceback.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 namespace acre_torch {
 namespace {
 
-constexpr uint64_t python_mark = UINT64_C(1) << 63;
 constexpr size_t native_most = 24; /* of ACRE_STACK_MAX; the rest is for Python */
+constexpr uint64_t python_mark = UINT64_C(1) << 63;
 
-/* All frames seen so far. Never destroyed: other threads may still allocate at exit. */
-struct Frames {
+/* Return addresses of native frames, then numbers of Python frames with the top bit set;
+ * innermost first. */
+using Words = std::vector<uint64_t>;
+
+/* A stack. The history counts who holds it; equal stacks are one object. */
+struct Trace {
+    std::atomic<uint64_t> references{1};
+    Words words;
+};
+
+/* All stacks that somebody holds, and all Python frames seen so far. Never destroyed: other
+ * threads may still allocate at exit. */
+struct Traces {
     std::mutex mutex;
-    std::deque<torch::unwind::Frame> all;
+    std::map<Words, Trace *> live;
+    std::deque<torch::unwind::Frame> frames;
     std::unordered_map<std::string, uint64_t> numbers; /* by file, name and line */
 
     uint64_t number_of(const torch::unwind::Frame &frame)
     {
         std::string key = frame.filename + '\n' + frame.funcname + '\n' +
                           std::to_string(frame.lineno);
-        std::lock_guard<std::mutex> guard(mutex);
-        auto [found, is_new] = numbers.emplace(std::move(key), all.size());
+        auto [found, is_new] = numbers.emplace(std::move(key), frames.size());
 
         if (is_new)
-            all.push_back(frame);
+            frames.push_back(frame);
         return found->second;
     }
 };
 
-Frames &frames()
+Traces &traces()
 {
-    static auto *all = new Frames;
+    static auto *all = new Traces;
     return *all;
 }
 
-size_t python_gather(uint64_t *out, size_t capacity)
+/* The stack with these words and a reference more. The mutex is held. */
+Trace *trace_find(Words words)
 {
-    size_t count = 0;
+    auto [found, is_new] = traces().live.emplace(words, nullptr);
 
+    if (!is_new) {
+        uint64_t count = found->second->references.load();
+
+        while (count && !found->second->references.compare_exchange_weak(count, count + 1))
+            ;
+        if (count)
+            return found->second;
+    }
+    /* There is none, or one that leaves at this moment. */
+    found->second = new Trace;
+    found->second->words = std::move(words);
+    return found->second;
+}
+
+void *trace_take(void *has_native)
+{
     try {
         std::shared_ptr<torch::CapturedTraceback> captured =
             torch::CapturedTraceback::gather(true, true, false);
         torch::SymbolizedTracebacks named = torch::symbolize({captured.get()});
+        Words words;
 
+        if (has_native) {
+            const acre_context_source *native = acre_context_native();
+
+            words.resize(native_most);
+            words.resize(native->gather(native->arg, words.data(), native_most));
+        }
+        std::lock_guard<std::mutex> guard(traces().mutex);
         for (uint64_t index : named.tracebacks.at(0))
-            if (count < capacity)
-                out[count++] = python_mark | frames().number_of(named.all_frames.at(index));
+            words.push_back(python_mark | traces().number_of(named.all_frames.at(index)));
+        return trace_find(std::move(words));
     } catch (...) {
-        return 0; /* a stack that cannot be had never stops an allocation */
+        return nullptr; /* a stack that cannot be had never stops an allocation */
+    }
+}
+
+void trace_retain(void *, void *object)
+{
+    static_cast<Trace *>(object)->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+void trace_release(void *, void *object)
+{
+    auto *trace = static_cast<Trace *>(object);
+
+    if (trace->references.fetch_sub(1, std::memory_order_acq_rel) != 1)
+        return;
+    {
+        std::lock_guard<std::mutex> guard(traces().mutex);
+        auto found = traces().live.find(trace->words);
+
+        if (found != traces().live.end() && found->second == trace)
+            traces().live.erase(found);
+    }
+    delete trace;
+}
+
+size_t trace_resolve(void *, void *object, acre_frame *out, size_t capacity)
+{
+    const acre_context_source *native = acre_context_native();
+    std::lock_guard<std::mutex> guard(traces().mutex);
+    size_t count = 0;
+
+    for (uint64_t word : static_cast<Trace *>(object)->words) {
+        if (count == capacity)
+            break;
+        acre_frame &to = out[count++];
+
+        to = acre_frame{};
+        if (!(word & python_mark)) {
+            native->resolve(native->arg, word, &to);
+            continue;
+        }
+        const torch::unwind::Frame &frame = traces().frames.at(word & ~python_mark);
+
+        std::snprintf(to.name, sizeof to.name, "%s", frame.funcname.c_str());
+        std::snprintf(to.file, sizeof to.file, "%s", frame.filename.c_str());
+        to.line = static_cast<int32_t>(frame.lineno);
     }
     return count;
 }
 
-size_t gather_python(void *, uint64_t *out, size_t capacity)
-{
-    return python_gather(out, capacity);
-}
-
-size_t gather_all(void *, uint64_t *out, size_t capacity)
-{
-    const acre_context_source *native = acre_context_native();
-    size_t count = native->gather(native->arg, out, std::min(capacity, native_most));
-
-    return count + python_gather(out + count, capacity - count);
-}
-
-void frame_resolve(void *, uint64_t word, acre_frame *out)
-{
-    const acre_context_source *native = acre_context_native();
-
-    if (!(word & python_mark)) {
-        native->resolve(native->arg, word, out);
-        return;
-    }
-    std::lock_guard<std::mutex> guard(frames().mutex);
-    uint64_t number = word & ~python_mark;
-
-    if (number >= frames().all.size())
-        return;
-    const torch::unwind::Frame &frame = frames().all[number];
-    std::snprintf(out->name, sizeof out->name, "%s", frame.funcname.c_str());
-    std::snprintf(out->file, sizeof out->file, "%s", frame.filename.c_str());
-    out->line = static_cast<int32_t>(frame.lineno);
-}
-
 } // namespace
 
-const acre_context_source *stack_source(bool has_native)
+const acre_context_objects *stack_objects(bool has_native)
 {
-    static const acre_context_source python = {gather_python, frame_resolve, nullptr};
-    static const acre_context_source all = {gather_all, frame_resolve, nullptr};
+    static char yes;
+    static const acre_context_objects python = {trace_take, trace_retain, trace_release,
+                                                trace_resolve, nullptr};
+    static const acre_context_objects all = {trace_take, trace_retain, trace_release,
+                                             trace_resolve, &yes};
 
     return has_native ? &all : &python;
 }

@@ -15,22 +15,19 @@ static constexpr std::size_t ONE_SHOT_BYTES = 32u << 10;
 static constexpr std::size_t PIECE_BYTES = 256u << 10;
 /* The same where ranks share processors, and each meeting costs switches between them. */
 static constexpr std::size_t PIECE_BYTES_CROWDED = SLOT_BYTES;
-/* What is reduced before it is copied on, in the first-level cache. */
-static constexpr std::size_t BLOCK_BYTES = 16u << 10;
+/* What is worked on at once, while the lines of the next block come from another processor. */
+static constexpr std::size_t BLOCK_BYTES = 2048;
 
-/* Pieces of a message of so many bytes: larger ones for large messages, since each piece costs a
- * meeting, and a rank that has lost its processor delays all. All ranks compute equal sizes. */
-static std::size_t piece_bytes(const Room &room, std::size_t message)
+/* All ranks compute equal sizes. */
+static std::size_t piece_bytes(const Room &room)
 {
-    if (room.is_crowded())
-        return PIECE_BYTES_CROWDED;
-    return std::clamp(message / 16 / 4096 * 4096, PIECE_BYTES, SLOT_BYTES);
+    return room.is_crowded() ? PIECE_BYTES_CROWDED : PIECE_BYTES;
 }
 
-/* A share of a slot for each rank, in whole lines; part is the bytes for one rank. */
-static std::size_t share_bytes(const Room &room, std::size_t part, std::size_t element)
+/* A share of a slot for each rank, in whole lines. */
+static std::size_t share_bytes(const Room &room, std::size_t element)
 {
-    std::size_t bytes = piece_bytes(room, part * room.size()) / room.size() / 64 * 64;
+    std::size_t bytes = piece_bytes(room) / room.size() / 64 * 64;
     return bytes / element * element;
 }
 
@@ -38,6 +35,18 @@ static void copy(void *to, const void *from, std::size_t bytes)
 {
     if (bytes && to != from)
         std::memcpy(to, from, bytes);
+}
+
+/* Takes cache lines over from another processor, to be read and written. */
+static void lines_take(const char *begin, std::size_t bytes)
+{
+    for (std::size_t i = 0; i < bytes; i += 64) {
+#if defined(__x86_64__)
+        __asm__ volatile("prefetchw %0" : : "m"(begin[i]));
+#else
+        __builtin_prefetch(begin + i, 1);
+#endif
+    }
 }
 
 /* ---- Meeting -------------------------------------------------------------------------- */
@@ -78,7 +87,10 @@ static Span part_of(std::size_t count, int rank, int size, std::size_t element)
     return {std::min(each * rank, count), std::min(each * (rank + 1), count)};
 }
 
-/* One all-reduce under way, piece by piece. */
+/* One all-reduce under way, piece by piece. Each rank copies a piece into its slot. Rank r then
+ * sums part r of all slots and stores the sum in all of them, and each rank copies the sums out of
+ * its own slot. So a cache line crosses between processors twice, and stays writable where it is
+ * needed next. */
 struct Reduction {
     Room &room;
     char *data;
@@ -88,11 +100,15 @@ struct Reduction {
 
     std::size_t size_of(std::size_t k) const { return std::min(piece, count - k * piece); }
     char *place_of(std::size_t k) const { return data + k * piece * element; }
+    Span part(std::size_t k, int rank) const
+    {
+        return part_of(size_of(k), rank, room.size(), element);
+    }
 
     /* Copies piece k in, but for the part that this rank itself reduces. */
     void stage(std::size_t k) const
     {
-        Span own = part_of(size_of(k), room.rank(), room.size(), element);
+        Span own = part(k, room.rank());
         char *slot = room.input(room.rank());
         const char *from = place_of(k);
         copy(slot, from, own.begin * element);
@@ -100,33 +116,51 @@ struct Reduction {
              (size_of(k) - own.end) * element);
     }
 
+    void others_take(std::size_t offset, std::size_t bytes) const
+    {
+        for (int r = 0; r < room.size(); r++)
+            if (r != room.rank())
+                lines_take(room.input_before(r) + offset, bytes);
+    }
+
     /* Reduces the own part of piece k, which was exchanged in the step before. */
     void combine(std::size_t k) const
     {
-        Span own = part_of(size_of(k), room.rank(), room.size(), element);
-        std::size_t block = BLOCK_BYTES / element;
+        Span own = part(k, room.rank());
+        std::size_t begin = own.begin * element, end = own.end * element;
         const void *sources[256];
+        alignas(64) char sum[BLOCK_BYTES];
 
-        for (std::size_t i = own.begin; i < own.end; i += block) {
-            std::size_t some = std::min(block, own.end - i), offset = i * element;
+        others_take(begin, std::min(BLOCK_BYTES, end - begin));
+        for (std::size_t at = begin; at < end; at += BLOCK_BYTES) {
+            std::size_t some = std::min(BLOCK_BYTES, end - at), next = at + some;
+            others_take(next, std::min(BLOCK_BYTES, end - next));
             for (int r = 0; r < room.size(); r++)
-                sources[r] = room.input_before(r) + offset;
-            sources[room.rank()] = place_of(k) + offset;
-            reduce_run(room.result(room.rank()) + offset, sources, room.size(), some, reduce,
-                       type);
-            copy(place_of(k) + offset, room.result(room.rank()) + offset, some * element);
+                sources[r] = room.input_before(r) + at;
+            sources[room.rank()] = place_of(k) + at;
+            reduce_run(sum, sources, room.size(), some / element, reduce, type);
+            copy(place_of(k) + at, sum, some);
+            for (int r = 0; r < room.size(); r++)
+                if (r != room.rank())
+                    copy(room.input_before(r) + at, sum, some);
         }
     }
 
-    /* Copies out what the other ranks have reduced of piece k. */
+    /* Copies out what the other ranks have reduced of piece k, which was staged two steps ago. */
     void collect(std::size_t k) const
     {
+        const char *slot = room.input(room.rank());
+
         for (int i = 1; i < room.size(); i++) {
-            int r = (room.rank() + i) % room.size();
-            Span part = part_of(size_of(k), r, room.size(), element);
-            copy(place_of(k) + part.begin * element,
-                 room.result_before(r) + part.begin * element,
-                 (part.end - part.begin) * element);
+            Span theirs = part(k, (room.rank() + i) % room.size());
+            std::size_t end = theirs.end * element, at = theirs.begin * element;
+            lines_take(slot + at, std::min(BLOCK_BYTES, end - at));
+            while (at < end) {
+                std::size_t some = std::min(BLOCK_BYTES, end - at), next = at + some;
+                lines_take(slot + next, std::min(BLOCK_BYTES, end - next));
+                copy(place_of(k) + at, slot + at, some);
+                at = next;
+            }
         }
     }
 };
@@ -134,15 +168,16 @@ struct Reduction {
 bool exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t count,
                          Reduce reduce, c10::ScalarType type)
 {
-    std::size_t element = c10::elementSize(type), most = piece_bytes(room, count * element);
+    std::size_t element = c10::elementSize(type), most = piece_bytes(room);
 
     room.begin(call);
     if (count * element <= ONE_SHOT_BYTES) {
         all_reduce_small(room, call, data, count, reduce, type);
         return true;
     }
-    /* Short messages still pass in two pieces, so that copying and reducing overlap. */
-    most = std::min(most, std::max(ONE_SHOT_BYTES, (count * element / 2 + 4095) / 4096 * 4096));
+    /* Messages of a few pieces pass in at least two, so that copying and reducing overlap. */
+    if (count * element > PIECE_BYTES / 2)
+        most = std::min(most, (count * element / 2 + 4095) / 4096 * 4096);
     Reduction work{room, data, count, element, most / element, reduce, type};
     std::size_t pieces = (count + work.piece - 1) / work.piece;
     for (std::size_t k = 0; k <= pieces; k++) {
@@ -164,7 +199,7 @@ void exchange_reduce(Room &room, const Call &call, char *data, std::size_t count
                      Reduce reduce, c10::ScalarType type)
 {
     std::size_t element = c10::elementSize(type);
-    std::size_t piece = piece_bytes(room, count * element) / element;
+    std::size_t piece = piece_bytes(room) / element;
     const void *sources[256];
     std::size_t k = 0;
 
@@ -187,7 +222,7 @@ void exchange_reduce_scatter(Room &room, const Call &call, const std::vector<con
                              char *out, std::size_t count, Reduce reduce, c10::ScalarType type)
 {
     std::size_t element = c10::elementSize(type);
-    std::size_t share = share_bytes(room, count * element, element);
+    std::size_t share = share_bytes(room, element);
     const void *sources[256];
     std::size_t k = 0, bytes = count * element;
 
@@ -213,7 +248,7 @@ void exchange_broadcast(Room &room, const Call &call, char *data, std::size_t by
 
     room.begin(call);
     do {
-        std::size_t some = std::min(piece_bytes(room, bytes), bytes - k);
+        std::size_t some = std::min(piece_bytes(room), bytes - k);
         if (room.rank() == root)
             copy(room.input(root), data + k, some);
         room.publish(call);
@@ -231,7 +266,7 @@ void exchange_all_gather(Room &room, const Call &call, const char *in,
 
     room.begin(call);
     do {
-        std::size_t some = std::min(piece_bytes(room, bytes), bytes - k);
+        std::size_t some = std::min(piece_bytes(room), bytes - k);
         copy(room.input(room.rank()), in + k, some);
         room.publish(call);
         copy(outs[room.rank()] + k, in + k, some);
@@ -251,7 +286,7 @@ void exchange_gather(Room &room, const Call &call, const char *in,
 
     room.begin(call);
     do {
-        std::size_t some = std::min(piece_bytes(room, bytes), bytes - k);
+        std::size_t some = std::min(piece_bytes(room), bytes - k);
         if (room.rank() != root)
             copy(room.input(room.rank()), in + k, some);
         room.publish(call);
@@ -265,7 +300,7 @@ void exchange_gather(Room &room, const Call &call, const char *in,
 void exchange_scatter(Room &room, const Call &call, const std::vector<const char *> &ins,
                       char *out, std::size_t bytes, int root)
 {
-    std::size_t share = share_bytes(room, bytes, 1), k = 0;
+    std::size_t share = share_bytes(room, 1), k = 0;
 
     room.begin(call);
     do {
@@ -306,7 +341,7 @@ void exchange_all_to_all(Room &room, const Call &call, const Parts &parts)
 {
     int size = room.size(), rank = room.rank();
     std::size_t table = 2 * size * sizeof(std::size_t);
-    std::size_t share = (piece_bytes(room, 0) - table) / size / 64 * 64, most = 0, k = 0;
+    std::size_t share = (piece_bytes(room) - table) / size / 64 * 64, most = 0, k = 0;
 
     room.begin(call);
     do {

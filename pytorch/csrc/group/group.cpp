@@ -16,6 +16,7 @@ ProcessGroupAcre::ProcessGroupAcre(const c10::intrusive_ptr<c10d::Store> &store,
     TORCH_CHECK_VALUE(size > 0 && rank >= 0 && rank < size, "Acre: rank ", rank, " is outside a "
                       "world of ", size, " ranks");
     TORCH_CHECK_VALUE(store, "Acre: process group \"acre\" needs a store");
+    claim_ = std::make_unique<Claim>(*store, rank, size);
     room_ = std::make_shared<Room>(store_adapt(store), rank, size, timeout);
     mail_ = std::make_shared<Mail>(room_);
     queue_ = std::make_unique<Queue>();
@@ -38,14 +39,14 @@ c10d::ErrorType ProcessGroupAcre::getError()
 void ProcessGroupAcre::abort()
 {
     room_->abort();
-    queue_->stop();
-    mail_->stop();
+    shutdown();
 }
 
 void ProcessGroupAcre::shutdown()
 {
     queue_->stop();
     mail_->stop();
+    claim_->drop();
 }
 
 void ProcessGroupAcre::root_check(const char *call, int64_t root) const
@@ -76,6 +77,9 @@ void ProcessGroupAcre::monitoredBarrier(const c10d::BarrierOptions &options, boo
 
     agreed.op = static_cast<uint32_t>(OpType::BARRIER);
     agreed.sequence = ++sequence_;
+    TORCH_CHECK_WITH(DistBackendError, limit.count() > 0 || rank_ != 0, "Acre: [Rank 0]: Rank 0 "
+                     "timed out in monitoredBarrier after 0 ms (sequence number ",
+                     agreed.sequence, "); give it a longer time limit");
     Call call("monitored_barrier", agreed, limit);
     int64_t tag = MONITOR_TAG + static_cast<int64_t>(agreed.sequence), word = 0;
     auto carry = [&](bool is_send, int rank) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "device/runtime.h"
+#include "group/claim.h"
 #include "group/exchange.h"
 #include "group/memory.h"
 #include "group/work.h"
@@ -96,6 +97,7 @@ class TORCH_ACRE_API ProcessGroupAcre : public c10d::Backend {
     void root_check(const char *call, int64_t root) const;
 
     c10::intrusive_ptr<Options> options_;
+    std::unique_ptr<Claim> claim_;
     std::shared_ptr<Room> room_;
     std::shared_ptr<Mail> mail_;
     std::unique_ptr<Queue> queue_;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Process group "acre" whose ranks live on several hosts.
  *
- * Ranks of one host form a group of their own, in shared memory. Another backend (gloo) carries
- * what crosses hosts. An all-reduce has two levels: each host reduces into its first rank, the
- * first ranks reduce among each other, and each host spreads the result; so a host sends its
- * part once, however many ranks it has. Barriers work alike, broadcasts too. The other
- * operations go to gloo as they are; tensors on acre pass through host memory then.
+ * Ranks of one host form a group of their own, in shared memory. Other backends carry what crosses
+ * hosts: gloo, and between the first ranks Acre's wire where there is one (bridge.h). An
+ * all-reduce has two levels: each host reduces into its first rank, the first ranks reduce among
+ * each other, and each host spreads the result; so a host sends its part once, however many ranks
+ * it has. Barriers work alike, broadcasts too. The other operations go to gloo as they are;
+ * tensors on acre pass through host memory then.
  *
  * Operations run in the order in which they were started, in the caller or in a thread.
  */
@@ -35,6 +36,8 @@ class TORCH_ACRE_API ProcessGroupHosts : public c10d::Backend {
     c10d::ErrorType getError() override { return near_->getError(); }
     void setSequenceNumberForGroup() override {}
     uint64_t getSequenceNumberForGroup() override { return sequence_; }
+    /* What joins the first ranks; null on other ranks. */
+    BackendPtr leaders() const { return leaders_; }
     void abort() override;
     void shutdown() override;
 

@@ -8,6 +8,8 @@
 
 namespace acre_torch::group {
 
+void (*thread_join)(std::thread &thread) = [](std::thread &thread) { thread.join(); };
+
 struct Mail::Ring {
     alignas(64) std::atomic<uint64_t> written; /* by the sender   */
     alignas(64) std::atomic<uint64_t> taken;   /* by the receiver */
@@ -416,7 +418,7 @@ void Mail::stop()
     }
     wake_.notify_all();
     if (thread_.joinable())
-        thread_.join();
+        thread_join(thread_);
     try {
         TORCH_CHECK_WITH(DistBackendError, false, "Acre: the process group was shut down while a "
                          "message was under way");

@@ -23,6 +23,10 @@
 
 namespace acre_torch::group {
 
+/* Waits until a thread has ended. The Python module has it give up the interpreter's lock
+ * meanwhile: the thread may need that lock to drop a tensor that Python knows. */
+extern __attribute__((visibility("default"))) void (*thread_join)(std::thread &thread);
+
 inline constexpr int ANY_RANK = -1;
 
 /* A message that is to be sent or received. */

@@ -59,7 +59,7 @@ Room::Room(acre_store *store, int rank, int size, std::chrono::milliseconds time
         config.store = store;
         config.timeout_ms = static_cast<uint64_t>(std::max<int64_t>(timeout.count(), 1));
         mail_bytes_ = size <= 8 ? 256u << 10 : 32u << 10;
-        std::size_t bytes = NOTES_BYTES + 4 * SLOT_BYTES + size * mail_bytes_;
+        std::size_t bytes = NOTES_BYTES + 2 * SLOT_BYTES + size * mail_bytes_;
         block.struct_size = sizeof block;
         block.group = name.c_str();
         acre_status status = acre_group_create(&config, &group_);
@@ -93,8 +93,7 @@ void Room::layout()
         bell_base_ = 2 * flag_stride_ * size_;
         bases_.push_back(static_cast<char *>(base));
         inputs_.push_back(bases_[r] + NOTES_BYTES);
-        results_.push_back(inputs_[r] + 2 * SLOT_BYTES);
-        mails_.push_back(results_[r] + 2 * SLOT_BYTES);
+        mails_.push_back(inputs_[r] + 2 * SLOT_BYTES);
         pads_.push_back(static_cast<std::atomic<uint64_t> *>(pad));
     }
     is_crowded_ = size_ > sysconf(_SC_NPROCESSORS_ONLN);

@@ -3,12 +3,13 @@
  *
  * Every rank owns one block that all ranks can read:
  *
- *     | page of notes | input slot 0 | input slot 1 | result slot 0 | result slot 1 | mail ... |
+ *     | page of notes | slot 0 | slot 1 | mail ... |
  *
  * Collectives advance in steps, which all ranks count alike. In step s a rank writes to its own
- * slots s % 2, publishes s, waits until every other rank has published s, and reads the slots of
- * the others. A rank that publishes s + 1 has finished reading what belongs to step s - 1 and
- * s, so a slot may be written again two steps later, and no second meeting is needed.
+ * slot s % 2, publishes s, waits until every other rank has published s, and reads the slots of
+ * the others; an all-reduce also writes its results there. A rank that publishes s + 1 has finished
+ * with what belongs to step s - 1 and s of others, so a slot may be written again two steps later,
+ * and no second meeting is needed.
  *
  * A published word holds the step (40 bits) and a digest of the call (24 bits). Ranks that make
  * different calls therefore see it in the first step, before any data has moved, on all ranks;
@@ -47,12 +48,10 @@ class Room {
     /* Whether there are more ranks than processors. */
     bool is_crowded() const { return is_crowded_; }
 
-    /* Slots of a rank for the step that is about to be published, or was just published. */
+    /* Slot of a rank for the step that is about to be published, or was just published. */
     char *input(int rank) const { return inputs_[rank] + (step_ & 1) * SLOT_BYTES; }
-    char *result(int rank) const { return results_[rank] + (step_ & 1) * SLOT_BYTES; }
-    /* Slots of the step before. */
+    /* Slot of the step before. */
     char *input_before(int rank) const { return inputs_[rank] + (~step_ & 1) * SLOT_BYTES; }
-    char *result_before(int rank) const { return results_[rank] + (~step_ & 1) * SLOT_BYTES; }
 
     /* Begins a call: refuses when the group has failed before. Its first step follows. */
     void begin(const Call &call);
@@ -110,7 +109,7 @@ class Room {
     acre_group *group_ = nullptr;
     void *block_ = nullptr;
     acre_symm *symm_ = nullptr;
-    std::vector<char *> bases_, inputs_, results_, mails_;
+    std::vector<char *> bases_, inputs_, mails_;
     std::vector<std::atomic<uint64_t> *> pads_;
     std::atomic<bool> is_failed_{false}, is_aborted_{false};
     std::string failure_;

@@ -157,7 +157,7 @@ void Queue::stop()
     if (thread_.get_id() == std::this_thread::get_id())
         thread_.detach();
     else
-        thread_.join();
+        thread_join(thread_);
 }
 
 } // namespace acre_torch::group

@@ -38,6 +38,7 @@ void Call::see_tensor(const at::Tensor &tensor)
             has_host_ = true;
         return;
     }
+    has_sparse_ |= tensor.is_sparse();
     if (!has_device_) {
         has_device_ = true;
         device_ = tensor.device();
@@ -82,7 +83,8 @@ void Call::find_device(const torch::jit::Stack &stack, size_t begin)
 
 at::Tensor Call::tensor_enter(const at::Tensor &tensor, bool is_write)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(!is_acre(tensor) || tensor.layout() == at::kStrided,
+    TORCH_CHECK_NOT_IMPLEMENTED(!is_acre(tensor) || tensor.layout() == at::kStrided ||
+                                    tensor.is_sparse(),
                                 "Operator '", op_.operator_name(), "' is not served on this "
                                 "device for tensors of layout ", tensor.layout(), ".");
     return exchange_.enter(tensor, is_write);
@@ -134,7 +136,8 @@ void Call::enter(torch::jit::Stack &stack, size_t begin)
 void Call::result_check(const at::Tensor &result) const
 {
     TORCH_CHECK_NOT_IMPLEMENTED(
-        !result.defined() || (result.layout() == at::kStrided && !result.is_quantized()) ||
+        !result.defined() || result.is_sparse() ||
+            (result.layout() == at::kStrided && !result.is_quantized()) ||
             !result.device().is_cpu(),
         "Operator '", op_.operator_name(), "' is not served on this device: its result is a "
         "tensor of layout ", result.layout(), " and type ", result.dtype());

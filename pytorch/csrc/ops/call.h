@@ -20,6 +20,11 @@ public:
     {
         return device_;
     }
+    /* The CPU's key for these arguments. */
+    c10::DispatchKey key() const
+    {
+        return has_sparse_ ? c10::DispatchKey::SparseCPU : c10::DispatchKey::CPU;
+    }
 
     /* Replaces what belongs to the device in the arguments from begin on. */
     void enter(torch::jit::Stack &stack, size_t begin);
@@ -39,6 +44,7 @@ private:
     c10::Device device_{c10::DeviceType::PrivateUse1, -1};
     bool has_device_ = false;
     bool has_host_ = false; /* an operand on the host that is no scalar */
+    bool has_sparse_ = false; /* an operand of layout sparse            */
 };
 
 } // namespace acre_torch

@@ -80,16 +80,19 @@ void queue_between(const Sides &sides)
     c10::Stream source = stream_of(sides.from.device()), target = stream_of(sides.to.device());
     acre_device *from = here.devices[sides.from.device().index()];
     acre_device *to = here.devices[sides.to.device().index()];
-    bool is_peer = false;
+    void *target_data = sides.to.mutable_data_ptr();
+    const void *source_data = sides.from.const_data_ptr();
 
-    status_check(acre_device_can_access_peer(from, to, &is_peer), "asking for peers");
-    if (from != to)
-        stream_follow(source, target);
-    status_check(acre_memcpy_async(sides.to.mutable_data_ptr(), to, sides.from.const_data_ptr(),
-                                   from, sides.bytes, stream_native(source), is_peer),
-                 "copying between devices");
-    if (from != to)
-        stream_follow(target, source);
+    if (from == to) {
+        status_check(acre_copy_async(from, target_data, source_data, sides.bytes,
+                                     ACRE_COPY_DEVICE_TO_DEVICE, stream_native(source)),
+                     "copying");
+        return;
+    }
+    stream_follow(source, target);
+    status_check(acre_copy_peer_async(from, target_data, to, source_data, from, sides.bytes,
+                                      stream_native(source)), "copying between devices");
+    stream_follow(target, source);
 }
 
 /* Queues a copy between the host and the device. */

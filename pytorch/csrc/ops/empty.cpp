@@ -3,8 +3,10 @@
 #include "device/allocator.h"
 #include "ops/alias.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/set_native.h>
@@ -35,6 +37,17 @@ c10::Device device_check(std::optional<at::Layout> layout, std::optional<at::Dev
     return where;
 }
 
+/* With deterministic algorithms, memory that nobody wrote holds what PyTorch says. */
+at::Tensor known_fill(at::Tensor made)
+{
+    const at::Context &context = at::globalContext();
+
+    if (C10_UNLIKELY(context.deterministicAlgorithms() &&
+                     context.deterministicFillUninitializedMemory()))
+        at::native::fill_empty_deterministic_(made);
+    return made;
+}
+
 at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<at::ScalarType> dtype,
                                std::optional<at::Layout> layout,
                                std::optional<at::Device> device, std::optional<bool> pin_memory,
@@ -45,8 +58,8 @@ at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<at::ScalarTy
 
     if (where.has_index())
         guard.reset_device(where);
-    return at::detail::empty_generic(size, allocator_get(), keys,
-                                     c10::dtype_or_default(dtype), format);
+    return known_fill(at::detail::empty_generic(size, allocator_get(), keys,
+                                                c10::dtype_or_default(dtype), format));
 }
 
 at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride,
@@ -58,8 +71,8 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride,
 
     if (where.has_index())
         guard.reset_device(where);
-    return at::detail::empty_strided_generic(size, stride, allocator_get(), keys,
-                                             c10::dtype_or_default(dtype));
+    return known_fill(at::detail::empty_strided_generic(size, stride, allocator_get(), keys,
+                                                        c10::dtype_or_default(dtype)));
 }
 
 const at::Tensor &resize(const at::Tensor &self, c10::IntArrayRef size,
@@ -73,11 +86,15 @@ const at::Tensor &resize(const at::Tensor &self, c10::IntArrayRef size,
                 "Unsupported memory format ", *format);
     if (self.sizes() == size && !format.has_value())
         return self;
+    int64_t before = static_cast<int64_t>(self.storage().nbytes());
     if (bytes > self.storage().nbytes())
         storage_resize(self.storage().unsafeGetStorageImpl(), bytes);
     impl->set_sizes_contiguous(size);
     if (format.has_value())
         impl->empty_tensor_restride(*format);
+    if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() &&
+                     at::globalContext().deterministicFillUninitializedMemory()))
+        at::native::fill_resize_deterministic_(self, before);
     return self;
 }
 

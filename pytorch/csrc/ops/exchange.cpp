@@ -4,6 +4,10 @@
 #include "device/allocator.h"
 #include "device/scratch.h"
 
+#include <ATen/native/SparseTensorUtils.h>
+#include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors_native.h>
+#include <c10/core/DeviceGuard.h>
+
 #include <cstring>
 
 namespace acre_torch {
@@ -94,6 +98,8 @@ at::Tensor Exchange::enter(const at::Tensor &tensor, bool is_write)
 {
     if (!is_acre(tensor))
         return tensor;
+    if (tensor.is_sparse())
+        return sparse_enter(tensor, is_write);
     if (Operand *known = operand_of(tensor.unsafeGetTensorImpl())) {
         if (is_write && !known->is_write)
             memory_enter(tensor.storage(), true);
@@ -102,6 +108,27 @@ at::Tensor Exchange::enter(const at::Tensor &tensor, bool is_write)
     }
     size_t memory = memory_enter(tensor.storage(), is_write);
     at::Tensor alias = alias_on(memories_[memory].alias, tensor);
+    operands_.push_back({tensor, alias, is_write});
+    return alias;
+}
+
+/* A CPU tensor whose indices and values stand for those of a sparse tensor. */
+at::Tensor Exchange::sparse_enter(const at::Tensor &tensor, bool is_write)
+{
+    at::SparseTensorImpl *own = at::sparse::get_sparse_impl(tensor);
+    at::Tensor indices = enter(own->indices(), is_write);
+    at::Tensor values = enter(own->values(), is_write);
+
+    if (Operand *known = operand_of(own)) {
+        known->is_write |= is_write;
+        return known->alias;
+    }
+    at::Tensor alias = at::detail::make_tensor<at::SparseTensorImpl>(
+        c10::DispatchKeySet(c10::DispatchKey::SparseCPU), tensor.dtype());
+    at::SparseTensorImpl *impl = at::sparse::get_sparse_impl(alias);
+    impl->raw_resize_(own->sparse_dim(), own->dense_dim(), tensor.sizes());
+    impl->set_indices_and_values_unsafe(indices, values);
+    impl->set_coalesced(own->coalesced());
     operands_.push_back({tensor, alias, is_write});
     return alias;
 }
@@ -121,10 +148,23 @@ void Exchange::update()
         own->set_nbytes(bytes);
     }
     for (Operand &operand : operands_)
-        if (operand.is_write && (operand.own.sizes() != operand.alias.sizes() ||
+        if (operand.is_write && operand.own.is_sparse())
+            sparse_update(operand);
+        else if (operand.is_write && (operand.own.sizes() != operand.alias.sizes() ||
                                  operand.own.strides() != operand.alias.strides()))
             operand.own.unsafeGetTensorImpl()->set_sizes_and_strides(
                 operand.alias.sizes(), operand.alias.strides(), operand.alias.storage_offset());
+}
+
+/* A sparse tensor takes over what its CPU tensor has become. */
+void Exchange::sparse_update(const Operand &operand)
+{
+    at::SparseTensorImpl *from = at::sparse::get_sparse_impl(operand.alias);
+    at::SparseTensorImpl *to = at::sparse::get_sparse_impl(operand.own);
+
+    to->raw_resize_(from->sparse_dim(), from->dense_dim(), operand.alias.sizes());
+    to->set_indices_and_values_unsafe(leave(from->indices()), leave(from->values()));
+    to->set_coalesced(from->coalesced());
 }
 
 void Exchange::count(const at::Tensor &result)
@@ -175,6 +215,8 @@ at::Tensor Exchange::leave(at::Tensor result)
         return result;
     if (Operand *operand = operand_of_alias(result.unsafeGetTensorImpl()))
         return operand->own;
+    if (result.is_sparse() && result.device().is_cpu())
+        return sparse_leave(std::move(result));
     if (!result.device().is_cpu() || result.layout() != at::kStrided || !result.has_storage())
         return result;
     c10::StorageImpl *storage = result.storage().unsafeGetStorageImpl();
@@ -197,6 +239,24 @@ at::Tensor Exchange::leave(at::Tensor result)
     if (result_counts_.count(storage))
         placed_[storage] = place;
     return tensor_on(std::move(place), result);
+}
+
+at::Tensor Exchange::sparse_leave(at::Tensor result)
+{
+    at::SparseTensorImpl *impl = at::sparse::get_sparse_impl(result);
+    int64_t sparse_dim = impl->sparse_dim(), dense_dim = impl->dense_dim();
+    std::vector<int64_t> sizes = result.sizes().vec();
+    at::Tensor indices = impl->indices(), values = impl->values();
+    bool is_coalesced = impl->coalesced();
+    at::ScalarType type = result.scalar_type();
+
+    result.reset(); /* the parts are ours alone when nobody else holds the result */
+    indices = leave(std::move(indices));
+    values = leave(std::move(values));
+    c10::DeviceGuard guard(device_);
+    return at::native::new_with_dims_and_tensor_sparse_symint(
+        sparse_dim, dense_dim, c10::fromIntArrayRefSlow(sizes), indices, values, type,
+        at::kSparse, device_, std::nullopt, is_coalesced);
 }
 
 } // namespace acre_torch

@@ -6,6 +6,8 @@
  *   update   tells the tensors of the device when a kernel gave theirs another size
  *   leave    an argument comes back as itself, a view of an argument as a view, new memory as
  *            a tensor of the device; only memory from elsewhere is copied
+ *
+ * A sparse tensor (COO) goes as its indices and values do.
  */
 #pragma once
 
@@ -58,6 +60,9 @@ private:
     };
 
     size_t memory_enter(const c10::Storage &storage, bool is_write);
+    at::Tensor sparse_enter(const at::Tensor &tensor, bool is_write);
+    void sparse_update(const Operand &operand);
+    at::Tensor sparse_leave(at::Tensor result);
     Operand *operand_of(const c10::TensorImpl *own);
     Operand *operand_of_alias(const c10::TensorImpl *alias);
     bool memory_take(const at::Tensor &result);

@@ -25,11 +25,11 @@ void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::St
     size_t begin = stack->size() - schema.arguments().size();
     Call call(op);
 
+    call.find_device(*stack, begin);
     TORCH_CHECK_NOT_IMPLEMENTED(
-        op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "Operator '",
+        op.hasComputedKernelForDispatchKey(call.key()), "Operator '",
         op.operator_name(), "' is not served on this device: PyTorch has no CPU kernel for it "
         "that could work on the device's memory.");
-    call.find_device(*stack, begin);
     capture_refuse(call.device().index(), schema.name().c_str());
     stream_settle(call.device().index());
     {
@@ -38,7 +38,7 @@ void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::St
         Scratch scratch(call.device().index());
 
         call.enter(*stack, begin);
-        op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+        op.redispatchBoxed(c10::DispatchKeySet(call.key()), stack);
     }
     call.leave(*stack, stack->size() - schema.returns().size());
 }

@@ -97,6 +97,7 @@ struct Node : torch::autograd::Function<Node> {
         bool is_wanted = std::any_of(inputs.begin(), inputs.end(),
                                      [](const at::Tensor &t) { return t.requires_grad(); });
         Scratch scratch(layer->device.index());
+        ScratchOwner owner(graph.get());
         Windows windows;
         variable_list results;
 
@@ -138,6 +139,7 @@ struct Node : torch::autograd::Function<Node> {
         auto graph = c10::static_intrusive_pointer_cast<Graph>(
             context->saved_data["graph"].toCapsule());
         variable_list outputs, given, wanted, found, results;
+        ScratchOwner owner(graph.get());
         Exchange exchange;
         Windows windows;
 

@@ -28,6 +28,24 @@ bool is_decomposed(const c10::OperatorHandle &op)
                c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
+/* Registers the fallback for what the CPU computes on sparse tensors. */
+void sparse_serve()
+{
+    auto *library = new torch::Library(torch::Library::IMPL, "aten",
+                                       c10::DispatchKey::SparsePrivateUse1, __FILE__, __LINE__);
+    auto &dispatcher = c10::Dispatcher::singleton();
+
+    for (const c10::OperatorName &name : dispatcher.getAllOpNames()) {
+        auto op = dispatcher.findOp(name);
+
+        if (name.name.compare(0, 6, "aten::") == 0 && op && op->hasSchema() &&
+            op->hasKernelForDispatchKey(c10::DispatchKey::SparseCPU) &&
+            !op->hasKernelForDispatchKey(c10::DispatchKey::SparsePrivateUse1))
+            library->impl(c10::toString(name).c_str(),
+                          torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    }
+}
+
 bool is_chosen(const std::string &name)
 {
     for (const char *chosen : chosen_by_device)
@@ -44,6 +62,7 @@ void fallback_serve()
 
     std::call_once(once, [] {
         autocast_serve();
+        sparse_serve();
         /* Kept for ever: a library that goes takes its kernels along. */
         auto *library = new torch::Library(torch::Library::IMPL, "aten",
                                            c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);

@@ -18,7 +18,7 @@ void history_start(int index, int level, uint64_t max_entries, bool has_native,
     config.struct_size = sizeof config;
     config.level = static_cast<acre_context_level>(level);
     config.max_entries = max_entries;
-    config.source = stack_source(has_native);
+    config.objects = stack_objects(has_native);
     config.skip_actions = skip.empty() ? nullptr : skip.c_str();
     config.clear = clear;
     status_check(acre_cache_history_start(cache_of(index), &config), "recording history");

@@ -152,20 +152,10 @@ uint64_t raw_alloc(size_t bytes, int index, int64_t stream)
     return reinterpret_cast<uint64_t>(pointer);
 }
 
-/* The cache whose live allocation begins at an address. */
-acre_cache *cache_of_pointer(uint64_t address)
-{
-    acre_device_id device = {};
-
-    status_check(acre_hook_device_of_pointer(runtime().type, reinterpret_cast<void *>(address),
-                                             &device), "finding an allocation");
-    return cache_of(device.index);
-}
-
 void raw_free(uint64_t address)
 {
-    status_check(acre_cache_free(cache_of_pointer(address), reinterpret_cast<void *>(address)),
-                 "freeing");
+    status_check(acre_cache_allocator_free(runtime().allocator,
+                                           reinterpret_cast<void *>(address)), "freeing");
 }
 
 void caching_enable(bool enabled)

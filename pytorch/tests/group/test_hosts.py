@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Two hosts, made of two network namespaces with a cable between them."""
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -57,3 +60,23 @@ def test_a_host_sends_its_part_once(hosts):
 
 def test_a_lost_rank_ends_the_call_everywhere(hosts):
     run("work_hosts:killed", hosts, {3: -signal.SIGKILL})
+
+
+@pytest.mark.parametrize("mpi, options", [
+    ("openmpi", ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
+                 "plm_rsh_agent", "sh"]),
+    ("mpich", ["-bind-to", "none"])])
+def test_the_wire_of_mpi(mpi, options, tmp_path):
+    """Ranks that mpirun started take themselves for two hosts; the wire joins them."""
+    wire = pathlib.Path(os.environ.get("ACRE_LIBRARY", "")).parent / f"libacre_mpi_{mpi}.so"
+    command = shutil.which(f"mpirun.{mpi}")
+    if not command or not wire.exists():
+        pytest.skip(f"Acre was built without {mpi}")
+    environment = dict(os.environ, ACRE_SYMM_WIRE="mpi", TMPDIR=str(tmp_path),
+                       OMP_NUM_THREADS="1", TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+                       PYTHONWARNINGS="ignore", GLOO_SOCKET_IFNAME="lo")
+    done = subprocess.run([command, *options, "-n", "4", sys.executable,
+                           str(pathlib.Path(ranks.HERE) / "work_wire.py"), str(tmp_path)],
+                          env=environment, text=True, capture_output=True, timeout=280)
+    assert done.returncode == 0 and done.stdout.count("done") == 4, \
+        done.stdout[-2000:] + done.stderr[-4000:]

@@ -214,3 +214,88 @@ def mixed_until_death(rank: Rank) -> None:
     assert torch.equal(tensor, torch.full((9,), float(len(left))))
     rank.mark("again")
     os._exit(0)
+
+
+def store_gone(rank: Rank) -> None:
+    """Rank 0 serves the store and takes it away; rank 1 cannot make a group any more."""
+    if rank.rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
+        rank.mark("port", str(store.port))
+        rank.await_mark("connected", 1)
+        del store
+        rank.mark("gone")
+        rank.await_mark("refused", 1)
+        return
+    store = dist.TCPStore("127.0.0.1", int(rank.await_mark("port", 0)), 2, False)
+    rank.mark("connected")
+    rank.await_mark("gone", 0)
+    begin = time.monotonic()
+    try:
+        torch_acre_group(store, 1, 2)
+    except RuntimeError as error:
+        assert "Acre: " in str(error) and "store" in str(error), error
+        assert time.monotonic() - begin < LIMIT / 2, error
+        rank.mark("refused")
+        return
+    raise AssertionError("a group without a store")
+
+
+def two_jobs(rank: Rank) -> None:
+    """Ranks 2 and 3 are a second job, whose ranks 0 and 1 come to the store of the first."""
+    job, place = divmod(rank.rank, 2)
+    if job == 1:
+        for other in range(2):
+            rank.await_mark("made", other)
+    store = dist.FileStore(str(rank.folder / "store"), 2)
+    if job == 0:
+        group = torch_acre_group(store, place, 2)
+        rank.mark("made")
+        for other in (2, 3):
+            rank.await_mark("refused", other)
+        tensor = torch.ones(100_000)
+        group.allreduce([tensor]).wait()
+        assert tensor.eq(2).all()
+        return
+    try:
+        torch_acre_group(store, place, 2)
+    except RuntimeError as error:
+        for text in ("Acre: ", "store", "rank " + str(place)):
+            assert text in str(error), (text, str(error))
+        rank.mark("refused", str(error))
+        return
+    raise AssertionError("a second job joined the first one's group")
+
+
+def dropped_groups(rank: Rank) -> None:
+    """A group goes while its thread still holds a tensor that Python knows, again and again."""
+    tensor = torch.ones(100_000)
+    for turn in range(40):
+        store = dist.FileStore(str(rank.folder / f"store{turn}"), 2)
+        group = torch_acre_group(store, rank.rank, 2)
+        tensor.fill_(1)
+        group.allreduce([tensor]).wait()
+        del group
+        assert tensor.eq(2).all()
+
+
+def other_devices(rank: Rank) -> None:
+    """Devices and tensors that the group does not serve are refused by name."""
+    for wrong in ("cuda:acre", "cpu:gloo,xla:acre"):
+        try:
+            rank.init(wrong, name="wrong " + wrong)
+        except (RuntimeError, ValueError) as error:
+            assert "acre" in str(error) and wrong.split(":")[-2].split(",")[-1] in str(error), error
+        else:
+            raise AssertionError(f"{wrong} was taken")
+        assert not dist.is_initialized()
+    rank.init("acre")
+    tensor = torch.ones(4, device="meta")
+    for call in (lambda: dist.group.WORLD._get_backend(torch.device("cpu")).allreduce([tensor]),
+                 lambda: dist.group.WORLD._get_backend(torch.device("cpu")).broadcast([tensor])):
+        try:
+            call()
+        except RuntimeError as error:
+            assert "meta" in str(error) and "move the tensor" in str(error), error
+        else:
+            raise AssertionError("a tensor without memory was taken")
+    dist.barrier()

@@ -3,20 +3,21 @@
 
     build/torch/python pytorch/tests/predict/predict_accuracy.py [KIND...]
 
-KIND is recorded, transformer, convolutions or large; all without one. ACRE_SHARED names the
-folder with the recordings.
+KIND is recorded, transformer, convolutions, large or sharded; all without one. ACRE_SHARED
+names the folder with the recordings.
 """
 import csv
 import gzip
-import json
 import pathlib
 import pickle
+import statistics
 import sys
 import tempfile
 
 from predicting import JOBS, answer, shared
 
 _WEDSONLIN = "Wedsonlin-assignment2-systems-results-medium_{}_memory_snapshot.pickle.gz"
+_SMALL = ("--width", "768", "--inner", "3072", "--layers", "12", "--heads", "12")
 # Name: file, arguments of the job, the peak that was asked for.
 RECORDED = {
     "128_inference": (("snapshots", _WEDSONLIN.format("128_inference")),
@@ -24,6 +25,9 @@ RECORDED = {
     "128_training": (("predict", "medium_128_training.pickle.gz"), (), 7013335044),
     "512_training": (("snapshots", _WEDSONLIN.format("512_training")),
                      ("--context", "512", "--bfloat16"), 12426629128),
+    "256_gradients": (("snapshots", "MAGMA27-assignment2-systems-memory_snapshot.pickle.gz"),
+                      ("--mode", "gradients", "--context", "256", "--batch", "32", *_SMALL),
+                      13923997700),
 }
 _GPUS = {"GeForce RTX 3060 12GB": "rtx3060", "GeForce RTX 4060 8GB": "rtx4060",
          "A100-SXM4-40GB": "a100-40"}
@@ -49,46 +53,88 @@ def predict_row(row):
                   row["optimizer"])
 
 
-def recorded_step(name, folder):
-    """Sizes of the recorded step, its peak, and what the allocator holds at its end."""
-    path = pathlib.Path(folder) / f"{name}.json"
-    given = answer("--gpu", "a100-40", JOBS / "medium.py", *RECORDED[name][1], "--step", path)
+class Step:
+    """A recorded step: sizes of its allocations in order, its peak, what is held after it."""
+
+    def __init__(self, snapshot):
+        events = next(trace for trace in snapshot["device_traces"] if trace)
+        self.sizes = [event["size"] for event in events if event["action"] == "alloc"]
+        self.held = sum(segment["total_size"] for segment in snapshot["segments"])
+        self.segments = len(snapshot["segments"])
+        live = sum(block["requested_size"] for segment in snapshot["segments"]
+                   for block in segment["blocks"] if block["state"].startswith("active"))
+        self.peak = live
+        for event in reversed(events):
+            live += {"alloc": -1, "free_completed": 1}.get(event["action"], 0) * event["size"]
+            self.peak = max(self.peak, live)
+
+
+def recorded_step(name):
+    """The step that was recorded on a GPU."""
+    with gzip.open(shared(*RECORDED[name][0])) as file:
+        return Step(pickle.load(file))
+
+
+def predicted_step(name, folder):
+    """The same step by the same program, which takes a snapshot of a GPU that is not there."""
+    path = pathlib.Path(folder) / f"{name}.pickle"
+    given = answer("--gpu", "a100-40", JOBS / "medium.py", *RECORDED[name][1], "--snapshot", path)
     assert given["script_error"] is None
-    return json.loads(path.read_text())
+    return Step(pickle.loads(path.read_bytes()))
 
 
 def _recorded():
-    for name, (parts, _, peak) in RECORDED.items():
-        with gzip.open(shared(*parts)) as file:
-            truth = pickle.load(file)
-        events = next(trace for trace in truth["device_traces"] if trace)
-        sizes = [event["size"] for event in events if event["action"] == "alloc"]
-        held = sum(segment["total_size"] for segment in truth["segments"])
+    for name, (_, _, peak) in RECORDED.items():
+        truth = recorded_step(name)
         with tempfile.TemporaryDirectory() as folder:
-            step = recorded_step(name, folder)
-        equal = sum(a == b for a, b in zip(step["sizes"], sizes))
-        print(f"{name:16} {equal} of {len(sizes)} sizes in order, requested "
-              f"{100 * (step['requested_peak_bytes'] / peak - 1):+.3f} %, reserved "
-              f"{100 * (step['reserved_bytes'] / held - 1):+.2f} %", flush=True)
+            step = predicted_step(name, folder)
+        equal = sum(a == b for a, b in zip(step.sizes, truth.sizes))
+        print(f"{name:16} {equal} of {len(truth.sizes)} sizes in order, requested "
+              f"{100 * (step.peak / peak - 1):+.3f} %, reserved "
+              f"{100 * (step.held / truth.held - 1):+.2f} %, {step.segments} segments of "
+              f"{truth.segments}", flush=True)
 
 
-def _measured(kinds):
+# A transformer of 70.6 billion parameters over 64 ranks.
+SHARDED = ("--world", "64", "--gpu", "h100", JOBS / "sharded.py", "--width", "8192", "--layers",
+           "80", "--heads", "64", "--groups", "8", "--inner", "28672", "--vocabulary", "128256",
+           "--length", "4096")
+
+
+def _cost(given):
+    return f"{given['seconds']:5.1f} s {given['host_peak_bytes'] / 1e6:5.0f} MB"
+
+
+def _measured(kind):
+    errors = []
     for row in rows(shared("predict", "runs.csv")):
-        if row["kind"] not in kinds:
+        if row["kind"] != kind:
             continue
         given, measured = predict_row(row), int(row["measured_peak_bytes"])
         low, high = given["reserved_low_bytes"], given["reserved_high_bytes"]
-        error = 100 * (given["reserved_peak_bytes"] / measured - 1)
+        peak = given["reserved_peak_bytes"] if low == high else (low + high) / 2
+        errors.append(100 * (peak / measured - 1))
         note = "" if low == high else (
-            f", range {low:,} to {high:,}, {'in' if low <= measured <= high else 'not in'} it, "
-            f"middle {100 * ((low + high) / 2 / measured - 1):+.1f} %")
+            f", range {low:,} to {high:,}, {200 * (high - low) / (high + low):.1f} % wide, "
+            f"{'in' if low <= measured <= high else 'not in'} it")
         print(f"{row['model']:34} {row['batch']:>4} {row['optimizer']:9} {measured:>14,} "
-              f"{given['reserved_peak_bytes']:>14,} {error:+6.2f} % {given['seconds']:5.1f} s"
-              + note, flush=True)
+              f"{peak:>16,.0f} {errors[-1]:+6.2f} % {_cost(given)}" + note, flush=True)
+    sizes = sorted(map(abs, errors))
+    print(f"{kind}: median {statistics.median(sizes):.2f} %, worst {sizes[-1]:.2f} %, lowest "
+          f"{min(errors):+.2f} %", flush=True)
+
+
+def _sharded():
+    given = answer(*SHARDED)
+    print(f"70.6 billion parameters, world 64: {given['reserved_peak_bytes']:,} bytes, "
+          f"{_cost(given)}", flush=True)
 
 
 if __name__ == "__main__":
-    KINDS = sys.argv[1:] or ["recorded", "transformer", "convolutions", "large"]
-    if "recorded" in KINDS:
-        _recorded()
-    _measured(KINDS)
+    for KIND in sys.argv[1:] or ["recorded", "transformer", "convolutions", "large", "sharded"]:
+        if KIND == "recorded":
+            _recorded()
+        elif KIND == "sharded":
+            _sharded()
+        else:
+            _measured(KIND)

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
@@ -81,6 +82,63 @@ def test_sequence_is_legal(script, tmp_path):
     assert replayed.first["bytes_requested_peak"] == given["requested_peak_bytes"]
 
 
+RANDOM = """
+import random, sys, torch
+import acre.predict
+from acre.predict.session import Session
+from acre.predict.trace import Trace
+seed = int(sys.argv[1])
+lots = random.Random(seed)
+
+def job():
+    held, streams = [], [torch.cuda.Stream() for _ in range(3)] + [torch.cuda.default_stream()]
+    for _ in range(600):
+        with torch.cuda.stream(lots.choice(streams)):
+            what = lots.random()
+            if what < 0.45 or not held:
+                size = lots.choice((lots.randrange(1, 2000), lots.randrange(1, 1 << 22)))
+                held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+            elif what < 0.8:
+                held.pop(lots.randrange(len(held)))
+            elif what < 0.85:
+                held[-1].record_stream(lots.choice(streams))
+            elif what < 0.95:
+                weight = torch.randn(lots.randrange(1, 300), 64, device="cuda", requires_grad=True)
+                (weight.T @ weight).sum().backward()
+            elif what < 0.97:
+                torch.cuda.empty_cache()
+            else:
+                held[-1].untyped_storage().resize_(lots.choice((0, 5000)))
+
+given = acre.predict(job, gpu="a100-40")
+ground = Session.current.ground
+live, events = {}, ground.events(0)
+for action, _, address, size, _ in events:
+    if action == "alloc":
+        assert address not in live and size > 0
+        assert all(address + size <= start or start + length <= address
+                   for start, length in live.items()), "two blocks overlap"
+        live[address] = size
+    else:
+        assert live.pop(address) == size
+replayed = Trace(events, [number for _, number in ground.empties]).replay().first
+assert replayed["bytes_reserved_peak"] == given["reserved_peak_bytes"], seed
+assert replayed["bytes_requested_peak"] == given["requested_peak_bytes"], seed
+print("legal", len(events) > 600)
+"""
+
+
+@pytest.mark.parametrize("seed", (1, random.SystemRandom().randrange(1 << 32)))
+def test_random_programs_are_legal_and_replayed_exactly(seed):
+    environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"),
+                       TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    environment.setdefault("ACRE_LIBRARY", str(ROOT / "build" / "libacre.so"))
+    done = subprocess.run([sys.executable, "-c", RANDOM, str(seed)], env=environment,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"seed {seed}: {done.stderr[-2000:]}"
+    assert done.stdout == "legal True\n", f"seed {seed}"
+
+
 def test_text_of_the_answer(script):
     done = run("--gpu", "rtx3060", "--", "python3.11", script, "--batch", "8")
     assert done.returncode == 0
@@ -88,6 +146,34 @@ def test_text_of_the_answer(script):
     for part in ("context, outside the allocator", "At the peak", "Largest at the peak",
                  "H100 80GB HBM3", "Error class: exact rules only."):
         assert part in done.stdout
+
+
+def test_table_of_cards(script, monkeypatch):
+    """One sequence on each card, as a run for that card would hold it; or a run for each."""
+    from acre.predict import card
+    from acre.predict.options import Options
+    rows = {row["gpu"]: row for row in
+            answer("--gpu", "a100-80", script, "--batch", "512")["cards"]}
+    assert len(rows) == 10 and all(row["fits"] for row in rows.values())
+    assert [name for name, row in rows.items() if row["was_run"]] == ["a100-80"]
+    run_there = answer("--gpu", "h100", script, "--batch", "512")
+    own = {row["gpu"]: row for row in run_there["cards"]}
+    assert own["h100"]["was_run"]
+    assert abs(rows["h100"]["spare_bytes"] - own["h100"]["spare_bytes"]) <= 2 << 20
+    assert abs(rows["l4"]["spare_bytes"] - own["l4"]["spare_bytes"]) <= 2 << 20
+    asked = []
+
+    def ask(options, extra, program):
+        asked.append(options.gpu)
+        return {"cards": [{"gpu": options.gpu, "fits": False, "spare_bytes": -5}]}, ""
+
+    monkeypatch.setattr(card, "ask", ask)
+    found = card.run_cards(Options(gpu="t4", program=("x.py",)))
+    assert len(found) == 11 and asked[0] == "rtx3060" and "t4" in asked
+    assert all(row["was_run"] and row["spare_bytes"] == -5 for row in found)
+    monkeypatch.setattr(card, "ask", lambda *_: (None, "it failed"))
+    with pytest.raises(RuntimeError, match="it failed"):
+        card.run_cards(Options(program=("x.py",)))
 
 
 def test_does_not_fit(script, tmp_path):
@@ -98,10 +184,25 @@ def test_does_not_fit(script, tmp_path):
     done = run("--gpu-file", table, "--gpu", "small", "--json", script, "--batch", "8")
     given = json.loads(done.stdout)
     assert done.returncode == 1 and given["fits"] is False
+    assert {row["gpu"]: row["fits"] for row in given["cards"]}["small"] is False
     assert given["verdict"].startswith("Does not fit on Small: ")
     done = run("--gpu-file", table, "--gpu", "small", "--largest", "batch=8:64", "--quiet",
                script, "--batch", "{batch}")
     assert done.returncode == 1 and done.stdout.startswith("No value of batch fits")
+
+
+def test_verdict_tells_of_memory_given_back(script, tmp_path):
+    held = answer(script, "--batch", "4096")["reserved_peak_bytes"] >> 20
+    table = tmp_path / "gpus.json"
+    table.write_text(json.dumps({"tight": {"title": "Tight", "sms": 108, "threads_per_sm": 2048,
+                                           "capability": 80, "memory_mib": held + 99,
+                                           "context_mib": 100}}))
+    given = answer("--gpu-file", table, "--gpu", "tight", script, "--batch", "4096")
+    if given["fits"]:
+        assert given["retries"] >= 1 and "gives unused memory back" in given["verdict"]
+        assert given["reserved_peak_bytes"] < given["reserved_unlimited_bytes"]
+    else:
+        assert given["needed_bytes"] > (held - 1) << 20
 
 
 def test_largest_by_halving(script, tmp_path):
@@ -131,6 +232,19 @@ def test_savings_are_computed(script):
     assert found["8-bit optimizer state"]["saves_bytes"] > 0
 
 
+def test_savings_are_computed_unasked_when_they_are_wanted():
+    from acre.predict.__main__ import UNASKED, _is_worth_saving
+    from acre.predict.options import Options
+    from acre.predict.script import Outcome
+    large = {"fits": False, "stopped": None, "seconds": UNASKED}
+    assert _is_worth_saving(Options(), large, Outcome())
+    assert not _is_worth_saving(Options(), dict(large, fits=True), Outcome())
+    assert not _is_worth_saving(Options(), dict(large, stopped="by Ctrl-C"), Outcome())
+    assert not _is_worth_saving(Options(), dict(large, seconds=UNASKED + 1), Outcome())
+    assert not _is_worth_saving(Options(json=True), large, Outcome())
+    assert not _is_worth_saving(Options(), large, Outcome(1, "ValueError: mine"))
+
+
 @pytest.mark.parametrize("text, status, said", (
     ("raise ValueError('mine')", 2, "ValueError: mine"),
     ("import sys; sys.exit(3)", 2, ""),
@@ -149,6 +263,14 @@ def test_programs_that_end_in_their_own_way(tmp_path, text, status, said):
     if "raise" in text:
         assert f'File "{path}", line 1, in <module>' in done.stderr
         assert "The program failed" in done.stdout
+
+
+def test_traceback_names_the_file_as_python_does(tmp_path):
+    (tmp_path / "own.py").write_text("raise ValueError('mine')")
+    done = run("own.py", folder=tmp_path)
+    assert f'File "{tmp_path / "own.py"}", line 1, in <module>' in done.stderr
+    assert done.stdout.startswith("The program failed; this is the answer for what ran before: "
+                                  "ValueError: mine\n")
 
 
 def test_missing_file_is_said_as_python_says_it(tmp_path):
@@ -175,20 +297,24 @@ def test_list_of_gpus():
 
 ENDLESS = """
 import torch, sys
-held = []
 print("ready", file=sys.stderr, flush=True)
 while True:
     x = torch.randn(1024, 1024, device="cuda")
+    if len(sys.argv) > 1:
+        open(sys.argv[1], "w").close()
     x = x + 1
 """
 
 
 def test_limit_answers_for_what_ran(tmp_path):
-    path = tmp_path / "endless.py"
+    path, sign = tmp_path / "endless.py", tmp_path / "allocated"
     path.write_text(ENDLESS)
-    given = answer("--limit", "1", path)
+    given = answer("--limit", "1", path, sign)
     assert "--limit" in given["stopped"]
     assert given["script_error"] is None
+    if sign.exists():  # it came as far as the first allocation
+        assert given["requested_peak_bytes"] >= 4 << 20
+        assert given["allocations"] >= 1 and "endless.py" in given["peak_at"]
 
 
 def heed_interrupts():
@@ -224,10 +350,11 @@ def test_command_finds_interpreter_and_package(script):
 
 
 def test_function_in_python():
-    code = ("import acre.predict, torch\n"
+    code = ("import acre, torch\n"
             "def job():\n"
             "    return torch.empty(1 << 20, device='cuda').sum()\n"
             "given = acre.predict(job, gpu='l4')\n"
+            "assert repr(given).startswith('<Prediction: Fits on L4'), given\n"
             "print(given['gpu'], given['requested_peak_bytes'])\n")
     environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"),
                        TORCH_DEVICE_BACKEND_AUTOLOAD="0")

@@ -38,11 +38,18 @@ EXPECTED = {
     "checkpointing": True,
     "functions_of_one_own": [5],
     "generators_and_seeds": [[3], [5], "cuda"],
-    "graphs": [5],
+    "graphs": [True, True, True, True, False, True],
+    "pools": [True, 12582912],
+    "recording": [["alloc", 12], ["free_requested", 4194304], ["free_completed", 4194304], True,
+                  0],
+    "uses_on_other_streams": [True, 512, 1],
+    "backward_on_a_stream": 1,
     "indexing": [[4, 5], [4, 50], [2, 5], [4, 2], [4, 50], [4, 4], True],
     "linear_algebra": [[6, 6], [6], [6, 6], [6, 6], [6, 4], 0.0],
-    "copies_of_models": [True, "torch.float16"],
-    "quantized_linear": [[64, 64], "torch.float8_e4m3fn"],
+    "copies_of_models": [True, "torch.float16", "cuda:0", [1024, 256],
+                         [1048576, 4, 4096, 4, 1048576, 4, 1024, 4], "cuda:0"],
+    "attention_without_gradients": [31744, 761856],
+    "quantized_linear": [[64, 64], "torch.float8_e4m3fn", [1, 2, 3]],
 }
 
 
@@ -66,6 +73,7 @@ def test_answer_is_honest(found):
     assert "with operators without a rule" in given["error_class"]
     assert "aten::_fft_r2c" in given["operators_without_rule"]
     assert any("torch.compile" in remark for remark in given["remarks"])
+    assert any(remark.startswith("record_stream (2 times)") for remark in given["remarks"])
     assert any(guess["file"].endswith("constructs.py") for guess in given["guesses"])
     assert given["reserved_low_bytes"] < given["reserved_peak_bytes"] \
         < given["reserved_high_bytes"]
@@ -79,14 +87,17 @@ def test_weights_in_files(tmp_path):
         assert f"{kind} cuda:0 torch.bfloat16 (1, 7) cuda:0" in done.stdout
 
 
-@pytest.mark.parametrize("kind", ("ddp", "fsdp1", "fsdp2"))
+@pytest.mark.parametrize("kind", ("ddp", "buckets", "fsdp1", "fsdp2", "wrapped"))
 def test_made_up_world(kind):
     given = answer("--world", "8", JOBS / "world.py", kind)
     assert given["script_error"] is None
     assert given["nccl_bytes"] > 0
     assert any("a world of 8" in remark for remark in given["remarks"])
     whole = 33595392  # bytes of all parameters
-    if kind == "ddp":
+    if kind == "buckets":
+        assert given["peak"]["parameters"] >= whole + 4 * 512 * 4
+        assert given["peak"]["optimizer_state"] == 2 * (whole + 2 * 512 * 4)
+    elif kind == "ddp":
         assert given["peak"]["parameters"] == whole
         assert given["peak"]["optimizer_state"] == 2 * whole
     else:

@@ -5,6 +5,7 @@ Each function returns what a test looks at; one that raises is reported with its
 """
 import json
 import os
+import pickle
 import sys
 import tempfile
 import traceback
@@ -299,14 +300,89 @@ def generators_and_seeds():
             list(torch.randperm(5, device="cuda").shape), str(generator.device)]
 
 
+def pool_bytes(pool):
+    """What a private pool holds of the device."""
+    return sum(segment["total_size"] for segment in torch.cuda.memory_snapshot(pool))
+
+
 @construct
 def graphs():
-    graph = torch.cuda.CUDAGraph()
-    static = torch.zeros(5, device="cuda")
+    graph, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+    net = nn.Linear(64, 64).cuda()
+    static = torch.zeros(4, 64, device="cuda")
     with torch.cuda.graph(graph):
-        out = static + 1
+        inside = torch.cuda.is_current_stream_capturing()
+        out = net(static)
+        out.sum().backward()
+        block = torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
     graph.replay()
-    return list(out.shape)
+    with torch.cuda.graph(second, pool=graph.pool()):
+        other = torch.empty(5, device="cuda")
+    pool = graph.pool()
+    held = pool_bytes(pool)
+    del block
+    torch.cuda.empty_cache()
+    kept = pool_bytes(pool)
+    del graph, second, out, other
+    net.zero_grad()
+    torch.cuda.empty_cache()
+    made = torch.cuda.make_graphed_callables(net, (static.clone().requires_grad_(),))
+    made(torch.ones(4, 64, device="cuda", requires_grad=True)).sum().backward()
+    return [inside, held >= 30 * MIB, kept == held, pool_bytes(pool) < held,
+            torch.cuda.is_current_stream_capturing(), net.weight.grad is not None]
+
+
+@construct
+def pools():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        block = torch.empty(12 * MIB, dtype=torch.uint8, device="cuda")
+    outside = torch.empty(12 * MIB, dtype=torch.uint8, device="cuda")
+    return [block.is_cuda and outside.is_cuda, pool_bytes(pool.id)]
+
+
+@construct
+def recording():
+    before = torch.empty(MIB, device="cuda")
+    torch.cuda.memory._record_memory_history(max_entries=1000)
+    inside = torch.empty(3, device="cuda")
+    del before
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "snapshot.pickle")
+        torch.cuda.memory._dump_snapshot(path)
+        with open(path, "rb") as snapshot:
+            events = pickle.load(snapshot)["device_traces"][0]
+    torch.cuda.memory._record_memory_history(enabled=None)
+    return [[event["action"], event["size"]] for event in events] + [
+        inside.is_cuda, len(torch.cuda.memory._snapshot()["device_traces"][0])]
+
+
+@construct
+def uses_on_other_streams():
+    """A block that another stream uses is not handed out before its free is complete."""
+    side = torch.cuda.Stream()
+    first = torch.empty(40 * MIB, dtype=torch.uint8, device="cuda")
+    first.record_stream(side)
+    before = torch.cuda.memory_stats()["active_bytes.all.current"]
+    del first
+    waiting = torch.cuda.memory_stats()["active_bytes.all.current"]
+    second = torch.empty(1, device="cuda")
+    after = torch.cuda.memory_stats()["active_bytes.all.current"]
+    return [before == waiting, after - before + 40 * MIB, second.numel()]
+
+
+@construct
+def backward_on_a_stream():
+    """The backward pass works on the stream of the forward pass."""
+    side = torch.cuda.Stream()
+    x = torch.randn(512, 512, device="cuda", requires_grad=True)
+    torch.cuda.memory._record_memory_history(max_entries=1000)
+    with torch.cuda.stream(side):
+        (x * x).sum().backward()
+    events = torch.cuda.memory._snapshot()["device_traces"][0]
+    torch.cuda.memory._record_memory_history(enabled=None)
+    return len({event["stream"] for event in events if event["action"] == "alloc"
+                and event["size"] >= MIB})
 
 
 @construct
@@ -346,14 +422,35 @@ def copies_of_models():
     for first, second in zip(net.parameters(), twin.parameters()):
         first.data.lerp_(second.data, 0.5)
     half = copy.deepcopy(net).half()
-    return [twin[0].weight.data_ptr() != net[0].weight.data_ptr(), str(half[0].weight.dtype)]
+    torch.cuda.memory._record_memory_history()
+    best = copy.deepcopy(net.state_dict())
+    events = torch.cuda.memory._snapshot()["device_traces"][0]
+    torch.cuda.memory._record_memory_history(enabled=None)
+    return [twin[0].weight.data_ptr() != net[0].weight.data_ptr(), str(half[0].weight.dtype),
+            str(best["0.weight"].device), list(best["0.weight"].shape),
+            [event["size"] for event in events if event["action"] == "alloc"],
+            str(torch.zeros(3).untyped_storage().cuda().device)]
+
+
+@construct
+def attention_without_gradients():
+    """As it was recorded: the mask with rows of 32, the output, nothing else."""
+    query = torch.randn(8, 12, 31, 64, device="cuda")
+    mask = torch.zeros(8, 1, 31, 31, device="cuda")
+    torch.cuda.memory._record_memory_history()
+    with torch.no_grad():
+        nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=mask)
+    events = torch.cuda.memory._snapshot()["device_traces"][0]
+    torch.cuda.memory._record_memory_history(enabled=None)
+    return [event["size"] for event in events if event["action"] == "alloc"]
 
 
 @construct
 def quantized_linear():
+    known = torch.tensor([1, 2, 3], device="cuda")  # its values are remembered meanwhile
     weight = torch.randint(-128, 127, (64, 64), dtype=torch.int8, device="cuda")
     x = torch.randn(32, 64, device="cuda").to(torch.float8_e4m3fn)
-    return [list(torch._int_mm(weight, weight).shape), str(x.dtype)]
+    return [list(torch._int_mm(weight, weight).shape), str(x.dtype), known.tolist()]
 
 
 warnings.simplefilter("ignore")

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""A transformer language model written out, and one recorded step of it: the job behind the
-recordings medium_128_inference, medium_128_training and medium_512_training.
+"""A transformer language model written out, and one recorded step of it, as a program for a
+GPU does it: the job behind the recordings.
 
-    medium.py --context 128 --mode training --step step.json
+    medium.py --context 128 --mode training --snapshot snapshot.pickle
 """
 import argparse
-import contextlib
-import json
 import math
 
 import torch
 from torch import nn
-
-from acre.predict.session import Session
 
 
 class Linear(nn.Module):
@@ -173,90 +169,99 @@ class AdamW(torch.optim.Optimizer):
                 t = state.get("t", 1)
                 rate = group["lr"] * math.sqrt(1 - second ** t) / (1 - first ** t)
                 p.data -= group["lr"] * group["decay"] * p.data
-                m = state.get("m", torch.zeros_like(p))
-                v = state.get("v", torch.zeros_like(p))
-                m = first * m + (1 - first) * grad
-                v = second * v + (1 - second) * torch.square(grad)
+                old_m = state.get("m", torch.zeros_like(p))
+                old_v = state.get("v", torch.zeros_like(p))
+                m = first * old_m + (1 - first) * grad
+                v = second * old_v + (1 - second) * torch.square(grad)
                 p.data -= rate * m / (torch.sqrt(v) + group["eps"])
                 state["m"], state["v"], state["t"] = m, v, t + 1
 
 
-BEGUN = []
+MEMORY = torch.cuda.memory
 
 
-def begin_step():
-    """Notes where the recorded step begins."""
-    ground = Session.current.ground
-    BEGUN.append(ground.count(0))
+def infer(model, options, cast):
+    """Five forward passes, then one that is recorded."""
+    shape = (options.batch, options.context)
+    warm = torch.randint(0, 10000, (5, *shape), device="cuda")
+    inputs = torch.randint(0, 10000, (1, *shape), device="cuda")
+    model.eval()
+    with torch.inference_mode():
+        for index in range(5):
+            with cast():
+                model(warm[index])
+        torch.cuda.synchronize()
+        MEMORY._record_memory_history(max_entries=1000000)
+        with cast():
+            model(inputs[0])
 
 
-def write_step(path):
-    """Writes the sizes of the step, its peak, and what is held after it."""
-    ground = Session.current.ground
-    held = peak = 0
-    sizes = []
-    for index, (action, _, _, size, _) in enumerate(ground.events(0)):
-        held += size if action == "alloc" else -size
-        if index >= BEGUN[0]:
-            peak = max(peak, held)
-            sizes += [size] if action == "alloc" else []
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"sizes": sizes, "requested_peak_bytes": peak, "reserved_bytes":
-                   ground.stats(0)["reserved_bytes"]["all"]["current"]}, file)
+def train(model, options, cast):
+    """Five training steps, then one that is recorded."""
+    optimizer = AdamW(model.parameters())
+    shape = (options.batch, options.context)
+    warm = torch.randint(0, 10000, (5, *shape), device="cuda")
+    inputs = torch.randint(0, 10000, (1, *shape), device="cuda")
+    warm_targets = torch.randint(0, 10000, (5, *shape), device="cuda")
+    targets = torch.randint(0, 10000, (1, *shape), device="cuda")
+    model.train()
+    for index in range(5):
+        with cast():
+            outputs = model(warm[index])
+            loss = cross_entropy(outputs, warm_targets[index])
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    del outputs, loss
+    optimizer.zero_grad(set_to_none=True)
+    MEMORY._record_memory_history(max_entries=1000000)
+    with cast():
+        outputs = model(inputs[0])
+        loss = cross_entropy(outputs, targets[0])
+    loss.backward()
+    optimizer.step()
+    return outputs, loss
+
+
+def accumulate(model, options, cast):
+    """Five forward and backward passes that add up gradients, then one that is recorded."""
+    shape = (options.batch, options.context)
+    inputs = torch.randint(0, 10000, shape).to("cuda")
+    targets = torch.randint(0, 10000, shape).to("cuda")
+    for index in range(6):
+        if index == 5:
+            MEMORY._record_memory_history(max_entries=1000000)
+        with cast():
+            outputs = model(inputs)
+            loss = cross_entropy(outputs, targets)
+        loss.backward()
+    return outputs, loss
+
+
+MODES = {"inference": infer, "training": train, "gradients": accumulate}
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--context", type=int, default=128)
-    parser.add_argument("--mode", choices=("inference", "training"), default="training")
+    parser.add_argument("--mode", choices=MODES, default="training")
     parser.add_argument("--bfloat16", action="store_true")
-    parser.add_argument("--layers", type=int, default=24)
-    parser.add_argument("--step", default=None)
+    for name, value in (("context", 128), ("batch", 4), ("width", 1024), ("inner", 4096),
+                        ("layers", 24), ("heads", 16)):
+        parser.add_argument("--" + name, type=int, default=value)
+    parser.add_argument("--snapshot", default=None)
     options = parser.parse_args()
-    device = torch.device("cuda")
-    model = Model(10000, options.context, 1024, options.layers, 16, 4096).to(device)
-    is_training = options.mode == "training"
-    optimizer = AdamW(model.parameters()) if is_training else None
-    warm = torch.randint(0, 10000, (5, 4, options.context), device=device)
-    inputs = torch.randint(0, 10000, (1, 4, options.context), device=device)
-    if is_training:
-        warm_targets = torch.randint(0, 10000, (5, 4, options.context), device=device)
-        targets = torch.randint(0, 10000, (1, 4, options.context), device=device)
-        model.train()
-    else:
-        model.eval()
+    model = Model(10000, options.context, options.width, options.layers, options.heads,
+                  options.inner).to("cuda")
 
     def cast():
-        return torch.autocast("cuda", torch.bfloat16) if options.bfloat16 \
-            else contextlib.nullcontext()
+        return torch.autocast("cuda", torch.bfloat16, enabled=options.bfloat16)
 
-    if not is_training:
-        with torch.inference_mode():
-            for index in range(5):
-                with cast():
-                    outputs = model(warm[index])
-                del outputs
-            begin_step()
-            with cast():
-                outputs = model(inputs[0])
-    else:
-        for index in range(5):
-            with cast():
-                outputs = model(warm[index])
-                loss = cross_entropy(outputs, warm_targets[index])
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            del outputs, loss
-        optimizer.zero_grad(set_to_none=True)
-        begin_step()
-        with cast():
-            outputs = model(inputs[0])
-            loss = cross_entropy(outputs, targets[0])
-        loss.backward()
-        optimizer.step()
-    if options.step:
-        write_step(options.step)
+    kept = MODES[options.mode](model, options, cast)  # as names of a script live to its end
+    torch.cuda.synchronize()
+    if options.snapshot:
+        MEMORY._dump_snapshot(options.snapshot)
+    MEMORY._record_memory_history(enabled=None)
+    del kept
 
 
 if __name__ == "__main__":

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "group/claim.h"
+
+#include <c10/util/Exception.h>
+
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace acre_torch::group {
+
+static constexpr const char *PREFIX = "acre-rank-";
+
+/* Holds a name until the descriptor is closed; -1 and errno when somebody else does. */
+static int name_hold(const std::string &name)
+{
+    sockaddr_un address = {};
+    int made = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, name.data(),
+                std::min(name.size(), sizeof address.sun_path - 1));
+    socklen_t bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    if (made >= 0 && bind(made, reinterpret_cast<sockaddr *>(&address), bytes) == 0)
+        return made;
+    int error = errno;
+    if (made >= 0)
+        close(made);
+    errno = error;
+    return -1;
+}
+
+/* "acre-rank-PROCESS-RANDOM" */
+static std::string name_make()
+{
+    uint64_t numbers[2] = {};
+    char text[80];
+
+    TORCH_CHECK(getrandom(numbers, sizeof numbers, 0) == sizeof numbers,
+                "Acre: no random numbers from the system");
+    std::snprintf(text, sizeof text, "%s%d-%016llx%016llx", PREFIX, static_cast<int>(getpid()),
+                  static_cast<unsigned long long>(numbers[0]),
+                  static_cast<unsigned long long>(numbers[1]));
+    return text;
+}
+
+/* The process that holds a name; 0: nobody does, or it is no name of ours. */
+static int name_holder(const std::string &name)
+{
+    std::size_t start = std::strlen(PREFIX);
+
+    if (name.compare(0, start, PREFIX) != 0 || name.size() > 79)
+        return 0;
+    int probe = name_hold(name);
+    if (probe >= 0)
+        close(probe);
+    return probe < 0 && errno == EADDRINUSE ? std::atoi(name.c_str() + start) : 0;
+}
+
+Claim::Claim(c10d::Store &store, int rank, int size)
+{
+    std::string key = "acre_rank/" + std::to_string(rank), mine = name_make(), found;
+
+    socket_ = name_hold(mine);
+    TORCH_CHECK(socket_ >= 0, "Acre: process group \"acre\", rank ", rank, " of ", size,
+                ": a socket cannot be made: ", std::strerror(errno));
+    try {
+        std::vector<uint8_t> desired(mine.begin(), mine.end());
+        std::vector<uint8_t> there = store.compareSet(key, {}, desired);
+        found.assign(there.begin(), there.end());
+        int holder = found == mine ? 0 : name_holder(found);
+        TORCH_CHECK_WITH(DistBackendError, holder == 0 || holder == getpid(),
+                         "Acre: process group \"acre\", rank ", rank, " of ", size,
+                         ": process ", holder, " is rank ", rank, " of a group in this store "
+                         "already; give each job a store of its own (another file or port), and "
+                         "each group another PrefixStore");
+        if (found != mine)
+            store.set(key, desired);
+    } catch (...) {
+        drop();
+        throw;
+    }
+}
+
+void Claim::drop()
+{
+    if (socket_ >= 0)
+        close(socket_);
+    socket_ = -1;
+}
+
+} // namespace acre_torch::group
