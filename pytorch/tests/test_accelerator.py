@@ -78,8 +78,18 @@ def test_device_as_context():
 
 def test_device_capability():
     capability = torch.accelerator.get_device_capability()
-    assert {torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64} <= \
-        set(capability["supported_dtypes"])
+    served = capability["supported_dtypes"]
+    assert {torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64,
+            torch.uint16, torch.float8_e4m3fn} <= served
+    every = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+    assert len(every) > len(served)
+    for dtype in every:
+        if dtype in served:
+            there = torch.empty(16, dtype=dtype, device="acre")
+            assert there.to(torch.float32).to(dtype).dtype == dtype
+        else:
+            with pytest.raises(RuntimeError):
+                torch.empty(16, dtype=dtype, device="acre").to(torch.float32).to(dtype)
 
 
 # ---- Streams and events ----------------------------------------------------------------------

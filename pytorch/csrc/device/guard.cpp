@@ -137,7 +137,15 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
     c10::DeviceCapability getDeviceCapability(c10::Device) const override
     {
-        return c10::DeviceCapability();
+        // Types that can be converted; quantized ones, bits and parts of bytes only lie in memory.
+        c10::DeviceCapability capability;
+        capability.capability_data.capability_bits = 0;
+        auto &types = capability.capability_data.supported_scalar_types;
+#define TYPE_SERVED(_, name) types.has_##name = 1;
+        AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(TYPE_SERVED)
+#undef TYPE_SERVED
+        types.has_UInt16 = types.has_UInt32 = types.has_UInt64 = 1;
+        return capability;
     }
 
     bool queryStream(const c10::Stream &stream) const override
