@@ -74,18 +74,6 @@ ACRE_API acre_status acre_device_exchange(acre_device_type type, int index, int 
 ACRE_API acre_status acre_device_maybe_exchange(acre_device_type type, int index,
                                                 int *out_previous);
 
-/** The current device of a backend on this thread, under the type it is shown. */
-ACRE_API acre_status acre_backend_current(acre_backend *backend, acre_device_id *out);
-/** Makes a device of a backend current.
- *
- * Errors: ACRE_ERR_INVALID (the type is not the one the backend is shown under;
- * the text names the device), ACRE_ERR_RANGE. */
-ACRE_API acre_status acre_backend_set_current(acre_backend *backend, acre_device_id device);
-/** Makes a device current, and gives the one that was current before. */
-ACRE_API acre_status acre_backend_exchange_current(acre_backend *backend,
-                                                   acre_device_id device,
-                                                   acre_device_id *out_previous);
-
 /* ---- Hooks: what a framework asks of a device type -------------------------------- */
 
 /** Whether this build can have devices of a type: a backend is registered for it
@@ -228,12 +216,6 @@ ACRE_API acre_status acre_handle_export_fd(acre_device *device, void *handle, in
 ACRE_API acre_status acre_handle_import_fd(acre_device *device, int fd, void **out_handle,
                                            uint64_t *out_bytes);
 
-/** See acre_backend_ops.export_fabric. */
-ACRE_API acre_status acre_handle_export_fabric(acre_device *device, void *handle,
-                                               uint8_t out_fabric[64]);
-/** See acre_backend_ops.import_fabric. */
-ACRE_API acre_status acre_handle_import_fabric(acre_device *device, const uint8_t fabric[64],
-                                               size_t bytes, void **out_handle);
 /** See acre_backend_ops.ipc_event_export. */
 ACRE_API acre_status acre_ipc_event_export(acre_device *device, void *event,
                                            uint8_t out_handle[64]);
@@ -248,12 +230,6 @@ ACRE_API acre_status acre_ipc_open(acre_device *device, const uint8_t handle[64]
                                    void **out_base, uint64_t *out_bytes);
 /** See acre_backend_ops.ipc_close. */
 ACRE_API acre_status acre_ipc_close(acre_device *device, void *base);
-/** See acre_backend_ops.ipc_users. */
-ACRE_API acre_status acre_ipc_users(acre_device *device, const uint8_t handle[64],
-                                    uint64_t *out_count);
-/** See acre_backend_ops.ipc_revoke. */
-ACRE_API acre_status acre_ipc_revoke(acre_device *device, const uint8_t handle[64],
-                                     uint64_t *out_count);
 
 /** Makes a multicast handle over devices of one backend. */
 ACRE_API acre_status acre_multicast_create(acre_device *const *devices, int device_count,

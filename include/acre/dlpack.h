@@ -148,10 +148,6 @@ ACRE_API acre_status acre_from_dlpack(acre_dl_managed *tensor, acre_data_ptr *ou
 ACRE_API acre_status acre_from_dlpack_versioned(acre_dl_versioned *tensor, acre_data_ptr *out,
                                                 uint64_t *out_bytes);
 
-/** Bytes from the first element of a tensor to the end of its last one; 0 without
- *  elements. Errors: ACRE_ERR_INVALID, as for acre_from_dlpack(). */
-ACRE_API acre_status acre_dlpack_bytes(const acre_dl_tensor *tensor, uint64_t *out_bytes);
-
 ACRE_END_DECLS
 
 #endif

@@ -113,9 +113,6 @@ ACRE_API acre_status acre_generator_default(acre_device_type type, int index,
  *  that count what they leave behind. */
 ACRE_API void acre_generator_default_clear(void);
 
-/** The engine of a generator; 0 for NULL. */
-ACRE_API acre_generator_kind acre_generator_kind_of(const acre_generator *generator);
-
 /** The device label of a generator; index -1 for NULL. */
 ACRE_API acre_device_id acre_generator_device(const acre_generator *generator);
 

@@ -71,12 +71,6 @@ ACRE_API acre_status acre_pinned_create(acre_device *device, const acre_pinned_c
  */
 ACRE_API void acre_pinned_destroy(acre_pinned *pinned);
 
-/** The policy of a pinned cache. */
-ACRE_API acre_policy acre_pinned_policy(const acre_pinned *pinned);
-
-/** The device it was created for. */
-ACRE_API acre_device *acre_pinned_device(const acre_pinned *pinned);
-
 /* ---- Allocating ------------------------------------------------------------------- */
 
 /** Allocates @p bytes that the host may touch at once; 0 bytes give NULL and ACRE_OK.
@@ -116,16 +110,6 @@ ACRE_API acre_status acre_pinned_record_stream(acre_pinned *pinned, void *pointe
 ACRE_API acre_status acre_pinned_record_event(acre_pinned *pinned, void *pointer, void *context,
                                               acre_stream stream, bool *out_known);
 
-/** Size, in bytes, of the block behind a live allocation.
- *  Errors: ACRE_ERR_INVALID ("invalid host pointer"). */
-ACRE_API acre_status acre_pinned_block_bytes(acre_pinned *pinned, void *pointer,
-                                             uint64_t *out_bytes);
-
-/** Looks which pending uses are over, without waiting. Allocations do so themselves
- *  when they find nothing at hand.
- *  Errors: what the backend answers; what could not be told stays pending. */
-ACRE_API acre_status acre_pinned_process(acre_pinned *pinned);
-
 /** Returns idle memory of the shared pool and of pools that nobody uses any more, and
  *  ends the latter when nothing of them is left. Does not wait for pending uses.
  *  Errors: what the backend answers; the rest is returned all the same. */
@@ -157,9 +141,6 @@ ACRE_API acre_status acre_pinned_allocator(acre_pinned *pinned, acre_allocator *
 ACRE_API acre_status acre_pinned_allocator_create(acre_device_type type,
                                                   const acre_pinned_config *config,
                                                   acre_allocator **out);
-
-/** The pinned cache behind an allocator of the calls above; NULL for others. */
-ACRE_API acre_pinned *acre_pinned_of_allocator(const acre_allocator *allocator);
 
 /* ---- Private pools ---------------------------------------------------------------- */
 
@@ -285,14 +266,6 @@ ACRE_API acre_status acre_pinned_snapshot(acre_pinned *pinned,
 ACRE_API acre_status acre_pinned_snapshot_parts(acre_pinned *pinned,
                                                 const acre_snapshot_choice *choice,
                                                 acre_snapshot_parts **out);
-
-/** Copies pieces and blocks; give it to acre_cache_layout_destroy().
- *  Errors: ACRE_ERR_HOST_MEMORY. */
-ACRE_API acre_status acre_pinned_layout_create(acre_pinned *pinned, acre_cache_layout **out);
-
-/** Walks every structure and tells whether all facts hold; for tests and fault finding.
- *  Errors: ACRE_ERR_INTERNAL says which does not. */
-ACRE_API acre_status acre_pinned_check(acre_pinned *pinned);
 
 ACRE_END_DECLS
 

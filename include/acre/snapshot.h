@@ -18,17 +18,6 @@
 
 ACRE_BEGIN_DECLS
 
-/** What a file holds. */
-typedef enum acre_file_kind {
-    ACRE_FILE_TRACE = 1,    /**< A trace, one event a line.        */
-    ACRE_FILE_SNAPSHOT = 2, /**< A snapshot, in whichever format.  */
-} acre_file_kind;
-
-/** Tells what a file holds by its first byte, decompressed.
- *  Errors: ACRE_ERR_IO, ACRE_ERR_FORMAT (damaged gzip), ACRE_ERR_UNSUPPORTED (gzip in a
- *  build without zlib), ACRE_ERR_HOST_MEMORY. */
-ACRE_API acre_status acre_file_kind_get(const char *path, acre_file_kind *out);
-
 /** Instead of the number of a device: the content decides. Taken is the device whose request
  *  failed last, else the one that holds most memory, else the one with the longest history. */
 #define ACRE_DEVICE_CHOOSE UINT32_MAX
@@ -68,19 +57,6 @@ typedef struct acre_snapshot_info {
 /** Counts what a snapshot holds. Errors: ACRE_ERR_INVALID (struct_size is not set). */
 ACRE_API acre_status acre_snapshot_info_get(const acre_snapshot *snapshot,
                                             acre_snapshot_info *info);
-
-/** Tells which device ACRE_DEVICE_CHOOSE stands for, and why: @p out_reason is a short phrase,
- *  such as "where a request failed", that lives as long as the library. With
- *  @p needs_history only devices that have a history are considered, as long as there is one.
- *  Errors: ACRE_ERR_NOT_FOUND (an empty snapshot), ACRE_ERR_INVALID. */
-ACRE_API acre_status acre_snapshot_device_choose(const acre_snapshot *snapshot,
-                                                 int needs_history, uint32_t *out_device,
-                                                 const char **out_reason);
-
-/** Who wrote a snapshot, by the sizes of its blocks and its settings: "PyTorch", or "torch_npu"
- *  for Ascend's, whose blocks hold 32 bytes more than was asked for. Replays, reports and plans
- *  follow the rules of the writer. NULL gives "". */
-ACRE_API const char *acre_snapshot_allocator(const acre_snapshot *snapshot);
 
 /** Whether the segments add up: their blocks lie side by side, and the sums agree. A
  *  snapshot that does not cannot be trusted. Errors: ACRE_ERR_FORMAT (the text names

@@ -77,17 +77,6 @@ ACRE_API acre_status acre_trace_read(acre_trace *trace, acre_trace_event *events
 /** Starts again at the first event. Errors: ACRE_ERR_IO (a pipe cannot). */
 ACRE_API acre_status acre_trace_rewind(acre_trace *trace);
 
-/** How many allocations are live after the events read so far. */
-ACRE_API uint64_t acre_trace_live(const acre_trace *trace);
-
-/** How many slots were in use at once so far: every slot is below it. */
-ACRE_API uint64_t acre_trace_slots(const acre_trace *trace);
-
-/** How much of the file was read, in bytes of the file; @p out_total is 0 when it
- *  cannot be known. */
-ACRE_API void acre_trace_progress(const acre_trace *trace, uint64_t *out_done,
-                                  uint64_t *out_total);
-
 /** Ends reading. NULL is accepted. */
 ACRE_API void acre_trace_close(acre_trace *trace);
 

@@ -87,6 +87,18 @@ int backend_number_is_live(uint64_t number);
 /* Changes under which type a backend is shown; form 0 ends a masquerade. */
 void backend_show(acre_backend *backend, acre_device_type shown, int form);
 
+/* The current device of a backend on this thread, under the type it is shown. */
+acre_status backend_current(acre_backend *backend, acre_device_id *out);
+
+/* Makes a device of a backend current.
+ * Errors: ACRE_ERR_INVALID (the type is not the one the backend is shown under; the text names
+ *         the device), ACRE_ERR_RANGE. */
+acre_status backend_set_current(acre_backend *backend, acre_device_id device);
+
+/* Makes a device current, and gives the one that was current before. */
+acre_status backend_exchange_current(acre_backend *backend, acre_device_id device,
+                                     acre_device_id *out_previous);
+
 /* Whether a number is a device type at all. */
 static inline int device_type_is_valid(int type)
 {

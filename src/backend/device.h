@@ -28,6 +28,11 @@ acre_status device_null(const char *call, const char *parameter);
             return device_null(__func__, #parameter);                          \
     } while (0)
 
+/* See acre_backend_ops.export_fabric and import_fabric. */
+acre_status handle_export_fabric(acre_device *device, void *handle, uint8_t out_fabric[64]);
+acre_status handle_import_fabric(acre_device *device, const uint8_t fabric[64], size_t bytes,
+                                 void **out_handle);
+
 /* The first two arguments of most entries. */
 #define SELF device->self, device->index
 

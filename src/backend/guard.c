@@ -89,7 +89,7 @@ acre_status acre_device_maybe_exchange(acre_device_type type, int index, int *ou
 
 /* ---- What a backend's own guards do --------------------------------------------- */
 
-acre_status acre_backend_current(acre_backend *backend, acre_device_id *out)
+acre_status backend_current(acre_backend *backend, acre_device_id *out)
 {
     NEED(backend);
     NEED(out);
@@ -108,7 +108,7 @@ static acre_status check_shown(const acre_backend *backend, acre_device_id devic
     return ACRE_OK;
 }
 
-acre_status acre_backend_set_current(acre_backend *backend, acre_device_id device)
+acre_status backend_set_current(acre_backend *backend, acre_device_id device)
 {
     acre_status status;
 
@@ -123,17 +123,17 @@ acre_status acre_backend_set_current(acre_backend *backend, acre_device_id devic
     return thread_set_device(backend, device.index);
 }
 
-acre_status acre_backend_exchange_current(acre_backend *backend, acre_device_id device,
-                                          acre_device_id *out_previous)
+acre_status backend_exchange_current(acre_backend *backend, acre_device_id device,
+                                     acre_device_id *out_previous)
 {
     acre_device_id previous;
     acre_status status;
 
     NEED(backend);
     NEED(out_previous);
-    status = acre_backend_current(backend, &previous);
+    status = backend_current(backend, &previous);
     if (status == ACRE_OK)
-        status = acre_backend_set_current(backend, device);
+        status = backend_set_current(backend, device);
     if (status == ACRE_OK)
         *out_previous = previous;
     return status;

@@ -142,7 +142,7 @@ acre_status acre_handle_import_fd(acre_device *device, int fd, void **out_handle
     return device->ops->import_fd(SELF, fd, out_handle, out_bytes);
 }
 
-acre_status acre_handle_export_fabric(acre_device *device, void *handle, uint8_t out_fabric[64])
+acre_status handle_export_fabric(acre_device *device, void *handle, uint8_t out_fabric[64])
 {
     ENTER(ACRE_CAP_FABRIC);
     NEED(handle);
@@ -150,15 +150,15 @@ acre_status acre_handle_export_fabric(acre_device *device, void *handle, uint8_t
     return device->ops->export_fabric(SELF, handle, out_fabric);
 }
 
-acre_status acre_handle_import_fabric(acre_device *device, const uint8_t fabric[64], size_t bytes,
-                                      void **out_handle)
+acre_status handle_import_fabric(acre_device *device, const uint8_t fabric[64], size_t bytes,
+                                 void **out_handle)
 {
     ENTER(ACRE_CAP_FABRIC);
     NEED(fabric);
     NEED(out_handle);
     if (bytes == 0 || bytes % device->info.page_bytes)
         return status_fail(ACRE_ERR_INVALID,
-                           "acre_handle_import_fabric: %zu bytes are no whole "
+                           "handle_import_fabric: %zu bytes are no whole "
                            "pages of %llu",
                            bytes, (unsigned long long)device->info.page_bytes);
     return device->ops->import_fabric(SELF, fabric, bytes, out_handle);
@@ -203,22 +203,6 @@ acre_status acre_ipc_close(acre_device *device, void *base)
     ENTER(ACRE_CAP_IPC);
     NEED(base);
     return device->ops->ipc_close(SELF, base);
-}
-
-acre_status acre_ipc_users(acre_device *device, const uint8_t handle[64], uint64_t *out_count)
-{
-    ENTER(ACRE_CAP_IPC_USERS);
-    NEED(handle);
-    NEED(out_count);
-    return device->ops->ipc_users(SELF, handle, out_count);
-}
-
-acre_status acre_ipc_revoke(acre_device *device, const uint8_t handle[64], uint64_t *out_count)
-{
-    ENTER(ACRE_CAP_IPC_USERS);
-    NEED(handle);
-    NEED(out_count);
-    return device->ops->ipc_revoke(SELF, handle, out_count);
 }
 
 /* ---- Multicast ----------------------------------------------------------------- */

@@ -8,7 +8,7 @@
  * Tensors come from other programs, so every number is checked before it is used: the
  * extent of a tensor is computed once, here, with overflows noticed.
  */
-#include <acre/dlpack.h>
+#include "exchange/dlpack.h"
 
 #include "base/heap.h"
 #include "base/status.h"
@@ -154,10 +154,10 @@ static struct dlpack_extent tensor_extent(const acre_dl_tensor *tensor)
     return (struct dlpack_extent){tensor->ndim, tensor->dtype, tensor->shape, tensor->strides};
 }
 
-acre_status acre_dlpack_bytes(const acre_dl_tensor *tensor, uint64_t *out_bytes)
+acre_status dlpack_bytes(const acre_dl_tensor *tensor, uint64_t *out_bytes)
 {
     if (!tensor || !out_bytes)
-        return status_fail(ACRE_ERR_INVALID, "acre_dlpack_bytes: an argument is NULL");
+        return status_fail(ACRE_ERR_INVALID, "dlpack_bytes: an argument is NULL");
     struct dlpack_extent extent = tensor_extent(tensor);
 
     return extent_bytes(&extent, out_bytes);
@@ -307,7 +307,7 @@ static acre_status tensor_import(const acre_dl_tensor *tensor, void *context, ac
 
     if (!out)
         return status_fail(ACRE_ERR_INVALID, "acre_from_dlpack: out is NULL");
-    acre_status status = acre_dlpack_bytes(tensor, &bytes);
+    acre_status status = dlpack_bytes(tensor, &bytes);
     if (status == ACRE_OK)
         status = device_import(tensor->device, &device);
     if (status != ACRE_OK)

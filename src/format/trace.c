@@ -4,7 +4,7 @@
  * After the first error every further read gives the same error, so that
  * nothing behind it can be taken for the trace.
  */
-#include <acre/trace.h>
+#include "format/trace.h"
 
 #include "base/check.h"
 #include "base/heap.h"
@@ -88,17 +88,12 @@ acre_status acre_trace_rewind(acre_trace *trace)
     return ACRE_OK;
 }
 
-uint64_t acre_trace_live(const acre_trace *trace)
-{
-    return trace->ids.live_count;
-}
-
-uint64_t acre_trace_slots(const acre_trace *trace)
+uint64_t trace_slots(const acre_trace *trace)
 {
     return trace->ids.slot_count;
 }
 
-void acre_trace_progress(const acre_trace *trace, uint64_t *out_done, uint64_t *out_total)
+void trace_progress(const acre_trace *trace, uint64_t *out_done, uint64_t *out_total)
 {
     source_progress(trace->source, out_done, out_total);
 }

@@ -139,7 +139,7 @@ acre_status acre_generator_share(acre_generator *generator, acre_generator **out
     return generator_over(generator_state_hold(generator->state), generator->device, out);
 }
 
-acre_generator_kind acre_generator_kind_of(const acre_generator *generator)
+acre_generator_kind generator_kind_of(const acre_generator *generator)
 {
     return generator ? generator->state->kind : (acre_generator_kind)0;
 }

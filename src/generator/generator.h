@@ -27,6 +27,9 @@ struct acre_generator {
     acre_device_id device; /* constant */
 };
 
+/* The engine of a generator; 0 for NULL. */
+acre_generator_kind generator_kind_of(const acre_generator *generator);
+
 /* One more holder, one less; the last one frees the state. */
 struct generator_state *generator_state_hold(struct generator_state *state);
 void generator_state_drop(struct generator_state *state);

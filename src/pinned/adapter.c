@@ -162,7 +162,7 @@ acre_status acre_pinned_allocator_create(acre_device_type type, const acre_pinne
     return status;
 }
 
-acre_pinned *acre_pinned_of_allocator(const acre_allocator *allocator)
+acre_pinned *pinned_of_allocator(const acre_allocator *allocator)
 {
     if (!allocator || allocator->ops.allocate != adapter_allocate)
         return NULL;

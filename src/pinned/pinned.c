@@ -160,14 +160,9 @@ void acre_pinned_destroy(acre_pinned *pinned)
     heap_free(pinned);
 }
 
-acre_policy acre_pinned_policy(const acre_pinned *pinned)
+acre_policy pinned_policy(const acre_pinned *pinned)
 {
     return pinned ? pinned->policy : ACRE_POLICY_DEFAULT;
-}
-
-acre_device *acre_pinned_device(const acre_pinned *pinned)
-{
-    return pinned ? pinned->device : NULL;
 }
 
 /* ---- Levels --------------------------------------------------------------------------- */
@@ -252,10 +247,10 @@ int acre_pinned_conf_get(acre_pinned *pinned, char *buffer, size_t bytes)
 
 /* ---- Giving back ---------------------------------------------------------------------- */
 
-acre_status acre_pinned_process(acre_pinned *pinned)
+acre_status pinned_process(acre_pinned *pinned)
 {
     if (!pinned)
-        return status_fail(ACRE_ERR_INVALID, "acre_pinned_process: a cache is needed");
+        return status_fail(ACRE_ERR_INVALID, "pinned_process: a cache is needed");
     REFUSE_FORKED_PINNED(pinned);
     quick_lock_take(&pinned->lock);
     acre_status first = settle_collect_locked(pinned, &pinned->shared, false);

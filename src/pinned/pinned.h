@@ -108,6 +108,12 @@ acre_status pinned_leave(acre_pinned *pinned);
 int64_t pinned_active_bytes(const acre_pinned *pinned);
 uint64_t pinned_highest_bytes(const acre_pinned *pinned);
 
+/* The policy of a pinned cache; the default one for NULL. */
+acre_policy pinned_policy(const acre_pinned *pinned);
+/* Looks which pending uses are over, without waiting. Errors: what the backend answers; uses
+ * that it could not tell about stay pending. */
+acre_status pinned_process(acre_pinned *pinned);
+
 /* After something changed that plain_generation depends on. */
 void pinned_update_plain_locked(acre_pinned *pinned);
 
@@ -137,5 +143,15 @@ uint64_t settle_release_locked(acre_pinned *pinned, struct host_pool *pool, uint
 struct host_pool *host_route_locked(acre_pinned *pinned);
 /* Ends pools that nobody uses and that hold nothing. */
 void host_sweep_locked(acre_pinned *pinned);
+
+/* ---- serve.c, adapter.c, report.c ------------------------------------------------------- */
+
+/* Size, in bytes, of the block behind a live allocation.
+ * Errors: ACRE_ERR_INVALID ("invalid host pointer"). */
+acre_status pinned_block_bytes(acre_pinned *pinned, void *pointer, uint64_t *out_bytes);
+/* The pinned cache behind an allocator; NULL for allocators of other kinds. */
+acre_pinned *pinned_of_allocator(const acre_allocator *allocator);
+/* Walks every structure. Errors: ACRE_ERR_INTERNAL names the first fact that does not hold. */
+acre_status pinned_verify(acre_pinned *pinned);
 
 #endif

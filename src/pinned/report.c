@@ -224,19 +224,6 @@ static acre_cache_layout *layout_copy_host_locked(const acre_pinned *pinned)
     return layout;
 }
 
-acre_status acre_pinned_layout_create(acre_pinned *pinned, acre_cache_layout **out)
-{
-    if (!pinned || !out)
-        return status_fail(ACRE_ERR_INVALID, "acre_pinned_layout_create: an argument is NULL");
-    quick_lock_take(&pinned->lock);
-    acre_cache_layout *layout = layout_copy_host_locked(pinned);
-    quick_lock_drop(&pinned->lock);
-    if (!layout)
-        return ACRE_ERR_HOST_MEMORY;
-    *out = layout;
-    return ACRE_OK;
-}
-
 /* ---- Snapshot ------------------------------------------------------------------------- */
 
 acre_status acre_pinned_snapshot_parts(acre_pinned *pinned, const acre_snapshot_choice *choice,
@@ -321,15 +308,15 @@ static bool check_locked(const acre_pinned *pinned, const char **fact)
     return tally.held == (uint64_t)level_current(&pinned->allocated_bytes);
 }
 
-acre_status acre_pinned_check(acre_pinned *pinned)
+acre_status pinned_verify(acre_pinned *pinned)
 {
     const char *fact = "";
 
     if (!pinned)
-        return status_fail(ACRE_ERR_INVALID, "acre_pinned_check: a cache is needed");
+        return status_fail(ACRE_ERR_INVALID, "pinned_verify: a cache is needed");
     quick_lock_take(&pinned->lock);
     bool is_sound = check_locked(pinned, &fact);
     quick_lock_drop(&pinned->lock);
     return is_sound ? ACRE_OK
-                    : status_fail(ACRE_ERR_INTERNAL, "acre_pinned_check: does not hold: %s", fact);
+                    : status_fail(ACRE_ERR_INTERNAL, "pinned_verify: does not hold: %s", fact);
 }

@@ -279,16 +279,16 @@ acre_status acre_pinned_record_event(acre_pinned *pinned, void *pointer, void *c
     return acre_pinned_record_stream(pinned, known, device, native);
 }
 
-acre_status acre_pinned_block_bytes(acre_pinned *pinned, void *pointer, uint64_t *out_bytes)
+acre_status pinned_block_bytes(acre_pinned *pinned, void *pointer, uint64_t *out_bytes)
 {
     if (!pinned || !out_bytes)
-        return status_fail(ACRE_ERR_INVALID, "acre_pinned_block_bytes: an argument is NULL");
+        return status_fail(ACRE_ERR_INVALID, "pinned_block_bytes: an argument is NULL");
     quick_lock_take(&pinned->lock);
     const struct host_block *host_block = find_live_locked(pinned, pointer);
     uint64_t bytes = host_block ? host_block->bytes : 0;
     quick_lock_drop(&pinned->lock);
     if (!host_block)
-        return refuse_pointer("acre_pinned_block_bytes", pointer);
+        return refuse_pointer("pinned_block_bytes", pointer);
     *out_bytes = bytes;
     return ACRE_OK;
 }

@@ -4,6 +4,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "format/snapshot/facts.h"
+#include "format/trace.h"
 #include "replay/history.h"
 
 #include <string.h>
@@ -164,7 +165,7 @@ acre_status feed_next(struct feed *feed, const acre_trace_event **out_events, si
     acre_status status = acre_trace_read(feed->trace, feed->chunk, FEED_CHUNK, &count);
     if (status != ACRE_OK)
         return status;
-    feed->slot_count = acre_trace_slots(feed->trace);
+    feed->slot_count = trace_slots(feed->trace);
     if (feed->streams)
         rewrite_streams(feed, feed->chunk, count);
     status = feed_keep(feed, count);
@@ -193,6 +194,6 @@ double feed_progress(const struct feed *feed)
 
     if (feed->is_whole)
         return feed->kept_count ? (double)feed->at / (double)feed->kept_count : 1;
-    acre_trace_progress(feed->trace, &done, &total);
+    trace_progress(feed->trace, &done, &total);
     return total ? (double)done / (double)total : 0;
 }

@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "base/heap.h"
+#include "format/trace.h"
 #include "tests/support/t.h"
 
 #include <acre/cache.h>
@@ -63,7 +64,7 @@ static bool job_open(struct job *job, const char *name)
                                    &count));
         job->count += count;
     } while (count);
-    job->slot_count = acre_trace_slots(trace);
+    job->slot_count = trace_slots(trace);
     acre_trace_close(trace);
     return true;
 }

@@ -10,7 +10,7 @@ static struct pinned_bed bed;
 /* Repeats a call that failed; the first failure is the injected one. */
 static void retry(acre_status status, acre_status (*call)(void *), void *arg)
 {
-    EXPECT_EQ(acre_pinned_check(bed.pinned), ACRE_OK);
+    EXPECT_EQ(pinned_verify(bed.pinned), ACRE_OK);
     if (status == ACRE_OK)
         return;
     EXPECT(status == ACRE_ERR_HOST_MEMORY || status == ACRE_ERR_DEVICE);
@@ -50,7 +50,7 @@ static acre_status do_free(void *arg)
 static acre_status do_process(void *arg)
 {
     (void)arg;
-    return acre_pinned_process(bed.pinned);
+    return pinned_process(bed.pinned);
 }
 
 static acre_status do_begin(void *arg)

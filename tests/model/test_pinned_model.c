@@ -141,7 +141,7 @@ static void expect_sums(struct model *model)
     EXPECT_GE(stats.requested_bytes.current, requested);
     EXPECT_EQ(stats.active_bytes.current, stats.active_bytes.allocated - stats.active_bytes.freed);
     EXPECT_LE(stats.active_bytes.current, stats.allocated_bytes.current);
-    EXPECT_EQ(acre_pinned_check(model->bed.pinned), ACRE_OK);
+    EXPECT_EQ(pinned_verify(model->bed.pinned), ACRE_OK);
 }
 
 static void step(struct model *model)
@@ -166,7 +166,7 @@ static void step(struct model *model)
     else if (dice < 97)
         pool_step(model);
     else
-        REQUIRE_OK(acre_pinned_process(model->bed.pinned));
+        REQUIRE_OK(pinned_process(model->bed.pinned));
 }
 
 static void run(acre_policy policy, const char *conf)
@@ -193,7 +193,7 @@ static void run(acre_policy policy, const char *conf)
     for (int i = 0; i < BED_STREAMS; i++)
         REQUIRE_OK(acre_stream_native_synchronize(pinned_bed_device(&model->bed, i),
                                                   model->bed.streams[i]));
-    REQUIRE_OK(acre_pinned_process(model->bed.pinned));
+    REQUIRE_OK(pinned_process(model->bed.pinned));
     REQUIRE_OK(acre_pinned_empty(model->bed.pinned));
     acre_pinned_stats stats = pinned_stats(&model->bed);
     EXPECT_EQ(stats.active_requests.current, 0);

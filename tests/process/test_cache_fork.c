@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "cache/cache.h"
 #include "cache/fork.h"
+#include "pinned/pinned.h"
 #include "tests/support/t.h"
 
 #include <acre/acre.h>
@@ -278,7 +279,7 @@ static void child_is_refused_pinned(void *arg)
     EXPECT_PTR_EQ(out, NULL);
     EXPECT_FORKED(acre_pinned_free(device_pinned, staging));
     EXPECT_FORKED(acre_pinned_record_stream(device_pinned, staging, NULL, stream));
-    EXPECT_FORKED(acre_pinned_process(device_pinned));
+    EXPECT_FORKED(pinned_process(device_pinned));
     EXPECT_FORKED(acre_pinned_empty(device_pinned));
     EXPECT_FORKED(acre_pinned_trim(device_pinned, 0, NULL));
     EXPECT_FORKED(acre_pinned_pool_begin(device_pinned, acre_pool_id_next(), NULL));
@@ -320,7 +321,7 @@ static void refuse_pinned(acre_policy policy)
     REQUIRE_OK(acre_pinned_free(device_pinned, staging));
     REQUIRE_OK(acre_pinned_pool_release(device_pinned, host_pool));
     REQUIRE_OK(acre_pinned_empty(device_pinned));
-    REQUIRE_OK(acre_pinned_check(device_pinned));
+    REQUIRE_OK(pinned_verify(device_pinned));
     acre_pinned_destroy(device_pinned);
     REQUIRE_OK(acre_stream_native_destroy(device, stream));
 }

@@ -68,7 +68,7 @@ static void work_once(uint64_t *random, int stream, acre_device *device)
     if (t_random(random) % 64 == 0)
         refused += acre_pinned_empty(bed.pinned) != ACRE_OK;
     if (t_random(random) % 64 == 0)
-        refused += acre_pinned_check(bed.pinned) != ACRE_OK;
+        refused += pinned_verify(bed.pinned) != ACRE_OK;
 }
 
 static void *work(void *arg)
@@ -100,7 +100,7 @@ static void run(acre_policy policy, const char *conf)
     }
     for (int i = 0; i < BED_STREAMS; i++)
         REQUIRE_OK(acre_stream_native_synchronize(pinned_bed_device(&bed, i), bed.streams[i]));
-    REQUIRE_OK(acre_pinned_process(bed.pinned));
+    REQUIRE_OK(pinned_process(bed.pinned));
     EXPECT_EQ(pinned_stats(&bed).active_bytes.current, 0);
     EXPECT_EQ(damaged, 0);
     EXPECT_EQ(refused, 0);

@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/heap.h"
+#include "pinned/pinned.h"
 #include "tests/support/gate.h"
 #include "tests/support/t.h"
 
@@ -63,7 +64,7 @@ BED_HELPER void pinned_bed_end(struct pinned_bed *bed)
 {
     acre_sim_usage usage = {.struct_size = sizeof usage};
 
-    EXPECT_EQ(acre_pinned_check(bed->pinned), ACRE_OK);
+    EXPECT_EQ(pinned_verify(bed->pinned), ACRE_OK);
     acre_pinned_destroy(bed->pinned);
     REQUIRE_OK(acre_sim_usage_get(bed->sim, &usage));
     EXPECT_EQ(usage.host_count, 0);
@@ -125,7 +126,7 @@ BED_HELPER uint64_t pinned_bytes(struct pinned_bed *bed, void *pointer)
 {
     uint64_t bytes = 0;
 
-    REQUIRE_OK(acre_pinned_block_bytes(bed->pinned, pointer, &bytes));
+    REQUIRE_OK(pinned_block_bytes(bed->pinned, pointer, &bytes));
     return bytes;
 }
 

@@ -5,6 +5,7 @@
  * Each is refused with a status and a sentence of its own, and nothing crashes; where a
  * call has no status its answer is the harmless one that its header promises.
  */
+#include "backend/backend.h"
 #include "tests/unit/arguments.h"
 
 static void nothing(void *arg)
@@ -107,13 +108,13 @@ TEST(devices_refuse)
     BAD(acre_device_exchange(none, 0, &index));
     BAD(acre_device_maybe_exchange(ACRE_DEVICE_PRIVATE, 0, NULL));
     BAD(acre_device_maybe_exchange(none, 0, &index));
-    BAD(acre_backend_current(NULL, &id));
-    BAD(acre_backend_current(rig.backend, NULL));
-    BAD(acre_backend_set_current(NULL, id));
-    BAD(acre_backend_set_current(rig.backend, id));
-    BAD(acre_backend_exchange_current(NULL, id, &id));
-    BAD(acre_backend_exchange_current(rig.backend, id, NULL));
-    BAD(acre_backend_exchange_current(rig.backend, (acre_device_id){none, 0}, &id));
+    BAD(backend_current(NULL, &id));
+    BAD(backend_current(rig.backend, NULL));
+    BAD(backend_set_current(NULL, id));
+    BAD(backend_set_current(rig.backend, id));
+    BAD(backend_exchange_current(NULL, id, &id));
+    BAD(backend_exchange_current(rig.backend, id, NULL));
+    BAD(backend_exchange_current(rig.backend, (acre_device_id){none, 0}, &id));
     BAD(acre_device_memory(NULL, &bytes, &bytes));
     BAD(acre_device_memory(device, NULL, &bytes));
     BAD(acre_device_memory(device, &bytes, NULL));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bad arguments, as in test_arguments.c: stream values, guards, events and masquerades of
  * device.h, sim.h and generator.h. */
+#include "generator/generator.h"
 #include "tests/unit/arguments.h"
 
 /* ---- device.h: stream values, guards, events, masquerade -------------------------------- */
@@ -205,7 +206,7 @@ TEST(generators_refuse)
     BAD(acre_generator_default((acre_device_type)1000, 0, &out));
     BAD(acre_generator_default(ACRE_DEVICE_CPU, 99, &out));
     EXPECT_PTR_EQ(out, NULL);
-    EXPECT_EQ(acre_generator_kind_of(NULL), 0);
+    EXPECT_EQ(generator_kind_of(NULL), 0);
     EXPECT_EQ(acre_generator_device(NULL).index, -1);
     EXPECT_EQ(acre_generator_state_bytes(NULL), 0);
     BAD(acre_generator_set_seed(NULL, 1));

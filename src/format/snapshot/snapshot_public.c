@@ -12,18 +12,6 @@ static const struct snapshot *snapshot_public_inner(const acre_snapshot *snapsho
     return (const struct snapshot *)snapshot;
 }
 
-acre_status acre_file_kind_get(const char *path, acre_file_kind *out)
-{
-    bool is_snapshot;
-
-    if (!path || !out)
-        return status_fail(ACRE_ERR_INVALID, "acre_file_kind_get: an argument is NULL");
-    acre_status status = snapshot_is_one(path, &is_snapshot);
-    if (status == ACRE_OK)
-        *out = is_snapshot ? ACRE_FILE_SNAPSHOT : ACRE_FILE_TRACE;
-    return status;
-}
-
 acre_status acre_snapshot_open(const char *path, acre_snapshot **out)
 {
     struct snapshot *snapshot;
@@ -84,20 +72,4 @@ acre_status acre_snapshot_write(const acre_snapshot *snapshot, const char *path,
         return status_fail(ACRE_ERR_INVALID, "acre_snapshot_write: %d is no format", (int)format);
     return snapshot_write(snapshot_public_inner(snapshot), path,
                           format == ACRE_SNAPSHOT_JSON ? SNAPSHOT_JSON : SNAPSHOT_PICKLE);
-}
-
-acre_status acre_snapshot_device_choose(const acre_snapshot *snapshot, int needs_history,
-                                        uint32_t *out_device, const char **out_reason)
-{
-    if (!snapshot || !out_device || !out_reason)
-        return status_fail(ACRE_ERR_INVALID, "acre_snapshot_device_choose: an argument is NULL");
-    return facts_device(snapshot_public_inner(snapshot), ACRE_DEVICE_CHOOSE,
-                        needs_history ? FACTS_HISTORY : FACTS_STATE, out_device, out_reason);
-}
-
-const char *acre_snapshot_allocator(const acre_snapshot *snapshot)
-{
-    if (!snapshot)
-        return "";
-    return facts_padding(snapshot_public_inner(snapshot)) ? "torch_npu" : "PyTorch";
 }

@@ -2,6 +2,7 @@
 /* Shared memory on the host and on devices. */
 #include "symm/team/memory.h"
 
+#include "backend/device.h"
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/status.h"
@@ -224,7 +225,7 @@ bool memory_is_fabric(const struct memory *memory)
 
 acre_status memory_export_fabric(struct memory *memory, uint8_t out[64])
 {
-    return acre_handle_export_fabric(memory->device, memory->handle, out);
+    return handle_export_fabric(memory->device, memory->handle, out);
 }
 
 acre_status memory_import_fabric(acre_device *device, const uint8_t fabric[64], size_t bytes,
@@ -235,7 +236,7 @@ acre_status memory_import_fabric(acre_device *device, const uint8_t fabric[64], 
     if (!memory)
         return ACRE_ERR_HOST_MEMORY;
     memory->is_fabric = true;
-    acre_status status = acre_handle_import_fabric(device, fabric, bytes, &memory->handle);
+    acre_status status = handle_import_fabric(device, fabric, bytes, &memory->handle);
     if (status == ACRE_OK)
         status = device_map(memory);
     if (status != ACRE_OK)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Current device and guards: D58 to D61, D65, D66. */
+#include "backend/backend.h"
 #include "tests/support/sim_pair.h"
 #include "tests/support/small_backend.h"
 #include "tests/support/tracing_backend.h"
@@ -95,7 +96,7 @@ TEST(D59_guard_of_another_type_is_refused_and_named)
               ACRE_ERR_UNSUPPORTED);
     EXPECT_HAS(acre_last_error(), "cuda");
     acre_guard_end(&guard);
-    EXPECT_EQ(acre_backend_set_current(backend, (acre_device_id){ACRE_DEVICE_CUDA, 1}),
+    EXPECT_EQ(backend_set_current(backend, (acre_device_id){ACRE_DEVICE_CUDA, 1}),
               ACRE_ERR_INVALID);
     EXPECT_HAS(acre_last_error(), "cuda:1");
     EXPECT_EQ(current(), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* HIP shown as CUDA: D86 to D88, D90 to D93. The HIP library is a reference
  * device of that type. */
+#include "backend/backend.h"
 #include "tests/support/sim_pair.h"
 #include "tests/support/small_backend.h"
 
@@ -35,7 +36,7 @@ TEST(D86_current_device_is_shown_as_cuda)
     begin(ACRE_MASQUERADE_TRANSLATE);
     for (int i = 0; i < 2; i++) {
         REQUIRE_OK(acre_device_set(ACRE_DEVICE_HIP, i));
-        REQUIRE_OK(acre_backend_current(hip, &shown));
+        REQUIRE_OK(backend_current(hip, &shown));
         EXPECT_EQ(shown.type, ACRE_DEVICE_CUDA);
         EXPECT_EQ(shown.index, i);
         REQUIRE_OK(acre_device_current(ACRE_DEVICE_CUDA, &index));
@@ -161,7 +162,7 @@ TEST(D91_renamed_hip_is_never_seen)
     EXPECT(same(inner, stream));
     REQUIRE_OK(acre_stream_current(ACRE_DEVICE_CUDA, 1, &stream));
     EXPECT_EQ(stream.type, ACRE_DEVICE_CUDA);
-    REQUIRE_OK(acre_backend_current(hip, &id));
+    REQUIRE_OK(backend_current(hip, &id));
     EXPECT_EQ(id.type, ACRE_DEVICE_CUDA);
     REQUIRE_OK(acre_backend_device(hip, 0, &device));
     EXPECT_EQ(acre_device_id_of(device).type, ACRE_DEVICE_CUDA);
@@ -200,26 +201,26 @@ TEST(D93_guards_refuse_what_is_not_cuda)
     for (int i = 0; i < 2; i++) {
         previous.index = -7;
         begin(forms[i]);
-        EXPECT_EQ(acre_backend_set_current(hip, (acre_device_id){ACRE_DEVICE_HIP, 1}),
+        EXPECT_EQ(backend_set_current(hip, (acre_device_id){ACRE_DEVICE_HIP, 1}),
                   ACRE_ERR_INVALID);
         EXPECT_HAS(acre_last_error(), "hip:1");
-        EXPECT_EQ(acre_backend_exchange_current(hip, (acre_device_id){ACRE_DEVICE_CPU, 0},
+        EXPECT_EQ(backend_exchange_current(hip, (acre_device_id){ACRE_DEVICE_CPU, 0},
                                                 &previous), ACRE_ERR_INVALID);
         EXPECT_HAS(acre_last_error(), "cpu:0");
         EXPECT_EQ(previous.index, -7);
-        REQUIRE_OK(acre_backend_current(hip, &now));
+        REQUIRE_OK(backend_current(hip, &now));
         EXPECT_EQ(now.index, 0);
-        REQUIRE_OK(acre_backend_exchange_current(hip, (acre_device_id){ACRE_DEVICE_CUDA, 1},
+        REQUIRE_OK(backend_exchange_current(hip, (acre_device_id){ACRE_DEVICE_CUDA, 1},
                                                  &previous));
         EXPECT_EQ(previous.type, ACRE_DEVICE_CUDA);
         EXPECT_EQ(previous.index, 0);
-        EXPECT_EQ(acre_backend_set_current(hip, (acre_device_id){ACRE_DEVICE_CUDA, 2}),
+        EXPECT_EQ(backend_set_current(hip, (acre_device_id){ACRE_DEVICE_CUDA, 2}),
                   ACRE_ERR_RANGE);
         /* A guard written for HIP takes a device shown as CUDA. */
         REQUIRE_OK(acre_guard_device_of(&guard, ACRE_DEVICE_HIP,
                                         (acre_device_id){ACRE_DEVICE_CUDA, 0}));
         acre_guard_end(&guard);
-        REQUIRE_OK(acre_backend_current(hip, &now));
+        REQUIRE_OK(backend_current(hip, &now));
         EXPECT_EQ(now.index, 1);
         end();
     }

@@ -80,7 +80,7 @@ TEST_IN_CHILD(calls_leave_the_current_context_alone)
     REQUIRE_OK(acre_device_alloc(device_of(backend, 1), 4096, &base));
     EXPECT_EQ(driver->library.call.cuda_context_get(&after), 0);
     EXPECT(after == NULL);
-    REQUIRE_OK(acre_backend_set_current(backend, (acre_device_id){ACRE_DEVICE_CUDA, 1}));
+    REQUIRE_OK(backend_set_current(backend, (acre_device_id){ACRE_DEVICE_CUDA, 1}));
     EXPECT_EQ(driver->library.call.cuda_context_get(&before), 0);
     EXPECT(before == driver->units[1].context);
     REQUIRE_OK(acre_device_synchronize(device_of(backend, 0)));

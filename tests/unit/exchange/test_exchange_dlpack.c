@@ -5,6 +5,7 @@
 #include <acre/sim.h>
 
 #include "base/heap.h"
+#include "exchange/dlpack.h"
 #include "tests/support/t.h"
 
 #if defined(__has_include)
@@ -149,10 +150,10 @@ TEST(offsets_and_strides_are_counted)
     acre_data_ptr_clear(&ptr); /* a tensor without a deleter */
     tensor.tensor.strides = NULL;
     tensor.tensor.dtype = (acre_dl_type){ACRE_DL_UINT, 4, 1};
-    REQUIRE_OK(acre_dlpack_bytes(&tensor.tensor, &bytes));
+    REQUIRE_OK(dlpack_bytes(&tensor.tensor, &bytes));
     EXPECT_EQ(bytes, 3);
     tensor.tensor.ndim = 0;
-    REQUIRE_OK(acre_dlpack_bytes(&tensor.tensor, &bytes));
+    REQUIRE_OK(dlpack_bytes(&tensor.tensor, &bytes));
     EXPECT_EQ(bytes, 1);
     tensor.tensor.ndim = 2;
     tensor.tensor.data = NULL;
@@ -251,7 +252,7 @@ TEST(tensors_that_lie_are_refused)
     EXPECT_HAS(acre_last_error(), "DLPack 2.0");
     EXPECT_EQ(acre_from_dlpack(NULL, &out, NULL), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_from_dlpack_versioned(NULL, &out, NULL), ACRE_ERR_INVALID);
-    EXPECT_EQ(acre_dlpack_bytes(NULL, NULL), ACRE_ERR_INVALID);
+    EXPECT_EQ(dlpack_bytes(NULL, NULL), ACRE_ERR_INVALID);
 }
 
 TEST(host_memory_may_run_out)

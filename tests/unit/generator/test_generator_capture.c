@@ -244,7 +244,7 @@ DEVICE_TEST(the_default_generator_of_the_reference_device)
     REQUIRE_OK(acre_device_set(ACRE_DEVICE_PRIVATE, 0));
     EXPECT(first != second);
     EXPECT_PTR_EQ(second, current);
-    EXPECT_EQ(acre_generator_kind_of(first), ACRE_GENERATOR_MT19937);
+    EXPECT_EQ(generator_kind_of(first), ACRE_GENERATOR_MT19937);
     EXPECT_EQ(acre_generator_device(second).index, 1);
     EXPECT_EQ(acre_generator_default(ACRE_DEVICE_PRIVATE, 2, &first), ACRE_ERR_RANGE);
     acre_generator_default_clear();

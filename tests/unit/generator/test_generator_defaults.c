@@ -3,6 +3,7 @@
 #include "tests/support/t.h"
 
 #include "base/heap.h"
+#include "generator/generator.h"
 
 #include <acre/acre.h>
 
@@ -17,7 +18,7 @@ TEST(a_device_has_one_generator)
     REQUIRE_OK(acre_generator_default(ACRE_DEVICE_CPU, -1, &current));
     EXPECT_PTR_EQ(first, again);
     EXPECT_PTR_EQ(first, current);
-    EXPECT_EQ(acre_generator_kind_of(first), ACRE_GENERATOR_MT19937);
+    EXPECT_EQ(generator_kind_of(first), ACRE_GENERATOR_MT19937);
     EXPECT_EQ(acre_generator_device(first).type, ACRE_DEVICE_CPU);
     EXPECT_EQ(acre_generator_device(first).index, 0);
     acre_generator_default_clear();

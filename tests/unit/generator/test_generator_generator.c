@@ -41,8 +41,8 @@ TEST(a_new_generator_has_the_default_seed)
     EXPECT_EQ(seed_of(philox), 67280421310721);
     EXPECT_EQ(offset_of(philox), 0);
     EXPECT_EQ(seed_of(mt), 67280421310721);
-    EXPECT_EQ(acre_generator_kind_of(philox), ACRE_GENERATOR_PHILOX);
-    EXPECT_EQ(acre_generator_kind_of(mt), ACRE_GENERATOR_MT19937);
+    EXPECT_EQ(generator_kind_of(philox), ACRE_GENERATOR_PHILOX);
+    EXPECT_EQ(generator_kind_of(mt), ACRE_GENERATOR_MT19937);
     acre_generator_destroy(philox);
     acre_generator_destroy(mt);
     acre_generator_destroy(NULL);

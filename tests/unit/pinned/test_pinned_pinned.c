@@ -78,7 +78,7 @@ TEST(B146_all_streams_first_and_events_in_order)
     void *c = pinned_take(&bed, 4096);
     EXPECT(c != a && c != b);
     pinned_let_go(&bed, 0);
-    REQUIRE_OK(acre_pinned_process(bed.pinned));
+    REQUIRE_OK(pinned_process(bed.pinned));
     EXPECT_EQ(pinned_stats(&bed).active_requests.current, 1);
     pinned_bed_close(&bed);
 }
@@ -90,7 +90,7 @@ TEST(B146_policy_acre_passes_by_streams_that_are_behind)
     pinned_bed_open(&bed, ACRE_POLICY_ACRE, NULL);
     void *a = pinned_take(&bed, 4096), *b = pinned_take(&bed, 4096);
     give_late_and_passed(&bed, a, b);
-    REQUIRE_OK(acre_pinned_process(bed.pinned));
+    REQUIRE_OK(pinned_process(bed.pinned));
     EXPECT_PTR_EQ(pinned_take(&bed, 4096), b);
     pinned_let_go(&bed, 0);
     pinned_bed_close(&bed);
@@ -186,7 +186,7 @@ TEST(B151_W17_what_a_capture_used_returns_when_its_graph_is_gone)
         pinned_use(&bed, a, 0);
         pinned_give(&bed, a);
         REQUIRE_OK(acre_capture_end(bed.devices[0], bed.streams[0], &graph));
-        REQUIRE_OK(acre_pinned_process(bed.pinned));
+        REQUIRE_OK(pinned_process(bed.pinned));
         void *b = pinned_take(&bed, 4096);
         EXPECT(b != a);
         EXPECT_EQ(pinned_stats(&bed).captured_bytes, 4096);
@@ -208,12 +208,12 @@ TEST(B151_uses_before_a_capture_are_waited_for_after_it)
     pinned_use(&bed, a, 0);
     REQUIRE_OK(acre_capture_begin(bed.devices[0], bed.streams[0]));
     pinned_give(&bed, a); /* no event can be recorded now */
-    REQUIRE_OK(acre_pinned_process(bed.pinned));
+    REQUIRE_OK(pinned_process(bed.pinned));
     EXPECT_EQ(pinned_stats(&bed).waiting_bytes, 4096);
     REQUIRE_OK(acre_capture_end(bed.devices[0], bed.streams[0], &graph));
-    REQUIRE_OK(acre_pinned_process(bed.pinned)); /* records */
+    REQUIRE_OK(pinned_process(bed.pinned)); /* records */
     REQUIRE_OK(acre_stream_native_synchronize(bed.devices[0], bed.streams[0]));
-    REQUIRE_OK(acre_pinned_process(bed.pinned));
+    REQUIRE_OK(pinned_process(bed.pinned));
     EXPECT_EQ(pinned_stats(&bed).waiting_bytes, 0);
     REQUIRE_OK(acre_graph_destroy(bed.devices[0], graph));
     pinned_bed_close(&bed);
@@ -317,10 +317,10 @@ TEST(W18_an_event_that_cannot_be_asked_stays_and_events_go_with_the_cache)
         pinned_give(&bed, a);
         REQUIRE_OK(acre_stream_native_synchronize(bed.devices[0], bed.streams[0]));
         REQUIRE_OK(acre_sim_fault_arm(bed.sim, &fault));
-        EXPECT_EQ(acre_pinned_process(bed.pinned), ACRE_ERR_DEVICE);
+        EXPECT_EQ(pinned_process(bed.pinned), ACRE_ERR_DEVICE);
         EXPECT_EQ(acre_sim_fault_disarm(bed.sim), 1);
         EXPECT_EQ(pinned_stats(&bed).waiting_bytes, 4096);
-        REQUIRE_OK(acre_pinned_process(bed.pinned));
+        REQUIRE_OK(pinned_process(bed.pinned));
         EXPECT_EQ(pinned_stats(&bed).waiting_bytes, 0);
         EXPECT_PTR_EQ(pinned_take(&bed, 4096), a);
         REQUIRE_OK(acre_pinned_empty(bed.pinned));
@@ -481,7 +481,7 @@ TEST(options_come_from_strings_and_a_bad_one_changes_nothing)
     char text[64];
 
     pinned_bed_open(&bed, ACRE_POLICY_DEFAULT, "policy:torch,pinned_max_cached_size_mb:4");
-    EXPECT_EQ(acre_pinned_policy(bed.pinned), ACRE_POLICY_TORCH);
+    EXPECT_EQ(pinned_policy(bed.pinned), ACRE_POLICY_TORCH);
     EXPECT_EQ(acre_pinned_conf_set(bed.pinned, "pinned_num_register_threads:3"),
               ACRE_ERR_CONFIG);
     EXPECT_HAS(acre_last_error(), "pinned_num_register_threads");
@@ -526,7 +526,7 @@ TEST(the_cpu_itself_serves_as_a_device)
     REQUIRE_OK(acre_allocator_allocate(allocator, 100000, &ptr));
     memset(ptr.data, 1, 100000);
     acre_data_ptr_clear(&ptr);
-    EXPECT(acre_pinned_of_allocator(allocator) != NULL);
+    EXPECT(pinned_of_allocator(allocator) != NULL);
     acre_allocator_destroy(allocator);
 }
 

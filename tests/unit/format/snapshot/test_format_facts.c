@@ -72,15 +72,14 @@ TEST(else_the_one_that_holds_most)
 
 TEST(an_empty_snapshot_has_no_device)
 {
-    acre_snapshot *snapshot = (acre_snapshot *)open_text("{\"segments\": []}");
+    struct snapshot *snapshot = open_text("{\"segments\": []}");
     const char *reason;
     uint32_t device;
 
-    EXPECT_EQ(acre_snapshot_device_choose(snapshot, 0, &device, &reason), ACRE_ERR_NOT_FOUND);
-    EXPECT_EQ(acre_snapshot_device_choose(snapshot, 0, NULL, &reason), ACRE_ERR_INVALID);
-    EXPECT_STR_EQ(acre_snapshot_allocator(snapshot), "PyTorch");
-    EXPECT_STR_EQ(acre_snapshot_allocator(NULL), "");
-    acre_snapshot_close(snapshot);
+    EXPECT_EQ(facts_device(snapshot, FACTS_CHOOSE, FACTS_STATE, &device, &reason),
+              ACRE_ERR_NOT_FOUND);
+    EXPECT_EQ(facts_padding(snapshot), 0);
+    snapshot_destroy(snapshot);
 }
 
 TEST(one_event_is_no_history)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The public calls on snapshot files. */
+#include "format/snapshot/snapshot.h"
 #include "tests/support/files.h"
 #include "tests/support/t.h"
 
@@ -19,10 +20,10 @@ TEST(a_snapshot_is_counted_checked_and_written)
     const char *path = files_write("a.json", sample, sizeof sample - 1);
     acre_snapshot *snapshot = NULL;
     acre_snapshot_info info = {.struct_size = sizeof info};
-    acre_file_kind kind;
+    bool is_snapshot = false;
 
-    REQUIRE_OK(acre_file_kind_get(path, &kind));
-    EXPECT_EQ(kind, ACRE_FILE_SNAPSHOT);
+    REQUIRE_OK(snapshot_is_one(path, &is_snapshot));
+    EXPECT(is_snapshot);
     REQUIRE_OK(acre_snapshot_open(path, &snapshot));
     REQUIRE_OK(acre_snapshot_check(snapshot));
     REQUIRE_OK(acre_snapshot_info_get(snapshot, &info));
@@ -47,19 +48,18 @@ TEST(arguments_are_checked)
 {
     acre_snapshot *snapshot = NULL;
     acre_snapshot_info info = {.struct_size = 4};
-    acre_file_kind kind;
+    bool is_snapshot = true;
 
     EXPECT_EQ(acre_snapshot_open(NULL, &snapshot), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_snapshot_open("x", NULL), ACRE_ERR_INVALID);
-    EXPECT_EQ(acre_file_kind_get(NULL, &kind), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_snapshot_check(NULL), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_snapshot_write(NULL, "x", ACRE_SNAPSHOT_JSON), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_snapshot_info_get(NULL, &info), ACRE_ERR_INVALID);
     REQUIRE_OK(acre_snapshot_open(files_write("a.json", sample, sizeof sample - 1), &snapshot));
     EXPECT_EQ(acre_snapshot_info_get(snapshot, &info), ACRE_ERR_INVALID);
     acre_snapshot_close(snapshot);
-    REQUIRE_OK(acre_file_kind_get(files_write("a.trace", "a 1 2 0\n", 8), &kind));
-    EXPECT_EQ(kind, ACRE_FILE_TRACE);
+    REQUIRE_OK(snapshot_is_one(files_write("a.trace", "a 1 2 0\n", 8), &is_snapshot));
+    EXPECT(!is_snapshot);
 }
 
 static void expect_refused(const char *text, const char *part)
