@@ -9,7 +9,7 @@ cd "$ACRE_BUILD"
 status=0
 
 for library in acre acre_tools; do
-    nm -D --defined-only lib$library.so | awk '{print $3}' | grep -v '^ACRE_0\.1$' |
+    nm -D -g --defined-only lib$library.so | awk '{print $3}' | grep -v '^ACRE_0\.1$' |
         sort >"$folder/versioned"
     sed 's/@.*//' "$folder/versioned" | sort >"$folder/$library"
     nm -g --defined-only lib$library.a | awk 'NF == 3 {print $3}' | sort >"$folder/static"
