@@ -56,7 +56,11 @@ if [ "${1:-}" = one ]; then
     exit
 fi
 tools/configure.sh fuzz build-fuzz
-cmake --build build-fuzz -j "$jobs" >/dev/null
+cmake --build build-fuzz -j "$jobs" >build-fuzz/build.log 2>&1 || {
+    tail -n 30 build-fuzz/build.log
+    echo "tools/fuzz.sh: the fuzzers do not build (build-fuzz/build.log)" >&2
+    exit 1
+}
 if [ "${1:-}" = keep ]; then
     for program in build-fuzz/fuzz/fuzz_*; do
         keep_one "$program"

@@ -38,6 +38,18 @@ has_python_header() {
     [ -e "$folder/Python.h" ]
 }
 
+# Whether the clang that is used has this part of its own runtime, not that of another version.
+has_clang_runtime() {
+    has clang && [ -n "$(ls "$(clang -print-resource-dir)"/lib/*/*clang_rt."$1"-*.a \
+        "$(clang -print-resource-dir)"/lib/*/*clang_rt."$1".a 2>/dev/null)" ]
+}
+
+# The package with that runtime; 14 is the version that Debian 12's clang is.
+clang_runtime_package() {
+    major=$(clang -dumpversion 2>/dev/null | cut -d. -f1)
+    echo "libclang-rt-${major:-14}-dev"
+}
+
 need() { needed="$needed $1"; }
 want() { wanted="$wanted $1"; }
 
@@ -104,8 +116,7 @@ long)
     has aarch64-linux-gnu-g++ || want g++-aarch64-linux-gnu
     has qemu-aarch64 || want qemu-user
     has clang || need clang
-    [ -n "$(ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a 2>/dev/null)" ] ||
-        need libclang-rt-14-dev
+    has_clang_runtime asan || need "$(clang_runtime_package)"
     ;;
 docs)
     has doxygen || need doxygen
@@ -115,8 +126,7 @@ docs)
 fuzz)
     needs_build
     has clang || need clang
-    [ -n "$(ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a 2>/dev/null)" ] ||
-        need libclang-rt-14-dev
+    has_clang_runtime fuzzer || need "$(clang_runtime_package)"
     ;;
 package)
     needs_build
