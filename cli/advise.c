@@ -25,9 +25,9 @@ static const char help[] =
     "                       failed, else the one that holds most\n"
     "  -o PAGE.html         a picture for a browser: what each setting holds over time\n"
     "  --threads N          settings tried at the same time; by default one per processor\n"
-    "  --json               the same as one object\n\n"
+    "  --json               print the report as one JSON object\n\n"
     "Exit status: 1 when nothing that PyTorch can be set to fits, when there is no history to\n"
-    "replay, or when the segments of the snapshot do not add up.\n\n"
+    "replay, or when the snapshot is inconsistent.\n\n"
     "Example: would this job fit a smaller GPU with another setting?\n"
     "  acre advise job.pickle --device-memory 24G -o settings.html\n";
 
@@ -139,7 +139,7 @@ static void print_heading(const acre_advice *advice)
                advice->device_reason);
     if (advice->allocator[0] == 't')
         puts("Recorded by Ascend's torch_npu: blocks hold 32 bytes more than was asked for.");
-    printf("%llu events; at most %s live at once%s", (unsigned long long)advice->events,
+    printf("%s; at most %s live at once%s", print_count(advice->events, "event"),
            print_bytes(advice->bytes_requested_peak), advice->recorded_reserved_peak ? "" : ".\n");
     if (advice->recorded_reserved_peak)
         printf("; %s held in the recording.\n", print_bytes(advice->recorded_reserved_peak));

@@ -20,9 +20,9 @@ static const char help[] =
     "  --device N   which device; by default that of B where a request failed, else the one that\n"
     "               holds most\n"
     "  --all        all differences, not the first 20\n"
-    "  --json       the same as one object\n"
+    "  --json       print the report as one JSON object\n"
     "  -o FILE      a page as \"acre view\" writes it, with both snapshots and the differences\n\n"
-    "Exit status: 1 when the segments of a snapshot do not add up.\n\n"
+    "Exit status: 1 when a snapshot is inconsistent.\n\n"
     "Example: what did a hundred iterations leave behind?\n"
     "  acre diff step100.pickle step200.pickle\n"
     "  acre diff step100.pickle step200.pickle -o grown.html\n";

@@ -27,7 +27,7 @@ static void exec_help(void)
     fputs(
         "usage: acre exec [--torch-cpu] [--numpy] [--limit SIZE] -- PYTHON [ARGUMENT...]\n\n"
         "Starts a Python program whose CPU tensors (PyTorch) or arrays (NumPy) come from heaps\n"
-        "of Acre. The program needs no change; child processes do as it does.\n\n"
+        "of Acre. The program needs no change; child processes inherit this.\n\n"
         "  --torch-cpu    CPU tensors of PyTorch; the Python must have torch_acre\n"
         "  --numpy        arrays of NumPy 1.24 to 2.x\n"
         "  --limit SIZE   cap on each heap, such as 4GiB: beyond it the program gets a\n"

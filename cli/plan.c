@@ -114,7 +114,7 @@ static void print_text(const struct plan_request *request, size_t count,
                        ? 100.0 * ((double)result->height / (double)result->lower_bound - 1)
                        : 0;
 
-    printf("%zu buffers: height %llu (%s)", count, (unsigned long long)result->height,
+    printf("%s: height %llu (%s)", print_count(count, "buffer"), (unsigned long long)result->height,
            print_bytes(result->height));
     if (request->capacity)
         printf(" within %llu", (unsigned long long)request->capacity);

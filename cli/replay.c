@@ -34,7 +34,7 @@ static const char help[] =
     "                       many events segments and addresses are the recorded ones\n"
     "  --json               {\"runs\": [...]}, one object per run\n\n"
     "Exit status: 1 when an allocation failed because the memory was not enough, when --verify\n"
-    "finds a difference, or when the segments of a snapshot do not add up.\n\n"
+    "finds a difference, or when a snapshot is inconsistent.\n\n"
     "Example: would this job fit a smaller GPU with another setting?\n"
     "  acre replay job.trace.gz --policy torch --device-memory 24G \\\n"
     "      --conf '' --conf max_split_size_mb:128 --min-capacity\n";
@@ -321,16 +321,17 @@ static void print_start(const struct replay_run *run)
     const acre_replay_result *result = &run->result;
 
     if (result->start_allocs)
-        printf("\n%s: %llu blocks of %s were live when the history began; they are allocated "
-               "first,\nby address: in which order they came is not recorded.\n",
-               file_name(run->file), (unsigned long long)result->start_allocs,
-               print_bytes(result->start_bytes));
+        printf("\n%s: %s of %s %s live when the history began, and allocated first,\n"
+               "by address: the order in which blocks were allocated is not recorded.\n",
+               file_name(run->file), print_count(result->start_allocs, "block"),
+               print_bytes(result->start_bytes), result->start_allocs == 1 ? "was" : "were");
     if (result->start_open)
         printf("Of %llu of them the exact block size is not known: up to %s in all.\n",
                (unsigned long long)result->start_open, print_bytes(result->start_open_bytes));
     if (result->contradictions)
-        printf("%llu events do not fit the segments at the end of %s.\n",
-               (unsigned long long)result->contradictions, file_name(run->file));
+        printf("%s %s not fit the segments at the end of %s.\n",
+               print_count(result->contradictions, "event"),
+               result->contradictions == 1 ? "does" : "do", file_name(run->file));
 }
 
 static void print_table(const struct replay_request *request, const struct replay_run *runs)
@@ -411,23 +412,26 @@ static void print_verify_json(const char *file, uint64_t device, const acre_veri
 
 static void print_verify(const char *file, const acre_verify_result *result)
 {
-    printf("%s: %llu events, %llu compared, %llu agree%s\n", file_name(file),
-           (unsigned long long)result->events, (unsigned long long)result->compared,
-           (unsigned long long)result->agreed, result->is_exact ? ": exact" : "");
+    printf("%s: %s, %llu compared, %llu %s%s\n", file_name(file),
+           print_count(result->events, "event"), (unsigned long long)result->compared,
+           (unsigned long long)result->agreed, result->agreed == 1 ? "agrees" : "agree",
+           result->is_exact ? ": exact" : "");
     if (result->ties_by_address)
         puts("  recorded by an older version, which took the lowest address among equals");
     if (*result->conf)
         printf("  recorded settings: %s\n", result->conf);
     if (result->start_blocks)
-        printf("  %llu blocks were live at the start", (unsigned long long)result->start_blocks);
+        printf("  %s %s live at the start", print_count(result->start_blocks, "block"),
+               result->start_blocks == 1 ? "was" : "were");
     if (result->start_open)
         printf("; %llu of them may be larger than is known, by up to %s in all",
                (unsigned long long)result->start_open, print_bytes(result->start_open_bytes));
     if (result->start_blocks)
         putchar('\n');
     if (result->contradictions)
-        printf("  %llu events do not fit the segments at the end\n",
-               (unsigned long long)result->contradictions);
+        printf("  %s %s not fit the segments at the end\n",
+               print_count(result->contradictions, "event"),
+               result->contradictions == 1 ? "does" : "do");
     if (result->first_difference >= 0)
         printf("  first difference at event %lld: %s\n", (long long)result->first_difference,
                result->text);

@@ -23,7 +23,7 @@ static const char help[] =
     "  --policy NAME         traces: acre (default) or torch decides where blocks go\n"
     "  --conf TEXT           traces: options in PyTorch's grammar\n"
     "  --device-memory SIZE  traces: capacity of the device, 80GiB by default\n\n"
-    "Exit status: 1 when the page is there but the file does not add up.\n\n"
+    "Exit status: 1 when the page was written but the file is inconsistent.\n\n"
     "Examples: what filled the memory? What does a step look like under PyTorch's policy?\n"
     "  acre view snapshot.pickle -o snapshot.html\n"
     "  acre view step.trace.gz --policy torch -o step.html\n";

@@ -18,8 +18,8 @@ static const char help[] =
     "  --device N           which device; by default the one where a request failed, else the\n"
     "                       one that holds most\n"
     "  --device-memory SIZE capacity of the device: tells what is used outside\n"
-    "  --json               the same as one object\n\n"
-    "Exit status: 1 when the segments of the snapshot do not add up.\n\n"
+    "  --json               print the report as one JSON object\n\n"
+    "Exit status: 1 when the snapshot is inconsistent.\n\n"
     "Example:\n"
     "  acre why oom_snapshot.pickle\n";
 

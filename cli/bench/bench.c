@@ -201,7 +201,7 @@ static void bench_help(void)
           "  --rounds N   measurements of which the median is shown (5)\n"
           "  --json       {\"results\": [{\"pattern\", \"bytes\", \"live\", \"acre_ns\", ...}]}\n"
           "  --svg FILE   also draws the figures\n\n"
-          "\"acre bench symm\" does so for symmetric memory; it has a --help of its own.\n\n"
+          "\"acre bench symm\" times symmetric memory; see \"acre bench symm --help\".\n\n"
           "Example: a quick look\n"
           "  acre bench --count 100000 --rounds 3\n",
           stdout);

@@ -32,6 +32,17 @@ const char *print_bytes(uint64_t bytes)
     return buffer;
 }
 
+const char *print_count(uint64_t count, const char *noun)
+{
+    static char buffers[BUFFERS][64];
+    static unsigned turn;
+    char *buffer = buffers[turn++ % BUFFERS];
+
+    snprintf(buffer, sizeof buffers[0], "%llu %s%s", (unsigned long long)count, noun,
+             count == 1 ? "" : "s");
+    return buffer;
+}
+
 void print_json_string(FILE *file, const char *text)
 {
     if (!text) {

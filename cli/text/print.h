@@ -11,6 +11,9 @@
  * eight static buffers, taken in turn: enough for one call of printf. */
 const char *print_bytes(uint64_t bytes);
 
+/* A count with its noun: "1 event", "3 events". The text lives as that of print_bytes() does. */
+const char *print_count(uint64_t count, const char *noun);
+
 /* Writes text as a JSON string with quotes; NULL becomes null. */
 void print_json_string(FILE *file, const char *text);
 

@@ -4,7 +4,7 @@
  *
  * The alternative to a cache that PyTorch calls `backend:cudaMallocAsync`: each
  * allocation and each free is queued on a stream, and the driver decides what is
- * used again when. acre_device_allocator() gives such an allocator instead of one
+ * used again when. acre_device_allocator() gives a stream-ordered allocator instead of one
  * of caches when the configuration says so and the devices have ACRE_CAP_ASYNC.
  *
  * A free goes to the stream of the allocation; when other streams were recorded, a
@@ -37,7 +37,7 @@ ACRE_API acre_status acre_async_allocator_create(acre_device_type type, acre_all
 
 /** Allocates on a device and a native stream; later work of the stream may use it.
  *
- * Errors: ACRE_ERR_INVALID (not such an allocator, 0 bytes), ACRE_ERR_RANGE,
+ * Errors: ACRE_ERR_INVALID (another kind of allocator, 0 bytes), ACRE_ERR_RANGE,
  *         ACRE_ERR_DEVICE_MEMORY, ACRE_ERR_LIMIT (it would exceed the allowed
  *         memory; see acre_async_memory_fraction_set()).
  */

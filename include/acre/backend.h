@@ -417,7 +417,7 @@ typedef struct acre_backend_ops {
                                void **out_base);
     /** Returns memory of async_alloc when the stream gets there; exact base only. */
     acre_status (*async_free)(void *self, int device, void *base, void *stream);
-    /** Gives idle memory back to the device until at most so much is held. */
+    /** Gives idle memory back to the device until at most @p bytes are held. */
     acre_status (*async_trim)(void *self, int device, uint64_t bytes);
     /** How much memory is in use and held. */
     acre_status (*async_usage)(void *self, int device, acre_async_usage *out_usage);
@@ -427,7 +427,7 @@ typedef struct acre_backend_ops {
     /* Optional group "fabric": ACRE_CAP_FABRIC, beside "virtual memory". */
     /** Describes a handle that was created as ACRE_HANDLE_FABRIC. */
     acre_status (*export_fabric)(void *self, int device, void *handle, uint8_t out_fabric[64]);
-    /** Makes a handle of such a description; the exporter tells how large it is. */
+    /** Makes a handle from what export_fabric gave; the exporter tells how large it is. */
     acre_status (*import_fabric)(void *self, int device, const uint8_t fabric[64],
                                  size_t bytes, void **out_handle);
 

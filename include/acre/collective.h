@@ -183,7 +183,8 @@ ACRE_API acre_status acre_symm_wait_for_signal(acre_symm *symm, int rank, size_t
 ACRE_API acre_status acre_symm_write_value32(acre_symm *symm, void *words, size_t length,
                                              int64_t index, int64_t value,
                                              const acre_collective_options *options);
-/** Fills count words from index on. Errors: the same, and count > 0, index + count <= length. */
+/** Fills count words from index on. Errors: as acre_symm_write_value32(); also count > 0 and
+ *  index + count <= length. */
 ACRE_API acre_status acre_symm_memset32(acre_symm *symm, void *words, size_t length,
                                         int64_t index, int64_t value, int64_t count,
                                         const acre_collective_options *options);

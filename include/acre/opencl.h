@@ -39,7 +39,7 @@ ACRE_API acre_status acre_opencl_native_get(acre_device *device, acre_opencl_nat
 /** Gives the cl_command_queue of a stream, for work that is enqueued directly.
  *
  * The queue is in order and belongs to the stream. Events recorded on the
- * stream, its synchronize and the return of memory wait for such work as for any
+ * stream, its synchronize and the return of memory wait for that work as for any
  * other. acre_stream_native_query() needs two calls from now on: it tells about
  * what was enqueued before the call before.
  * Errors: ACRE_ERR_INVALID (no stream of that device).

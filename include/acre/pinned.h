@@ -242,7 +242,7 @@ ACRE_API void acre_pinned_stats_reset_accumulated(acre_pinned *pinned);
 
 /* ---- History, snapshots, looking inside ------------------------------------------- */
 
-/** Starts recording, as acre_cache_history_start(). Errors: the same. */
+/** Starts recording. Behaviour and errors: as acre_cache_history_start(). */
 ACRE_API acre_status acre_pinned_history_start(acre_pinned *pinned,
                                                const acre_history_config *config);
 

@@ -70,7 +70,7 @@ typedef struct acre_plan_result {
     uint32_t struct_size; /**< sizeof(acre_plan_result), set by the caller.              */
     uint32_t is_optimal;  /**< 1: no placement is lower (or, with a capacity, it is kept). */
     uint64_t lower_bound; /**< No placement is lower than this.                          */
-    uint64_t bound_time;  /**< The moment at which so much is needed.                    */
+    uint64_t bound_time;  /**< A moment at which lower_bound bytes are live.             */
     uint64_t height;      /**< Highest end of a buffer in the placement found.           */
     double seconds;       /**< Wall time used.                                           */
 } acre_plan_result;

@@ -105,7 +105,7 @@ ACRE_API acre_status acre_planner_free(acre_planner *planner, void *pointer);
 
 /** Tells that @p pointer, a live allocation, is also used on @p stream.
  *
- * As acre_cache_record_stream(). Errors: the same.
+ * As acre_cache_record_stream(). Errors: those of acre_cache_record_stream().
  */
 ACRE_API acre_status acre_planner_record_stream(acre_planner *planner, void *pointer,
                                                 void *stream);

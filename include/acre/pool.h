@@ -233,7 +233,7 @@ ACRE_API acre_status acre_capture_mark_end(acre_cache *cache, void *stream);
  * the recording, and the recording is a use of that pool: as long as it lives,
  * every launch works on the same addresses, and none of them goes back to the
  * device. What was freed while recording may be used again by later work of the
- * same recording, or of another one with the same pool; two such recordings must
+ * same recording, or of another one with the same pool; two recordings of one pool must
  * not run at the same time.
  *
  * Threads: calls on one recording need the caller's order among themselves.

@@ -54,7 +54,7 @@ ACRE_API acre_status acre_metadata_load(const acre_metadata_entry *entries, size
  *  device, and the CPU is "cpu" alone. A NULL buffer is measured only. */
 ACRE_API int acre_location_text(acre_device_id device, char *buffer, size_t bytes);
 
-/** Reads such a tag; without an index it is the current device.
+/** Reads a location tag; a tag without an index means the current device.
  *
  * The device need not exist: whoever loads may put the bytes elsewhere.
  * Errors: ACRE_ERR_INVALID (NULL), ACRE_ERR_FORMAT (says what is wrong).

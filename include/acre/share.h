@@ -20,7 +20,7 @@
  * last one has closed it, or ended, however. It can be opened no more from then
  * on. When the exporting process ends, who has the block open keeps the memory.
  * On devices that cannot tell who has plain memory open (see ACRE_CAP_IPC_USERS),
- * keep such blocks until the others are done.
+ * keep shared blocks until the other processes are done.
  *
  * Whoever opens a block of a plain segment can reach the whole segment; of virtual
  * memory, the pages around the block.
@@ -47,7 +47,7 @@ ACRE_BEGIN_DECLS
  * freed. May wait for work that touches the memory.
  * Threads: any.
  * Errors: ACRE_ERR_INVALID ("invalid device pointer"; capacity too small),
- *         ACRE_ERR_UNSUPPORTED (the device cannot share such memory, or caching
+ *         ACRE_ERR_UNSUPPORTED (the device cannot share memory of this kind, or caching
  *         was off when it was allocated), ACRE_ERR_STATE (it sleeps, or a window
  *         is open on it), ACRE_ERR_LIMIT (descriptors, threads, size),
  *         ACRE_ERR_HOST_MEMORY, and what the device answers.

@@ -15,7 +15,7 @@
  * pool holds no memory of the device. Its allocations stay live and keep their
  * addresses, so graphs that were captured before work again after waking. Until
  * then, using them fails as any access to addresses without memory does; the cache
- * refuses to allocate from such a pool, to free into it and to export from it with
+ * refuses to allocate from a sleeping pool, to free into it and to export from it with
  * ACRE_ERR_STATE.
  *
  * Only mapped pages can go and come back at the same addresses: under policy acre

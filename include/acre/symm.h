@@ -108,7 +108,7 @@ typedef struct acre_symm_config {
 
 /** Allocates a block, zeroed. Not collective; ranks rendezvous in the same order.
  *
- * Size 0 is allowed; rendezvous never finds such a block. With an id, a block that was freed
+ * Size 0 is allowed; rendezvous never finds a block of size 0. With an id, a block that was freed
  * comes back, contents and cached rendezvous included.
  * Errors: ACRE_ERR_HOST_MEMORY, ACRE_ERR_DEVICE_MEMORY, ACRE_ERR_UNSUPPORTED (the device
  *         cannot share memory), ACRE_ERR_BUSY (the id is in use), ACRE_ERR_INVALID (the id

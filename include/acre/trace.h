@@ -211,7 +211,7 @@ typedef struct acre_verify_result {
  * @p device may be ACRE_DEVICE_CHOOSE.
  * Threads: any.
  * Errors: those of reading; ACRE_ERR_NOT_FOUND (no history), ACRE_ERR_STATE (the
- *         segments do not add up), ACRE_ERR_UNSUPPORTED (a state that cannot be set
+ *         snapshot is inconsistent), ACRE_ERR_UNSUPPORTED (a state that cannot be set
  *         up), ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_replay_verify(const char *path, uint32_t device,

@@ -462,7 +462,7 @@ static const char *option_values(const struct conf_option *option)
                : option->words == backend_words ? "native, cudaMallocAsync"
                                                 : "a word";
     default:
-        return "see there";
+        return "see meaning";
     }
 }
 

@@ -246,11 +246,11 @@ static const struct conf_option options[] = {
     {.name = "fail",
      .kind = CONF_CUSTOM,
      .parse = parse_fail,
-     .help = "CALL[@NTH][%PPM[/SEED]][>=BYTES][=STATUS]: such calls fail"},
+     .help = "CALL[@NTH][%PPM[/SEED]][>=BYTES][=STATUS]: these calls fail"},
     {.name = "late",
      .kind = CONF_CUSTOM,
      .parse = parse_late,
-     .help = "CALL[@NTH][%PPM[/SEED]][>=BYTES]=NANOSECONDS: such calls are late"},
+     .help = "CALL[@NTH][%PPM[/SEED]][>=BYTES]=NANOSECONDS: these calls are late"},
 };
 
 static const struct conf_spec spec = {.options = options,

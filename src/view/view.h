@@ -12,7 +12,7 @@ struct view_note {
 
 struct acre_view {
     char *title;
-    char *warning;             /* about a file that does not add up, or NULL */
+    char *warning;             /* about an inconsistent file, or NULL      */
     struct view_history *devices;   /* device_count of them, by number        */
     size_t device_count;
     struct intern frames;      /* name, 0, file, 0, line as text          */

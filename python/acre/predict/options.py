@@ -118,7 +118,7 @@ def parser():
     add("--nonzero", metavar="SHARE", type=_share, default=0.5,
         help="the share of elements that nonzero() and masks find (0.5)")
     add("--limit", metavar="SECONDS", type=_seconds, default=0,
-        help="stop the program after so long, and answer for what ran")
+        help="stop the program after SECONDS and report on what ran")
     add("--change", choices=CHANGES, help="run the program with a change")
     add("--quiet", action="store_true", help="no progress")
     add("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)

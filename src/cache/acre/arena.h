@@ -4,9 +4,9 @@
  * A free block lies in the bins of the arena of its stream. Free neighbours of
  * one arena are joined at once; neighbours of different arenas are not, since
  * work queued on either stream may still use its part. A block may move to
- * another arena once that is settled (see arena_move). One arena more, the
- * shared arena, is that of no stream: what lies there nobody uses any more, and any
- * stream may have it. It is made when a second stream appears.
+ * another arena once that is settled (see arena_move). One more arena, the shared arena,
+ * belongs to no stream: no work uses its blocks any more, and any stream may take them. It
+ * is made when a second stream appears.
  *
  *             arena_take              (front.c)
  *      FREE ─────────────► LIVE ◄──────────────► in a thread's cache
@@ -50,11 +50,11 @@ struct arenas {
 
 /* Prepares pool->index. Errors: ACRE_ERR_HOST_MEMORY. */
 acre_status arenas_init(struct pool *pool);
-/* Frees the arenas; the blocks in them are not touched, their events neither. */
+/* Frees the arenas; neither their blocks nor their events are touched. */
 void arenas_fini(struct pool *pool);
 
-/* From now on any fit will do and a block is cut wherever: for jobs that do not
- * repeat, where looking costs more than it saves. */
+/* From now on takes any block that fits and cuts it anywhere: for jobs that do not repeat,
+ * where searching costs more than it saves. */
 void arenas_relax(struct pool *pool);
 
 /* The arena of a stream, or NULL when there is none yet. */

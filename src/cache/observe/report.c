@@ -14,7 +14,7 @@
 
 #include <time.h>
 
-/* A rejection is logged at most once in so long. */
+/* A rejection is logged at most once in this many nanoseconds. */
 #define REJECTION_LOG_NS ((uint64_t)60 * 1000000000)
 
 /* A size in words, for one statement. */

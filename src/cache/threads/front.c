@@ -132,7 +132,7 @@ static inline __attribute__((always_inline)) int64_t drain_bin(acre_cache *cache
     return units;
 }
 
-/* The same for all bins from one on. */
+/* Drains every bin from this one on. */
 static __attribute__((noinline)) int64_t drain_from(acre_cache *cache, struct lane *lane, int first)
 {
     int64_t units = 0;
@@ -292,7 +292,7 @@ static __attribute__((noinline)) acre_status alloc_miss(struct block **top, size
     acre_cache *cache = atomic_load_explicit(&lane->owner, memory_order_relaxed);
 
     lane_leave(lane);
-    /* No bytes, or so many that 2^60 and more are as good as 2^60. */
+    /* Requests of zero bytes and of 2^60 bytes or more take the general way. */
     if (UNLIKELY((units - 1) / (SIZE_REQUEST_END / BLOCK_UNIT)))
         return cache_alloc(cache, bytes, lane->stream, out);
     return alloc_central(cache, lane, top, bytes, units, out);
@@ -525,7 +525,7 @@ static inline __attribute__((always_inline)) acre_status alloc_hot(struct lane *
     return ACRE_OK;
 }
 
-/* The same for any size. */
+/* Serves a request of any size. */
 static inline __attribute__((always_inline)) acre_status alloc_any(struct lane *lane, size_t bytes,
                                                                    void **out, bool is_noting)
 {

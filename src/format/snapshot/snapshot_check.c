@@ -7,7 +7,7 @@
 typedef unsigned long long ull;
 
 #define FAIL(number, segment, format, ...)                                                         \
-    status_fail(ACRE_ERR_FORMAT, "segment %llu of device %u at 0x%llx does not add up: " format,   \
+    status_fail(ACRE_ERR_FORMAT, "segment %llu of device %u at 0x%llx is inconsistent: " format,   \
                 (ull)(number), (segment)->device, (ull)(segment)->address, __VA_ARGS__)
 
 static acre_status check_segment(const struct snapshot *snapshot, size_t number)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Words in shared memory that ranks change and wait for.
  *
- * Who waits looks for a while, gives the processor away for a while, then sleeps in the
- * kernel and looks every 50 ms whether the other rank still lives. Who sleeps counts itself
- * in the control page of the word's owner first; who changes a word looks at that count
- * afterwards. A plain store may become visible after that look, and the wake is missed then.
- * The first sleeps are short, so that it costs a fraction of a millisecond; later ones take up
- * to 50 ms. In return, no fence is needed where nobody sleeps.
+ * A waiter spins for a while, yields the processor for a while, then sleeps in the kernel and
+ * checks every 50 ms whether the other rank still lives. Before it sleeps, it adds itself to the
+ * count of sleepers in the control page of the word's owner; a writer reads that count after it
+ * changed the word. A plain store may become visible after that read, and the wake-up is missed
+ * then. The first sleeps are short, so that a missed wake-up costs a fraction of a millisecond;
+ * later sleeps take up to 50 ms. In return, no fence is needed while nobody sleeps.
  */
 #ifndef SRC_SYMM_WORD_H
 #define SRC_SYMM_WORD_H

@@ -56,7 +56,7 @@ TEST(refusals)
               ACRE_ERR_NOT_FOUND);
     EXPECT_HAS(acre_last_error(), "has no history");
     EXPECT_EQ(acre_convert(bad, files_path("no.trace"), ACRE_CONVERT_TRACE, 0), ACRE_ERR_STATE);
-    EXPECT_HAS(acre_last_error(), "does not add up");
+    EXPECT_HAS(acre_last_error(), "is inconsistent");
     EXPECT_EQ(acre_convert("/nowhere", "x", ACRE_CONVERT_TRACE, 0), ACRE_ERR_IO);
 }
 

@@ -33,7 +33,7 @@ static struct snapshot *make(void)
 static void expect_bad(struct snapshot *snapshot, const char *part)
 {
     EXPECT_EQ(snapshot_check(snapshot), ACRE_ERR_FORMAT);
-    EXPECT_HAS(acre_last_error(), "segment 0 of device 0 at 0x1000 does not add up");
+    EXPECT_HAS(acre_last_error(), "segment 0 of device 0 at 0x1000 is inconsistent");
     EXPECT_HAS(acre_last_error(), part);
     snapshot_destroy(snapshot);
 }
