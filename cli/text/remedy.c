@@ -20,8 +20,9 @@ void print_remedies(const acre_remedy *remedies, uint64_t count)
     }
     table_end(&table, stdout);
     putchar('\n');
-    print_paragraph(stdout, "Sizes are sums over blocks of this recording; what a changed program "
-                            "needs is not computed.");
+    print_paragraph(stdout,
+                    "Sizes are computed from the blocks that were live at this point of the "
+                    "recording; another peak of the job may then be the highest.");
 }
 
 void print_remedies_json(FILE *file, const acre_remedy *remedies, uint64_t count)

@@ -103,7 +103,7 @@ typedef struct acre_why {
     const acre_share *categories; /**< What live memory is for, as stacks tell, most first. */
     uint64_t category_count;     /**< At most 8.                                          */
     const acre_remedy *remedies; /**< What to do, best first.                             */
-    uint64_t remedy_count;       /**< At most 8.                                          */
+    uint64_t remedy_count;       /**< At most 12.                                         */
 } acre_why;
 
 /** Explains a snapshot; @p config may be NULL. Give the result to acre_why_destroy().
@@ -216,7 +216,7 @@ typedef struct acre_advice {
     uint64_t wanted_peak_bytes;    /**< Most that was live at once, requests that failed
                                         included.                                         */
     const acre_remedy *remedies;   /**< When nothing fits: what else can be done.         */
-    uint64_t remedy_count;         /**< At most 8.                                        */
+    uint64_t remedy_count;         /**< At most 12.                                       */
     const uint64_t *const *curves; /**< By setting: bytes held from a device that is large
                                         enough, the highest between two points; NULL.     */
 } acre_advice;

@@ -79,6 +79,7 @@ struct advise_work {
     struct feed *feed;          /* the job                    */
     struct feed *requests;      /* with requests that failed, or NULL */
     struct device_state *state; /* when the request failed, or at the peak; NULL: a trace */
+    struct savings savings;     /* of that state */
     struct advise_whole *whole;
     atomic_size_t next;              /* setting to take            */
     atomic_size_t done;              /* settings finished          */
@@ -283,6 +284,9 @@ static acre_status read_levels(struct advise_work *work, const struct snapshot *
         status = device_state_create(
             snapshot, advice->device, event,
             has_failed ? &snapshot->entries[trace->first_entry + event] : NULL, &work->state);
+    if (status == ACRE_OK)
+        status = savings_compute(snapshot, advice->device, work->state, &work->whole->notes,
+                                 &work->savings);
     return status;
 }
 
@@ -390,6 +394,7 @@ static acre_status advise_advise(struct advise_work *work)
     struct judgement judgement = {.advice = advice,
                                   .settings = whole->settings,
                                   .state = work->state,
+                                  .savings = &work->savings,
                                   .notes = &whole->notes,
                                   .text = whole->text,
                                   .text_bytes = sizeof whole->text};

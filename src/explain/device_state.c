@@ -80,6 +80,8 @@ static acre_status find_owners(const struct snapshot *snapshot, uint32_t device,
         }
         block->is_open = entry->action == SNAP_FREE_REQUESTED && past->has_completed;
         block->is_met |= entry->action == SNAP_ALLOC;
+        if (entry->action == SNAP_ALLOC)
+            block->event = i;
         if (entry->action == SNAP_ALLOC && entry->stack != SNAP_NONE)
             block->stack = entry->stack;
     }

@@ -198,7 +198,8 @@ static acre_status find_remedies(struct judgement *judgement, const acre_setting
     why.oom_requested_bytes = why.missing_bytes;
     why.waiting_bytes = judgement->state->waiting_bytes;
     why.private_free_bytes = judgement->state->private_free_bytes;
-    acre_status status = remedies_find(judgement->state, judgement->notes, &why);
+    acre_status status =
+        remedies_find(judgement->state, judgement->savings, judgement->notes, &why);
     advice->remedies = why.remedies;
     advice->remedy_count = why.remedy_count;
     return status;

@@ -13,6 +13,7 @@
 
 #include "explain/device_state.h"
 #include "explain/notes.h"
+#include "explain/savings.h"
 
 #include <acre/explain.h>
 
@@ -20,6 +21,7 @@ struct judgement {
     acre_advice *advice;              /* peaks, device and setting_count are known  */
     acre_setting *settings;           /* the present ones first; sorted by the call */
     const struct device_state *state; /* or NULL                                    */
+    const struct savings *savings;    /* of that state; NULL without one            */
     struct notes *notes;
     char *text; /* room for the paragraph */
     size_t text_bytes;

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* While remedies are collected. */
@@ -55,8 +56,42 @@ static void add_settings(struct remedy_list *list, const struct device_state *de
                " are free in private pools.");
 }
 
+/* Recomputing: layer by layer where layers are known, else a usual share. */
+static void add_checkpoint(struct remedy_list *list, const struct device_state *device_state,
+                           const struct savings *savings)
+{
+    char after[160];
+
+    if (!savings->layer_count) {
+        remedy_add(list, device_state->categories[CATEGORY_ACTIVATIONS] / 3 * 2,
+                   "Recompute activations with torch.utils.checkpoint: about ",
+                   " if two thirds of what was allocated in forward passes are not kept.");
+        return;
+    }
+    snprintf(after, sizeof after,
+             " when each of the %u layers keeps its last activation and one layer at a time is "
+             "recomputed.",
+             savings->layer_count);
+    remedy_add(list, savings->checkpoint_bytes,
+               "Recompute activations with torch.utils.checkpoint: ", after);
+}
+
+/* One line of the program that holds much at once. */
+static void add_parts(struct remedy_list *list, const struct savings *savings)
+{
+    char after[1200];
+
+    if (!savings->large_text)
+        return;
+    snprintf(after, sizeof after, ", three quarters of what this line holds: %s.",
+             savings->large_text);
+    remedy_add(list, savings->large_bytes / 4 * 3,
+               "Work through one large step in four parts: up to ", after);
+}
+
 /* Where less has to be live. Estimates: memory is split by what stacks tell. */
-static void add_savings(struct remedy_list *list, const struct device_state *device_state)
+static void add_savings(struct remedy_list *list, const struct device_state *device_state,
+                        const struct savings *savings)
 {
     const uint64_t *categories = device_state->categories;
 
@@ -66,18 +101,20 @@ static void add_savings(struct remedy_list *list, const struct device_state *dev
         remedy_add(list, list->why->growth[0].bytes_to - list->why->growth[0].bytes_from,
                    "Find what keeps tensors alive: ",
                    " more than some iterations before come from the stack that grows fastest.");
-    remedy_add(list, categories[CATEGORY_ACTIVATIONS] / 2,
-               "Halve the batch, and accumulate gradients over two steps: about ",
-               ", half of what was allocated in forward passes.");
-    remedy_add(list, categories[CATEGORY_ACTIVATIONS] / 3 * 2,
-               "Recompute activations with torch.utils.checkpoint: about ",
-               " if two thirds of what was allocated in forward passes are not kept.");
-    remedy_add(list, categories[CATEGORY_OPTIMIZER] / 4 * 3,
-               "Use an optimizer that keeps its state in 8 bits: about ",
-               ", three quarters of the optimizer's state.");
-    remedy_add(list, categories[CATEGORY_GRADIENTS],
-               "Call optimizer.zero_grad(set_to_none=True) before the forward pass: at most ",
-               " were allocated in backward passes and are still live.");
+    remedy_add(list, savings->batch_bytes,
+               "Halve the batch, and accumulate gradients over two steps: ",
+               " when every live activation becomes half as large.");
+    add_checkpoint(list, device_state, savings);
+    add_parts(list, savings);
+    remedy_add(list, savings->optimizer_bytes, "Use an optimizer that keeps its state in 8 bits: ",
+               " if the state is in 32 bits now; tensors below 4,096 elements stay as they are.");
+    remedy_add(list, savings->temporary_bytes,
+               "Pass foreach=False or fused=True to the optimizer: up to ",
+               " were taken by this step beside the optimizer's state.");
+    remedy_add(list, savings->old_gradient_bytes,
+               "Call optimizer.zero_grad(set_to_none=True) before the forward pass, unless "
+               "gradients are accumulated: ",
+               " are left over from an earlier backward pass.");
     remedy_add(list, categories[CATEGORY_PARAMETERS] / 2, "Keep weights in 16 bits: about ",
                ", half of what is held from setting up the model "
                "if that is in 32 bits.");
@@ -96,8 +133,8 @@ static int by_use(const void *a, const void *b)
     return left->bytes > right->bytes ? -1 : left->bytes < right->bytes;
 }
 
-acre_status remedies_find(const struct device_state *device_state, struct notes *notes,
-                          acre_why *why)
+acre_status remedies_find(const struct device_state *device_state, const struct savings *savings,
+                          struct notes *notes, acre_why *why)
 {
     struct remedy_list list = {.notes = notes, .why = why};
     size_t first;
@@ -107,7 +144,7 @@ acre_status remedies_find(const struct device_state *device_state, struct notes 
     list.worth_bytes = why->oom_requested_bytes / 20 + 1;
     add_settings(&list, device_state);
     first = list.count; /* settings cost nothing, and stay in front */
-    add_savings(&list, device_state);
+    add_savings(&list, device_state, savings);
     if (list.count > first)
         qsort(list.items + first, list.count - first, sizeof *list.items, by_use);
     acre_remedy *remedies = notes_take(notes, (list.count + 1) * sizeof *remedies);

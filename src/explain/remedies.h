@@ -5,14 +5,15 @@
 
 #include "explain/device_state.h"
 #include "explain/notes.h"
+#include "explain/savings.h"
 
 #include <acre/explain.h>
 
-#define REMEDY_MAX 8
+#define REMEDY_MAX 12
 
 /* Fills remedies of a why whose figures, verdict and growth are known.
  * Errors: ACRE_ERR_HOST_MEMORY. */
-acre_status remedies_find(const struct device_state *device_state, struct notes *notes,
-                          acre_why *why);
+acre_status remedies_find(const struct device_state *device_state, const struct savings *savings,
+                          struct notes *notes, acre_why *why);
 
 #endif

@@ -332,6 +332,7 @@ static acre_status why_explain(const struct snapshot *snapshot, const acre_why_c
     acre_why *why = &whole->why;
     struct device_state *device_state = NULL;
     const struct snap_entry *request;
+    struct savings savings;
     uint32_t wanted = config->device < 0 ? FACTS_CHOOSE : (uint32_t)config->device;
     acre_status status =
         facts_device(snapshot, wanted, FACTS_STATE, &why->device, &why->device_reason);
@@ -353,8 +354,10 @@ static acre_status why_explain(const struct snapshot *snapshot, const acre_why_c
     if (status == ACRE_OK) {
         why_fill(why, device_state, config->device_bytes);
         why->verdict = why_judge(whole, device_state, request_is_private(snapshot, request));
-        status = remedies_find(device_state, &whole->notes, why);
+        status = savings_compute(snapshot, why->device, device_state, &whole->notes, &savings);
     }
+    if (status == ACRE_OK)
+        status = remedies_find(device_state, &savings, &whole->notes, why);
     if (status == ACRE_OK)
         why_tell(whole);
     device_state_destroy(device_state);

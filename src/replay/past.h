@@ -24,6 +24,7 @@ struct past_block {
     uint64_t stream;
     uint32_t stack;           /* or SNAP_NONE                                    */
     bool is_kept;             /* still live at the end: its size is known        */
+    uint64_t event;           /* for explanations: which allocated it, where is_met */
     bool is_met;              /* for explanations: its allocation is in the history */
     bool is_pending;          /* freed at the end, but a stream may still use it */
     bool is_open;             /* up to 1 MiB behind it may belong to it          */

@@ -20,12 +20,14 @@ static bool has_remedy(const acre_why *why, const char *part, uint64_t bytes, ui
 TEST(a_shortage_gets_effects)
 {
     struct device_state state = {0};
+    struct savings savings = {0};
     acre_why why = {.verdict = ACRE_VERDICT_SHORTAGE, .has_oom = 1, .oom_requested_bytes = GIB,
                     .missing_bytes = GIB, .outside_bytes = -1};
 
     state.categories[CATEGORY_ACTIVATIONS] = 6 * GIB;
-    state.categories[CATEGORY_OPTIMIZER] = GIB;
-    REQUIRE_OK(remedies_find(&state, &notes, &why));
+    savings.batch_bytes = 3 * GIB;
+    savings.optimizer_bytes = GIB / 4 * 3;
+    REQUIRE_OK(remedies_find(&state, &savings, &notes, &why));
     EXPECT_EQ(why.remedy_count, 3);
     EXPECT(has_remedy(&why, "torch.utils.checkpoint", 4 * GIB, 1));
     EXPECT(has_remedy(&why, "Halve the batch", 3 * GIB, 1));
@@ -38,28 +40,49 @@ TEST(a_shortage_gets_effects)
 TEST(fragmentation_names_the_setting_only_where_it_is_off)
 {
     struct device_state state = {0};
+    struct savings savings = {0};
     acre_why why = {.verdict = ACRE_VERDICT_FRAGMENTATION, .has_oom = 1,
                     .oom_requested_bytes = GIB, .free_split_bytes = 2 * GIB, .outside_bytes = -1};
 
-    REQUIRE_OK(remedies_find(&state, &notes, &why));
+    REQUIRE_OK(remedies_find(&state, &savings, &notes, &why));
     EXPECT(has_remedy(&why, "expandable_segments:True: up to", 2 * GIB, 1));
     why.is_expandable = 1;
-    REQUIRE_OK(remedies_find(&state, &notes, &why));
+    REQUIRE_OK(remedies_find(&state, &savings, &notes, &why));
     EXPECT(!has_remedy(&why, "expandable_segments:True: up to", 2 * GIB, 1));
     EXPECT(has_remedy(&why, "is on already", 2 * GIB, 1));
+    notes_fini(&notes);
+}
+
+TEST(what_was_computed_stands_in_the_sentences)
+{
+    struct device_state state = {0};
+    struct savings savings = {.checkpoint_bytes = 2 * GIB, .layer_count = 24,
+                              .old_gradient_bytes = GIB, .temporary_bytes = GIB / 2,
+                              .large_bytes = 4 * GIB, .large_text = "loss (b/model.py:7)"};
+    acre_why why = {.verdict = ACRE_VERDICT_SHORTAGE, .has_oom = 1, .oom_requested_bytes = GIB,
+                    .missing_bytes = GIB, .outside_bytes = -1};
+
+    state.categories[CATEGORY_ACTIVATIONS] = 6 * GIB;
+    REQUIRE_OK(remedies_find(&state, &savings, &notes, &why));
+    EXPECT_EQ(why.remedy_count, 4);
+    EXPECT(has_remedy(&why, "each of the 24 layers", 2 * GIB, 1));
+    EXPECT(has_remedy(&why, "what this line holds: loss (b/model.py:7).", 3 * GIB, 1));
+    EXPECT(has_remedy(&why, "left over from an earlier backward pass", GIB, 1));
+    EXPECT(has_remedy(&why, "foreach=False", GIB / 2, 0));
     notes_fini(&notes);
 }
 
 TEST(without_a_failure_there_is_nothing_to_cure)
 {
     struct device_state state = {0};
+    struct savings savings = {0};
     acre_why why = {.verdict = ACRE_VERDICT_NONE};
 
-    REQUIRE_OK(remedies_find(&state, &notes, &why));
+    REQUIRE_OK(remedies_find(&state, &savings, &notes, &why));
     EXPECT_EQ(why.remedy_count, 0);
     why = (acre_why){.verdict = ACRE_VERDICT_LIMIT, .has_oom = 1, .oom_requested_bytes = GIB};
     state.categories[CATEGORY_ACTIVATIONS] = 6 * GIB;
-    REQUIRE_OK(remedies_find(&state, &notes, &why));
+    REQUIRE_OK(remedies_find(&state, &savings, &notes, &why));
     EXPECT_EQ(why.remedy_count, 0);
     notes_fini(&notes);
 }
