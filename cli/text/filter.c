@@ -65,7 +65,8 @@ static bool is_shown(uint32_t c)
     if (c >= 0x7f && c < 0xa0)
         return false;
     return !(c >= 0x200b && c <= 0x200f) && !(c >= 0x2028 && c <= 0x202e) &&
-           !(c >= 0x2060 && c <= 0x206f) && !(c >= 0xd800 && c < 0xe000) && c != 0xfeff;
+           !(c >= 0x2060 && c <= 0x206f) && !(c >= 0xd800 && c < 0xe000) && c != 0xfeff &&
+           c != 0x61c && !(c >= 0xe0000 && c <= 0xe007f);
 }
 
 /* Puts the character that is held, whole or not. */

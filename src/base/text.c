@@ -165,7 +165,8 @@ static bool character_is_tame(uint32_t c)
 {
     bool is_control = (c < 0x20 && c != '\t' && c != '\n') || (c >= 0x7f && c < 0xa0);
     bool is_format = (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-                     (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+                     (c >= 0x2060 && c <= 0x206f) || c == 0x61c || c == 0xfeff ||
+                     (c >= 0xe0000 && c <= 0xe007f);
     bool is_surrogate = c >= 0xd800 && c < 0xe000;
 
     return !is_control && !is_format && !is_surrogate;

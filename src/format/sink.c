@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -70,9 +71,23 @@ acre_status sink_open(struct sink *sink, const char *path, bool gzip)
         status = gzip_begin(sink);
     if (status == ACRE_OK)
         status = newfile_open(&sink->file, path);
+    if (status == ACRE_OK) {
+        sink->is_terminal = isatty(sink->file.fd);
+        status = gzip ? sink_check_binary(sink) : ACRE_OK;
+    }
     if (status != ACRE_OK)
         sink_abandon(sink);
     return status;
+}
+
+acre_status sink_check_binary(const struct sink *sink)
+{
+    return sink->is_terminal
+               ? status_fail(ACRE_ERR_INVALID,
+                             "%s is a terminal, and what would be written is no text; "
+                             "name a file, or redirect it",
+                             strcmp(sink->path, "-") == 0 ? "standard output" : sink->path)
+               : ACRE_OK;
 }
 
 /* ---- Writing ---------------------------------------------------------------------------- */
@@ -89,6 +104,39 @@ static void write_all(struct sink *sink, const unsigned char *bytes, size_t coun
         }
         bytes += done;
         count -= (size_t)done;
+    }
+}
+
+/* Writes the character that is held, whole or not, as far as it is harmless. */
+static void write_held(struct sink *sink)
+{
+    text_tame(sink->held);
+    write_all(sink, (const unsigned char *)sink->held, strlen(sink->held));
+    *sink->held = 0;
+}
+
+/* Writes text to a terminal. Runs of printable ASCII go out as they are. */
+static void write_tame(struct sink *sink, const unsigned char *bytes, size_t count)
+{
+    const unsigned char *end = bytes + count;
+
+    while (bytes < end && sink->failed == ACRE_OK) {
+        const unsigned char *from = bytes;
+        while (bytes < end && ((*bytes >= 0x20 && *bytes < 0x7f) || *bytes == '\n'))
+            bytes++;
+        if (bytes > from)
+            write_held(sink);
+        write_all(sink, from, (size_t)(bytes - from));
+        if (bytes == end)
+            break;
+        size_t held = strlen(sink->held);
+        if ((*bytes & 0xc0) != 0x80 || held == 4) {
+            write_held(sink);
+            held = 0;
+        }
+        sink->held[held] = *bytes ? (char)*bytes : '\x01'; /* either becomes "?" */
+        sink->held[held + 1] = 0;
+        bytes++;
     }
 }
 
@@ -119,7 +167,10 @@ static void write_some(struct sink *sink, const unsigned char *bytes, size_t cou
         return;
     }
 #endif
-    write_all(sink, bytes, count);
+    if (sink->is_terminal)
+        write_tame(sink, bytes, count);
+    else
+        write_all(sink, bytes, count);
 }
 
 void sink_flush(struct sink *sink)
@@ -148,6 +199,7 @@ acre_status sink_finish(struct sink *sink)
     if (sink->gzip && sink->failed == ACRE_OK)
         write_packed(sink, NULL, 0, Z_FINISH);
 #endif
+    write_held(sink);
     status = sink->failed;
     if (status == ACRE_OK)
         status = newfile_commit(&sink->file, sink->path);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A file being written, plain or gzip, that appears whole or not at all.
  *
+ * A terminal gets text only, made harmless: names in it come out of files.
+ *
  * newfile.h says where the bytes are until then. After the first failure nothing
  * more is written, and sink_finish tells it.
  *
@@ -19,17 +21,21 @@
 
 struct sink {
     struct newfile file;
-    char *path;             /* as the caller wrote it, for messages            */
-    acre_status failed;     /* of the first failure                            */
-    void *gzip;             /* a z_stream, or NULL                             */
-    unsigned char *packed;  /* SINK_BUFFER bytes for its output                */
-    unsigned char *buffer;  /* SINK_BUFFER bytes                               */
-    size_t count;           /* bytes in buffer                                 */
+    char *path;            /* as the caller wrote it, for messages            */
+    acre_status failed;    /* of the first failure                            */
+    void *gzip;            /* a z_stream, or NULL                             */
+    unsigned char *packed; /* SINK_BUFFER bytes for its output                */
+    unsigned char *buffer; /* SINK_BUFFER bytes                               */
+    size_t count;          /* bytes in buffer                                 */
+    bool is_terminal;      /* constant                                        */
+    char held[5];          /* of a character that is not whole; a string      */
 };
 
 /* gzip: compress. Errors: those of newfile_open, ACRE_ERR_UNSUPPORTED (gzip without zlib),
- * ACRE_ERR_HOST_MEMORY. */
+ * ACRE_ERR_INVALID (gzip to a terminal), ACRE_ERR_HOST_MEMORY. */
 acre_status sink_open(struct sink *sink, const char *path, bool gzip);
+/* Refuses to write bytes that are no text to a terminal. Errors: ACRE_ERR_INVALID. */
+acre_status sink_check_binary(const struct sink *sink);
 /* Writes what is left and gives the file its name. The sink is gone in any case.
  * Errors: ACRE_ERR_IO. */
 acre_status sink_finish(struct sink *sink);

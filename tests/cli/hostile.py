@@ -17,6 +17,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "samples"))
 import make  # noqa: E402
@@ -34,6 +35,25 @@ def run(folder, *arguments, processor=None):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
         out, err = job.communicate(timeout=250)
     return job.returncode, out, err
+
+
+def run_on_terminal(folder, *arguments):
+    """What a command sends to a terminal, which adds nothing of its own."""
+    leader, terminal = os.openpty()
+    modes = termios.tcgetattr(terminal)
+    modes[1] &= ~termios.OPOST
+    termios.tcsetattr(terminal, termios.TCSANOW, modes)
+    pieces = []
+    with subprocess.Popen([ACRE, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+                          stdout=terminal, stderr=terminal):
+        os.close(terminal)
+        while True:
+            try:
+                pieces.append(os.read(leader, 65536))
+            except OSError:  # nobody has it open any more
+                break
+    os.close(leader)
+    return b"".join(pieces)
 
 
 def bombs(folder, size):
@@ -118,6 +138,18 @@ def check_terminal(folder):
         texts += b"evil" in out
         assert status in (0, 1, 2), (command, status, err)
     assert texts >= 4, f"{texts} answers name what was poisoned"
+    (folder / "ids.csv").write_bytes(b"id,lower,upper,size\n" + BAD.replace("\r", "").encode() +
+                                     b",1,5,4\ngr\xc3\xbcn\xff,1,3,7\n")
+    for wanted, command in (
+            (b"evil", ["convert", "oom.pickle", "-", "--to", "json"]),
+            (b"is no text", ["convert", "oom.pickle", "-", "--to", "pickle"]),
+            (b"<!DOCTYPE", ["view", "oom.pickle", "-o", "-"]), (b"evil", ["why", "oom.pickle"]),
+            (b"<!DOCTYPE", ["diff", "state.pickle", "later.pickle", "-o", "-"]),
+            (b"evil", ["plan", "ids.csv", "-o", "-"]), (b"<svg", ["plan", "ids.csv", "--svg", "-"]),
+            ("gr\u00fcn?,1,3,7".encode(), ["plan", "ids.csv", "-o", "/dev/stdout"])):
+        text = run_on_terminal(folder, *command)
+        assert wanted in text, (command, text[:300])
+        assert not CONTROL.search(text.decode("utf-8")), (command, text)
 
 
 def damaged(data, dice):

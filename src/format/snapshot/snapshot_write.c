@@ -17,6 +17,8 @@ acre_status snapshot_write(const struct snapshot *snapshot, const char *path,
     if (format == SNAPSHOT_JSON)
         json_write(snapshot, &sink);
     else
+        status = sink_check_binary(&sink);
+    if (status == ACRE_OK && format != SNAPSHOT_JSON)
         status = pickle_write(snapshot, &sink);
     if (status != ACRE_OK) {
         sink_abandon(&sink);

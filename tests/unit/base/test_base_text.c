@@ -142,6 +142,7 @@ TEST(texts_are_tame_on_terminals)
     EXPECT_STR_EQ(tamed("\xc2\x9b" "31m"), "?31m");          /* C1 control as UTF-8 */
     EXPECT_STR_EQ(tamed("\x9b" "31m\xff\xc3"), "?31m??");     /* no UTF-8            */
     EXPECT_STR_EQ(tamed("a\xe2\x80\xae" "b"), "a?b");        /* right to left       */
+    EXPECT_STR_EQ(tamed("a\xd8\x9c\xf3\xa0\x81\x81" "b"), "a??b"); /* a mark, a tag   */
     EXPECT_STR_EQ(tamed("\xc1\x81\xed\xa0\x80"), "???");    /* too long, surrogate */
     EXPECT_STR_EQ(tamed(""), "");
 }
