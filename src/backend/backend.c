@@ -11,6 +11,7 @@
  */
 #include "backend/backend.h"
 
+#include "backend/answer.h"
 #include "backend/builtin.h"
 #include "backend/peer.h"
 #include "backend/stream.h"
@@ -410,24 +411,11 @@ static acre_status info_complete(const acre_backend *backend, int index, acre_de
     return ACRE_OK;
 }
 
-/* Calls an entry of somebody else's table, which may fail without a word. */
-static acre_status answer_check(const acre_backend *backend, const char *entry, acre_status status)
-{
-    if (status == ACRE_OK || *acre_last_error())
-        return status;
-    return status_fail(status, "backend \"%s\": its \"%s\" answers \"%s\"", backend->name, entry,
-                       acre_status_text(status));
-}
-
 static acre_status devices_ask(acre_backend *backend)
 {
-    static const struct status_saved nothing;
     int count = 0;
-    acre_status status;
+    acre_status status = backend->ops.device_count(backend->self, &count);
 
-    status_restore(&nothing); /* what failed before is no answer to this */
-    status =
-        answer_check(backend, "device_count", backend->ops.device_count(backend->self, &count));
     if (status != ACRE_OK)
         return status;
     if (count < 0 || count > BACKEND_DEVICES_MAX)
@@ -446,8 +434,7 @@ static acre_status devices_ask(acre_backend *backend)
         device->type = (int)backend->type;
         device->backend = backend;
         device->info.struct_size = sizeof device->info;
-        status = answer_check(backend, "device_info",
-                              backend->ops.device_info(backend->self, i, &device->info));
+        status = backend->ops.device_info(backend->self, i, &device->info);
         if (status == ACRE_OK)
             status = info_complete(backend, i, &device->info);
     }
@@ -461,17 +448,21 @@ static void backend_destroy(acre_backend *backend)
     peer_cache_destroy(backend->peers);
     stream_pools_destroy(backend);
     synchronous_destroy(backend->synchronous);
+    answer_destroy(backend->answer);
     heap_free(backend->devices);
     heap_free(backend->name);
     heap_free(backend);
 }
 
-/* The table that is called, around the given one when its device is synchronous. */
-static acre_status table_install(const acre_backend_desc *desc, acre_backend *backend)
+/* The table that is called: around that of others, and around one whose device is synchronous. */
+static acre_status table_install(acre_backend_desc *desc, bool is_own, acre_backend *backend)
 {
     acre_backend_ops around;
-    acre_status status;
+    acre_status status = is_own ? ACRE_OK : answer_create(desc, &backend->answer);
 
+    if (status != ACRE_OK)
+        return status;
+    backend->self = desc->self;
     if (!(desc->flags & ACRE_BACKEND_SYNCHRONOUS))
         return table_complete(backend->name, desc->ops, &backend->ops, &backend->groups);
     status = synchronous_create(desc, &around, &backend->synchronous);
@@ -482,7 +473,7 @@ static acre_status table_install(const acre_backend_desc *desc, acre_backend *ba
 }
 
 /* Everything but the place in the registry. Destroyed by backend_destroy. */
-static acre_status backend_create(const acre_backend_desc *desc, acre_backend **out)
+static acre_status backend_create(acre_backend_desc *desc, bool is_own, acre_backend **out)
 {
     acre_backend *backend = heap_zalloc(sizeof *backend);
     acre_status status = ACRE_ERR_HOST_MEMORY;
@@ -494,13 +485,13 @@ static acre_status backend_create(const acre_backend_desc *desc, acre_backend **
     backend->shown = (int)desc->type;
     backend->codec = desc->codec;
     backend->flags = desc->flags;
-    backend->self = backend->given_self = desc->self;
+    backend->given_self = desc->self;
     backend->destroy = desc->destroy;
     backend->fork_generation = fork_generation();
     backend->name = heap_strdup(desc->name);
     if (!backend->name)
         goto undo;
-    status = table_install(desc, backend);
+    status = table_install(desc, is_own, backend);
     if (status == ACRE_OK)
         status = devices_ask(backend);
     if (status == ACRE_OK)
@@ -517,7 +508,7 @@ undo:
     return status;
 }
 
-acre_status acre_backend_register(const acre_backend_desc *given, acre_backend **out)
+static acre_status backend_add(const acre_backend_desc *given, bool is_own, acre_backend **out)
 {
     acre_backend_desc desc;
     acre_backend *backend = NULL;
@@ -528,7 +519,7 @@ acre_status acre_backend_register(const acre_backend_desc *given, acre_backend *
     if (status == ACRE_OK && backend_find(desc.name))
         status = status_fail(ACRE_ERR_EXISTS, "a backend named \"%s\" exists", desc.name);
     if (status == ACRE_OK)
-        status = backend_create(&desc, &backend);
+        status = backend_create(&desc, is_own, &backend);
     if (status != ACRE_OK)
         return status;
     lock_take(&registry_lock);
@@ -544,6 +535,16 @@ acre_status acre_backend_register(const acre_backend_desc *given, acre_backend *
     lock_drop(&registry_lock);
     *out = backend;
     return ACRE_OK;
+}
+
+acre_status acre_backend_register(const acre_backend_desc *given, acre_backend **out)
+{
+    return backend_add(given, false, out);
+}
+
+acre_status backend_register_own(const acre_backend_desc *desc, acre_backend **out)
+{
+    return backend_add(desc, true, out);
 }
 
 void acre_backend_unregister(acre_backend *backend)

@@ -19,6 +19,7 @@
 #define BACKEND_DEVICES_MAX 127
 
 struct stream_pools;
+struct answer;
 struct synchronous;
 struct peer_cache;
 
@@ -29,33 +30,34 @@ struct acre_device {
     _Atomic int type;            /* acre_device_type as shown outside; follows a
                                     masquerade                                  */
     acre_backend *backend;
-    acre_device_info info;       /* constant after registration                 */
+    acre_device_info info;            /* constant after registration                 */
     _Atomic uint32_t mapped_segments; /* ranges that caches map pages into; see
                                     acre_memcpy_async                           */
 };
 
 struct acre_backend {
-    struct list link;             /* in the registry, under its lock              */
-    uint64_t number;              /* unique in this process, never reused, from 1 */
-    char *name;                   /* owned                                        */
-    acre_device_type type;        /* its own, whatever it is shown as             */
+    struct list link;      /* in the registry, under its lock              */
+    uint64_t number;       /* unique in this process, never reused, from 1 */
+    char *name;            /* owned                                        */
+    acre_device_type type; /* its own, whatever it is shown as             */
     acre_stream_codec codec;
-    uint32_t flags;               /* ACRE_BACKEND_* bits                          */
-    unsigned fork_generation;     /* of the process that registered it            */
-    _Atomic int shown;            /* type of a masquerade, or its own             */
-    _Atomic int form;             /* acre_masquerade_form, 0 without a masquerade */
-    uint64_t masquerade_number;   /* order of masquerades, under the lock         */
-    acre_backend_ops ops;         /* complete                                     */
-    uint32_t groups;              /* capability bits of the groups in ops         */
-    void *self;                   /* first argument of every entry of ops         */
-    void *given_self;             /* as it was registered, for destroy            */
+    uint32_t flags;             /* ACRE_BACKEND_* bits                          */
+    unsigned fork_generation;   /* of the process that registered it            */
+    _Atomic int shown;          /* type of a masquerade, or its own             */
+    _Atomic int form;           /* acre_masquerade_form, 0 without a masquerade */
+    uint64_t masquerade_number; /* order of masquerades, under the lock         */
+    acre_backend_ops ops;       /* complete                                     */
+    uint32_t groups;            /* capability bits of the groups in ops         */
+    void *self;                 /* first argument of every entry of ops         */
+    void *given_self;           /* as it was registered, for destroy            */
     void (*destroy)(void *self);
-    const void *library;          /* that acre_backend_load() took it from, or NULL */
+    const void *library;             /* that acre_backend_load() took it from, or NULL */
+    struct answer *answer;           /* around a table of others; NULL: an own one   */
     struct synchronous *synchronous; /* what self is then; NULL otherwise         */
-    struct stream_pools *pools;   /* NULL without streams                         */
+    struct stream_pools *pools;      /* NULL without streams                         */
     struct peer_cache *peers;
     int device_count;
-    struct acre_device *devices;  /* device_count of them                         */
+    struct acre_device *devices; /* device_count of them                         */
 };
 
 static inline int device_has(const struct acre_device *device, uint32_t capability)
@@ -83,6 +85,10 @@ int backend_is_registered(const acre_backend *backend);
 /* Whether the backend of that number is registered; an address may have been reused, a number
  * is not. */
 int backend_number_is_live(uint64_t number);
+
+/* As acre_backend_register, for tables of the library itself: each of their failures has a
+ * sentence. */
+acre_status backend_register_own(const acre_backend_desc *desc, acre_backend **out);
 
 /* Changes under which type a backend is shown; form 0 ends a masquerade. */
 void backend_show(acre_backend *backend, acre_device_type shown, int form);

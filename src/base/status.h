@@ -9,6 +9,8 @@
 
 #include <acre/base.h>
 
+#include <stdint.h>
+
 /* Records a sentence for acre_last_error and returns status. */
 acre_status status_fail(acre_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
@@ -25,5 +27,8 @@ struct status_saved {
 };
 void status_save(struct status_saved *saved);
 void status_restore(const struct status_saved *saved);
+
+/* How many failures this thread has recorded. */
+uint64_t status_count(void);
 
 #endif

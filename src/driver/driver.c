@@ -461,7 +461,7 @@ acre_status driver_start(const struct vendor *vendor, acre_backend **out)
         return status;
     driver_table(driver, &ops);
     desc.self = driver;
-    status = acre_backend_register(&desc, out);
+    status = backend_register_own(&desc, out);
     if (status != ACRE_OK)
         driver_destroy(driver);
     return status;

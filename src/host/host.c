@@ -507,5 +507,5 @@ acre_status host_start(acre_backend **out)
         .flags = ACRE_BACKEND_FORK_SAFE,
     };
 
-    return acre_backend_register(&desc, out);
+    return backend_register_own(&desc, out);
 }

@@ -2,6 +2,7 @@
 /* Finding platforms and devices, and the table of the backend. */
 #include "opencl/opencl.h"
 
+#include "backend/backend.h"
 #include "backend/builtin.h"
 #include "base/conf.h"
 #include "base/heap.h"
@@ -319,7 +320,7 @@ acre_status opencl_start(acre_backend **out)
 
     if (status != ACRE_OK)
         return status;
-    status = acre_backend_register(&desc, out);
+    status = backend_register_own(&desc, out);
     if (status != ACRE_OK)
         opencl_destroy(cl);
     return status;

@@ -140,7 +140,7 @@ static acre_status sim_register(struct sim *sim, const char *name, acre_backend 
                               .self = sim,
                               .destroy = sim_destroy};
 
-    return acre_backend_register(&desc, out);
+    return backend_register_own(&desc, out);
 }
 
 /* Registers under the first of "sim-1", "sim-2", ... that is free. */
