@@ -4,7 +4,8 @@
  * Addresses below 2^47 are parted into lots of 2 TiB, from 4 TiB to 84 TiB: above
  * what programs that are not position-independent use, below where Linux puts
  * the others and their mappings. A backend takes as many neighbouring lots as it
- * needs for 16 times its memory, the lowest that are free; so addresses of two
+ * needs for 16 times its memory, the lowest that are free, and more of them when
+ * these are full: caches and streams reserve more than they use. So addresses of two
  * live backends never meet, and a backend made after another has gone gets the
  * same ones.
  *
@@ -32,66 +33,100 @@ static unsigned lots_wanted(const acre_sim_config *config)
     return lots > LOT_COUNT ? LOT_COUNT : (unsigned)lots;
 }
 
+/* Takes neighbouring lots, the lowest that are free; their bits, or 0. */
+static uint64_t lots_take(unsigned count)
+{
+    uint64_t mask = ((uint64_t)1 << count) - 1;
+    unsigned at = 0;
+
+    lock_take(&lots_lock);
+    while (at + count <= LOT_COUNT && (lots_taken & mask << at))
+        at++;
+    mask = at + count <= LOT_COUNT ? mask << at : 0;
+    lots_taken |= mask;
+    lock_drop(&lots_lock);
+    return mask;
+}
+
+/* Takes the first run of neighbouring lots out of a set. */
+static bool lots_next(uint64_t *lots, uintptr_t *out_begin, uintptr_t *out_end)
+{
+    unsigned at = 0, end;
+
+    while (at < LOT_COUNT && !(*lots >> at & 1))
+        at++;
+    for (end = at; end < LOT_COUNT && *lots >> end & 1; end++)
+        *lots &= ~((uint64_t)1 << end);
+    *out_begin = LOT_BASE + at * LOT_BYTES;
+    *out_end = LOT_BASE + end * LOT_BYTES;
+    return at < end;
+}
+
 acre_status dry_init(struct sim *sim)
 {
     struct sim_memory *memory = sim->memory;
-    unsigned count = lots_wanted(&sim->config);
-    uint64_t mask = ((uint64_t)1 << count) - 1;
+    uint64_t lots = lots_take(lots_wanted(&sim->config));
 
-    lock_take(&lots_lock);
-    unsigned at = 0;
-    while (at + count <= LOT_COUNT && (lots_taken & mask << at))
-        at++;
-    bool is_found = at + count <= LOT_COUNT;
-    if (is_found)
-        lots_taken |= mask << at;
-    lock_drop(&lots_lock);
-    if (!is_found)
+    if (!lots)
         return status_fail(ACRE_ERR_LIMIT,
                            "no addresses are left for a further dry device of "
                            "%llu bytes; unregister one",
                            (unsigned long long)sim->config.memory_bytes);
+    memory->dry_lots = lots;
     memory->dry_align = sim->config.page_bytes > DRY_ALIGN ? sim->config.page_bytes : DRY_ALIGN;
-    memory->dry_begin = memory->dry_cursor = LOT_BASE + at * LOT_BYTES;
-    memory->dry_end = memory->dry_free_until = memory->dry_begin + count * LOT_BYTES;
+    lots_next(&lots, &memory->dry_cursor, &memory->dry_end);
+    memory->dry_free_until = memory->dry_end;
     return ACRE_OK;
 }
 
 void dry_fini(struct sim *sim)
 {
-    struct sim_memory *memory = sim->memory;
-    unsigned count = (unsigned)((memory->dry_end - memory->dry_begin) / LOT_BYTES);
-    uint64_t mask = ((uint64_t)1 << count) - 1;
-
-    if (count == 0)
-        return;
     lock_take(&lots_lock);
-    lots_taken &= ~(mask << (memory->dry_begin - LOT_BASE) / LOT_BYTES);
+    lots_taken &= ~sim->memory->dry_lots;
     lock_drop(&lots_lock);
 }
 
-/* Moves the cursor to the next gap of at least `need` bytes. */
+/* Moves the cursor to the first gap of at least `need` bytes in a run of lots. */
+static bool dry_search_locked(struct sim_memory *memory, uintptr_t start, uintptr_t end,
+                              uintptr_t need)
+{
+    struct sim_node *node, *above;
+
+    for (; need <= end - start; start = round_up(node_end(node), memory->dry_align)) {
+        node = index_overlap(&memory->spans, start, need);
+        if (node)
+            continue;
+        above = index_above(&memory->spans, start);
+        memory->dry_cursor = start;
+        memory->dry_end = end;
+        memory->dry_free_until = above && above->base < end ? above->base : end;
+        return true;
+    }
+    return false;
+}
+
+/* Moves the cursor to the next gap: behind it, or else in any lot from the start. */
 static bool dry_advance_locked(struct sim_memory *memory, uintptr_t need)
 {
-    uintptr_t start = memory->dry_cursor;
+    uint64_t lots = memory->dry_lots;
+    uintptr_t begin, end;
 
-    for (bool is_again = false;;) {
-        if (need > memory->dry_end - start) {
-            if (is_again || need > memory->dry_end - memory->dry_begin)
-                return false;
-            is_again = true;
-            start = memory->dry_begin;
-            continue;
-        }
-        struct sim_node *node = index_overlap(&memory->spans, start, need);
-        if (!node)
-            break;
-        start = round_up(node_end(node), memory->dry_align);
-    }
-    struct sim_node *above = index_above(&memory->spans, start);
-    memory->dry_cursor = start;
-    memory->dry_free_until = above && above->base < memory->dry_end ? above->base : memory->dry_end;
-    return true;
+    if (dry_search_locked(memory, memory->dry_cursor, memory->dry_end, need))
+        return true;
+    while (lots_next(&lots, &begin, &end))
+        if (dry_search_locked(memory, begin, end, need))
+            return true;
+    return false;
+}
+
+/* Takes lots for `need` bytes more. */
+static bool dry_extend(struct sim_memory *memory, uintptr_t need)
+{
+    uintptr_t count = need / LOT_BYTES + (need % LOT_BYTES > 0);
+    uint64_t lots = count <= LOT_COUNT ? lots_take((unsigned)count) : 0;
+
+    memory->dry_lots |= lots;
+    return lots != 0;
 }
 
 acre_status dry_place_locked(struct sim_memory *memory, struct sim_node *node)
@@ -99,7 +134,8 @@ acre_status dry_place_locked(struct sim_memory *memory, struct sim_node *node)
     uintptr_t need = round_up(node->bytes, memory->dry_align);
 
     if (UNLIKELY(need == 0 || need > memory->dry_free_until - memory->dry_cursor))
-        if (need == 0 || !dry_advance_locked(memory, need))
+        if (need == 0 || (!dry_advance_locked(memory, need) &&
+                          (!dry_extend(memory, need) || !dry_advance_locked(memory, need))))
             return status_fail(ACRE_ERR_DEVICE_MEMORY,
                                "no %zu bytes of addresses are left on "
                                "the dry device",

@@ -46,7 +46,7 @@ enum sim_span_kind {
  *
  * LIVE: in memory->spans. FREED: in no index, its public view is gone. */
 struct sim_span {
-    struct sim_node node;      /* public base and extent; in memory->spans   */
+    struct sim_node node; /* public base and extent; in memory->spans   */
     enum sim_span_kind kind;
     int device;                /* owner; -1 for host memory                  */
     bool is_freed;             /* only pins keep it                          */
@@ -66,12 +66,12 @@ struct sim_physical;
 /* LIVE until unmap marks it is_leaving and waits for its pins; a leaving mapping
  * counts as not mapped for everybody but unreserve. */
 struct sim_mapping {
-    struct sim_node node;      /* public base and extent; in span->mappings  */
+    struct sim_node node;        /* public base and extent; in span->mappings  */
     struct sim_physical *handle; /* kept alive by handle->map_count            */
     unsigned pin_count;
     bool is_leaving;
-    uint64_t readers;          /* bit d: device d may read                   */
-    uint64_t writers;          /* bit d: device d may write                  */
+    uint64_t readers; /* bit d: device d may read                   */
+    uint64_t writers; /* bit d: device d may write                  */
     struct sim_window window;
 };
 
@@ -80,9 +80,9 @@ struct sim_physical {
     struct sim_extent extent;
     int device;
     acre_handle_type type;
-    bool is_imported;   /* memory of somebody else: takes no capacity */
-    bool is_released;   /* the user's name is gone                    */
-    bool was_mapped;    /* at some time                               */
+    bool is_imported; /* memory of somebody else: takes no capacity */
+    bool is_released; /* the user's name is gone                    */
+    bool was_mapped;  /* at some time                               */
     unsigned map_count;
     struct sim_physical *next_gone; /* chain of handles about to be destroyed */
 };
@@ -92,11 +92,11 @@ struct sim_binding {
     struct list link;
     int device;
     size_t offset, bytes;
-    void *memory;       /* device address at offset */
+    void *memory; /* device address at offset */
 };
 
 struct sim_multicast {
-    uint64_t devices;     /* bit d: device d is a member */
+    uint64_t devices; /* bit d: device d is a member */
     size_t bytes;
     struct list bindings;
 };
@@ -104,7 +104,7 @@ struct sim_multicast {
 /* What users hold for a handle is a token, never a pointer: slot and generation,
  * so that a stale or made-up one is recognised. */
 struct sim_slot {
-    void *object;        /* sim_physical or sim_multicast; NULL: free      */
+    void *object; /* sim_physical or sim_multicast; NULL: free      */
     bool is_multicast;
     uint32_t generation; /* grows when the slot is given up              */
     uint32_t next_free;  /* slot + 1 of the next free one; 0 ends        */
@@ -113,11 +113,11 @@ struct sim_slot {
 /* A plain allocation under a handle that other processes may open. Lives until it
  * is revoked and nobody has it open, or its memory goes. */
 struct sim_export {
-    struct list link;        /* in memory->exports                                */
-    struct sim_span *span;   /* NULL once the memory is on its way out            */
+    struct list link;      /* in memory->exports                                */
+    struct sim_span *span; /* NULL once the memory is on its way out            */
     struct sim *sim;
     int device;
-    unsigned busy_count;     /* calls that look at it with the lock dropped       */
+    unsigned busy_count; /* calls that look at it with the lock dropped       */
     struct offer *offer;
     uint8_t handle[64];
 };
@@ -125,25 +125,26 @@ struct sim_export {
 struct service;
 
 struct sim_memory {
-    struct lock lock;           /* RANK_DEVICE; guards everything below   */
-    pthread_cond_t unpinned;    /* something lost a last pin that was awaited */
-    struct list exports;        /* of struct sim_export                   */
-    struct service *service;    /* held from the first export on; or NULL */
+    struct lock lock;        /* RANK_DEVICE; guards everything below   */
+    pthread_cond_t unpinned; /* something lost a last pin that was awaited */
+    struct list exports;     /* of struct sim_export                   */
+    struct service *service; /* held from the first export on; or NULL */
     struct sim_index spans;
     struct sim_index registered; /* host_register; apart, because the caller may
                                     free such memory without telling      */
     struct sim_slot *slots;
     uint32_t slot_count, slot_free; /* slot_free: first free + 1, or 0    */
     uint64_t bytes_used[SIM_DEVICES_MAX];
-    acre_sim_usage usage;        /* counts of this half                    */
-    size_t system_page;          /* constant                               */
-    struct lock files_lock;      /* RANK_LEAF; guards the next two         */
-    int files[SIM_DEVICES_MAX];  /* memfd of each device, -1 until needed  */
+    acre_sim_usage usage;                /* counts of this half                    */
+    size_t system_page;                  /* constant                               */
+    struct lock files_lock;              /* RANK_LEAF; guards the next two         */
+    int files[SIM_DEVICES_MAX];          /* memfd of each device, -1 until needed  */
     uint64_t files_end[SIM_DEVICES_MAX]; /* first offset never handed out  */
-    uintptr_t dry_begin, dry_end; /* addresses of a dry device             */
-    uintptr_t dry_align;          /* of every address handed out           */
-    uintptr_t dry_cursor;         /* where the next placement is tried     */
-    uintptr_t dry_free_until;     /* nothing lives in [cursor, this)       */
+    uint64_t dry_lots;                   /* addresses of a dry device, as bits    */
+    uintptr_t dry_end;                   /* of the run of lots with the cursor    */
+    uintptr_t dry_align;                 /* of every address handed out           */
+    uintptr_t dry_cursor;                /* where the next placement is tried     */
+    uintptr_t dry_free_until;            /* nothing lives in [cursor, this)       */
 };
 
 acre_status sim_memory_create(struct sim *sim);
@@ -186,7 +187,7 @@ struct sim_mapping *mapping_find_locked(struct sim_span *range, const void *poin
 
 /* Gives an object a token. Errors: ACRE_ERR_HOST_MEMORY. */
 acre_status token_take_locked(struct sim_memory *memory, void *object, bool is_multicast,
-                             void **out_token);
+                              void **out_token);
 /* The object of a token, or NULL. */
 void *token_find_locked(const struct sim_memory *memory, const void *token, bool is_multicast);
 void token_give_locked(struct sim_memory *memory, const void *token);
@@ -288,30 +289,25 @@ acre_status sim_unreserve(void *self, int device, void *base, size_t bytes);
 acre_status sim_create(void *self, int device, size_t bytes, acre_handle_type type,
                        void **out_handle);
 acre_status sim_release(void *self, int device, void *handle);
-acre_status sim_map(void *self, int device, void *base, size_t bytes, size_t offset,
-                    void *handle);
+acre_status sim_map(void *self, int device, void *base, size_t bytes, size_t offset, void *handle);
 acre_status sim_unmap(void *self, int device, void *base, size_t bytes);
 acre_status sim_set_access(void *self, int device, void *base, size_t bytes, int accessor,
                            acre_access access);
 acre_status sim_export_fd(void *self, int device, void *handle, int *out_fd);
-acre_status sim_import_fd(void *self, int device, int fd, void **out_handle,
-                          uint64_t *out_bytes);
+acre_status sim_import_fd(void *self, int device, int fd, void **out_handle, uint64_t *out_bytes);
 acre_status sim_ipc_export(void *self, int device, void *base, uint8_t out_handle[64]);
 acre_status sim_ipc_open(void *self, int device, const uint8_t handle[64], void **out_base,
                          uint64_t *out_bytes);
 acre_status sim_ipc_close(void *self, int device, void *base);
-acre_status sim_ipc_users(void *self, int device, const uint8_t handle[64],
-                          uint64_t *out_count);
-acre_status sim_ipc_revoke(void *self, int device, const uint8_t handle[64],
-                           uint64_t *out_count);
+acre_status sim_ipc_users(void *self, int device, const uint8_t handle[64], uint64_t *out_count);
+acre_status sim_ipc_revoke(void *self, int device, const uint8_t handle[64], uint64_t *out_count);
 acre_status sim_peer_query(void *self, int device, int other, bool *out_can);
 acre_status sim_peer_enable(void *self, int device, int other);
-acre_status sim_multicast_create(void *self, const int *devices, int device_count,
-                                 size_t bytes, void **out_handle);
-acre_status sim_multicast_bind(void *self, void *handle, int device, size_t offset,
-                               void *memory, size_t bytes);
-acre_status sim_multicast_unbind(void *self, void *handle, int device, size_t offset,
-                                 size_t bytes);
+acre_status sim_multicast_create(void *self, const int *devices, int device_count, size_t bytes,
+                                 void **out_handle);
+acre_status sim_multicast_bind(void *self, void *handle, int device, size_t offset, void *memory,
+                               size_t bytes);
+acre_status sim_multicast_unbind(void *self, void *handle, int device, size_t offset, size_t bytes);
 acre_status sim_multicast_release(void *self, void *handle);
 
 #endif

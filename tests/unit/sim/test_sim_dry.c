@@ -84,6 +84,42 @@ TEST(addresses_run_out_with_an_error_and_come_back)
     bed_close(&bed);
 }
 
+/* A cache reserves more than all memory for each stream, so a device takes more addresses when
+ * those it began with are gone; when there are none at all it says so, and they come back. */
+TEST(a_device_takes_more_addresses_when_it_needs_them)
+{
+    struct sim_bed bed = bed_open("memory:80GiB,devices:1,dry:1"), other = bed_open("dry:1");
+    uint64_t count = 0;
+    acre_status status;
+    struct {
+        char *base;
+    } live[1024];
+    void *next;
+
+    while ((status = bed.ops->reserve(bed.sim, 0, 90 * GIB, (void **)&live[count].base)) == ACRE_OK) {
+        for (uint64_t i = 0; i < count; i++)
+            EXPECT(live[i].base + 90 * GIB <= live[count].base ||
+                   live[count].base + 90 * GIB <= live[i].base);
+        REQUIRE(++count < 1024);
+    }
+    EXPECT_EQ(status, ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_HAS(acre_last_error(), "addresses");
+    EXPECT_GT(count, 800);
+    REQUIRE_OK(other.ops->alloc(other.sim, 0, 4096, &next));
+    for (uint64_t i = 0; i < count; i++)
+        EXPECT((char *)next + 4096 <= live[i].base || live[i].base + 90 * GIB <= (char *)next);
+    REQUIRE_OK(other.ops->free(other.sim, 0, next));
+    /* A gap in the middle is found again. */
+    REQUIRE_OK(bed.ops->unreserve(bed.sim, 0, live[count / 2].base, 90 * GIB));
+    REQUIRE_OK(bed.ops->reserve(bed.sim, 0, 90 * GIB, &next));
+    EXPECT_PTR_EQ(next, live[count / 2].base);
+    acre_backend_unregister(bed.backend);
+    acre_backend_unregister(other.backend);
+    struct sim_bed again = bed_open("memory:8TiB,devices:1,dry:1");
+    bed_drop(&again);
+    EXPECT_EQ(heap_live_count(), bed.heap_before);
+}
+
 /* Never two live blocks at one address, however long it runs: the cursor goes
  * round the addresses many times. */
 TEST(addresses_are_reused_but_never_while_live)
