@@ -178,6 +178,7 @@ acre_status acquire_begin_locked(acre_cache *cache, struct attempt *attempt, boo
     if (status != ACRE_OK) /* not of the request: nothing is to be reported about it */
         return attempt_lacks_memory(status) ? ACRE_ERR_DEVICE : status;
     status_save(out_before);
+    cache->bytes_unaddressed = 0;
     attempt->segment_bytes = request->rounded ? cache->policy->segment_bytes(cache, request) : 0;
     attempt->segment_bytes = round_up(attempt->segment_bytes, granularity);
     return ACRE_OK;

@@ -79,6 +79,7 @@ struct acre_cache {
     bool expands;                 /* new memory comes by expandable segments          */
     bool is_expanding_said;       /* in the log: what became of expandable_segments   */
     acre_handle_type handle_type; /* to try first for new pages                      */
+    uint64_t bytes_unaddressed;   /* addresses the device refused in this attempt; 0  */
     struct expand_peers peers;    /* devices that reach mapped memory, own one aside  */
     unsigned fork_generation;     /* of the process that made it; constant            */
     struct fork_guard fork_guard; /* of the lock                                      */
@@ -118,6 +119,9 @@ static inline void cache_count_find(const acre_cache *cache, struct pool *pool)
     if (cache->conf.gc_threshold > 0 && cache->limit_bytes != ACRE_CACHE_NO_LIMIT)
         pool->find_count++;
 }
+
+/* Notes for the report that addresses for a segment of mapped pages were refused. */
+void cache_note_addresses(acre_cache *cache, size_t page_bytes, acre_status status);
 
 /* The order of a new segment. */
 static inline uint64_t cache_take_order(acre_cache *cache)

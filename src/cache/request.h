@@ -23,12 +23,14 @@ struct request {
 
 /* Report: the state of cache and device at the moment of the failure. */
 struct shortage {
-    const char *option;  /* would join pieces of memory; NULL: none, or it is on */
+    const char *option;       /* would join pieces of memory; NULL: none, or it is on */
+    const char *plain_option; /* makes segments plain, which need no addresses beyond their own */
     uint64_t held_bytes;
     uint64_t limit_bytes;
     uint64_t device_free, device_total;
-    uint64_t bytes_allocated; /* sleeping pools aside                       */
-    uint64_t bytes_asleep;    /* live in sleeping pools, without memory     */
+    uint64_t bytes_allocated;   /* sleeping pools aside                       */
+    uint64_t bytes_asleep;      /* live in sleeping pools, without memory     */
+    uint64_t bytes_unaddressed; /* addresses that could not be reserved; 0: that is not it */
     uint64_t bytes_reserved, bytes_waiting, largest_free, free_private;
     double fraction; /* option per_process_memory_fraction         */
 };
@@ -36,10 +38,10 @@ struct shortage {
 /* Scratch: how far the attempt has come. */
 struct attempt {
     struct request request;
-    size_t segment_bytes; /* what the device was asked for last, or would be        */
-    bool has_slack;       /* new memory may be obtained although threads keep some  */
-    bool is_rejected;     /* refused before the device was asked                    */
-    struct block *block;  /* the result                                             */
+    size_t segment_bytes;     /* what the device was asked for last, or would be        */
+    bool has_slack;           /* new memory may be obtained although threads keep some  */
+    bool is_rejected;         /* refused before the device was asked                    */
+    struct block *block;      /* the result                                             */
     struct shortage shortage; /* set with ACRE_ERR_DEVICE_MEMORY and ACRE_ERR_REJECTED  */
 };
 

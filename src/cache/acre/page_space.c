@@ -28,6 +28,7 @@ acre_status page_space_make(acre_cache *cache, struct stitch *stitch, void *stre
     acre_status status = expand_create(cache->device, cache->device->info.page_bytes,
                                        cache->handle_type, &cache->peers, &expand);
     if (status != ACRE_OK) {
+        cache_note_addresses(cache, cache->device->info.page_bytes, status);
         heap_free(segment);
         return status;
     }

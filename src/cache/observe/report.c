@@ -79,6 +79,12 @@ static const char *joining_option(const acre_cache *cache, const struct pool *po
                                : "stitched_memory:True in ACRE_CONF";
 }
 
+void cache_note_addresses(acre_cache *cache, size_t page_bytes, acre_status status)
+{
+    if (attempt_lacks_memory(status))
+        cache->bytes_unaddressed = expand_span(cache->device, page_bytes);
+}
+
 void attempt_gather_locked(acre_cache *cache, struct attempt *attempt)
 {
     struct shortage *shortage = &attempt->shortage;
@@ -93,8 +99,11 @@ void attempt_gather_locked(acre_cache *cache, struct attempt *attempt)
     shortage->held_bytes = cache->held_bytes;
     shortage->limit_bytes = cache->limit_bytes;
     shortage->option = joining_option(cache, attempt->request.pool);
+    shortage->plain_option =
+        cache->facts.can_expand ? "expandable_segments:False" : "stitched_memory:False";
     shortage->fraction = cache->conf.memory_fraction;
     shortage->bytes_asleep = asleep_bytes(cache);
+    shortage->bytes_unaddressed = cache->bytes_unaddressed;
     shortage->bytes_allocated =
         (uint64_t)cache->stats.allocated_bytes.all.current - shortage->bytes_asleep;
     shortage->bytes_reserved = (uint64_t)cache->stats.reserved_bytes.all.current;
@@ -120,7 +129,12 @@ static void add_remedy(const struct acre_device *device, const struct attempt *a
     uint64_t idle = shortage->bytes_reserved - shortage->bytes_allocated;
     bool is_limited = shortage->limit_bytes != ACRE_CACHE_NO_LIMIT;
 
-    if (shortage->bytes_waiting >= attempt->segment_bytes)
+    if (shortage->bytes_unaddressed)
+        text_add(text,
+                 " Addresses ran out, not memory: the device could not reserve %s of them. Have "
+                 "fewer caches, private pools and streams on it, or set %s.",
+                 IN_WORDS(shortage->bytes_unaddressed), shortage->plain_option);
+    else if (shortage->bytes_waiting >= attempt->segment_bytes)
         text_add(text, " Memory waits for other streams: let them finish before freeing.");
     else if (idle >= attempt->request.rounded && shortage->option)
         text_add(text, " Enough is reserved but in pieces: try %s.", shortage->option);

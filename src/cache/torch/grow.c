@@ -88,6 +88,7 @@ static acre_status segment_make(acre_cache *cache, const struct request *request
     acre_status status =
         expand_create(cache->device, page, cache->handle_type, &cache->peers, &expand);
     if (status != ACRE_OK) {
+        cache_note_addresses(cache, page, status);
         heap_free(segment);
         return status;
     }

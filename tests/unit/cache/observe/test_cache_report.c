@@ -82,6 +82,49 @@ TEST(the_text_names_what_would_have_helped)
     lab_close(&lab);
 }
 
+/* Caches of a device with addresses for some of them only. */
+static void expect_addresses(acre_policy policy, const char *conf, const char *has)
+{
+    acre_cache_config config = {.struct_size = sizeof config, .policy = policy, .conf = conf};
+    acre_sim_config device_config = {.struct_size = sizeof device_config,
+                                     .memory_bytes = (uint64_t)8 << 40,
+                                     .dry = 1};
+    acre_backend *backend;
+    acre_device *device;
+    acre_cache *caches[64];
+    void *blocks[64];
+    int count = 0;
+    acre_status status = ACRE_OK;
+
+    REQUIRE_OK(acre_sim_create(&device_config, &backend));
+    REQUIRE_OK(acre_backend_device(backend, 0, &device));
+    for (; count < 64 && status == ACRE_OK; count++) {
+        REQUIRE_OK(acre_cache_create(device, &config, &caches[count]));
+        status = acre_cache_alloc(caches[count], 32 * MIB, NULL, &blocks[count]);
+    }
+    EXPECT_EQ(status, ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_HAS(acre_last_error(), "Addresses ran out, not memory: the device could not reserve 9216.");
+    EXPECT_HAS(acre_last_error(), has);
+    /* What failed for want of addresses is not said of a later request. */
+    EXPECT_EQ(acre_cache_alloc(caches[0], (size_t)12 << 40, NULL, &blocks[63]),
+              ACRE_ERR_DEVICE_MEMORY);
+    EXPECT(!strstr(acre_last_error(), "Addresses ran out"));
+    while (count-- > 0) {
+        if (status == ACRE_OK)
+            REQUIRE_OK(acre_cache_free(caches[count], blocks[count]));
+        status = ACRE_OK;
+        acre_cache_destroy(caches[count]);
+    }
+    acre_backend_unregister(backend);
+}
+
+TEST(the_text_tells_addresses_from_memory)
+{
+    expect_addresses(ACRE_POLICY_ACRE, NULL, "or set stitched_memory:False");
+    expect_addresses(ACRE_POLICY_TORCH, "expandable_segments:True",
+                     "or set expandable_segments:False");
+}
+
 /* What is said when 3 GiB are asked for, with half of 4 GiB free in pieces. */
 static void expect_remedy(const char *conf, const char *has, const char *has_not)
 {
