@@ -62,7 +62,8 @@ static void expect_told(uint32_t flags)
     fail_before();
     EXPECT_EQ(acre_device_alloc(device, 512, &base), ACRE_ERR_DEVICE);
     EXPECT_STR_EQ(acre_last_error(),
-                  "backend \"silent\": its \"alloc\" answers \"the device or its driver reported a failure\"");
+                  "backend \"silent\": its \"alloc\" answers "
+                  "\"the device or its driver reported a failure\"");
     EXPECT_EQ(acre_last_native(), 0);
     REQUIRE_OK(acre_cache_create(device, NULL, &cache));
     fail_before();

@@ -91,15 +91,13 @@ TEST(a_device_takes_more_addresses_when_it_needs_them)
     struct sim_bed bed = bed_open("memory:80GiB,devices:1,dry:1"), other = bed_open("dry:1");
     uint64_t count = 0;
     acre_status status;
-    struct {
-        char *base;
-    } live[1024];
+    char *live[1024];
     void *next;
 
-    while ((status = bed.ops->reserve(bed.sim, 0, 90 * GIB, (void **)&live[count].base)) == ACRE_OK) {
+    while ((status = bed.ops->reserve(bed.sim, 0, 90 * GIB, &next)) == ACRE_OK) {
+        live[count] = next;
         for (uint64_t i = 0; i < count; i++)
-            EXPECT(live[i].base + 90 * GIB <= live[count].base ||
-                   live[count].base + 90 * GIB <= live[i].base);
+            EXPECT(live[i] + 90 * GIB <= live[count] || live[count] + 90 * GIB <= live[i]);
         REQUIRE(++count < 1024);
     }
     EXPECT_EQ(status, ACRE_ERR_DEVICE_MEMORY);
@@ -107,12 +105,12 @@ TEST(a_device_takes_more_addresses_when_it_needs_them)
     EXPECT_GT(count, 800);
     REQUIRE_OK(other.ops->alloc(other.sim, 0, 4096, &next));
     for (uint64_t i = 0; i < count; i++)
-        EXPECT((char *)next + 4096 <= live[i].base || live[i].base + 90 * GIB <= (char *)next);
+        EXPECT((char *)next + 4096 <= live[i] || live[i] + 90 * GIB <= (char *)next);
     REQUIRE_OK(other.ops->free(other.sim, 0, next));
     /* A gap in the middle is found again. */
-    REQUIRE_OK(bed.ops->unreserve(bed.sim, 0, live[count / 2].base, 90 * GIB));
+    REQUIRE_OK(bed.ops->unreserve(bed.sim, 0, live[count / 2], 90 * GIB));
     REQUIRE_OK(bed.ops->reserve(bed.sim, 0, 90 * GIB, &next));
-    EXPECT_PTR_EQ(next, live[count / 2].base);
+    EXPECT_PTR_EQ(next, live[count / 2]);
     acre_backend_unregister(bed.backend);
     acre_backend_unregister(other.backend);
     struct sim_bed again = bed_open("memory:8TiB,devices:1,dry:1");

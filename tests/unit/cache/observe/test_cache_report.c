@@ -103,7 +103,8 @@ static void expect_addresses(acre_policy policy, const char *conf, const char *h
         status = acre_cache_alloc(caches[count], 32 * MIB, NULL, &blocks[count]);
     }
     EXPECT_EQ(status, ACRE_ERR_DEVICE_MEMORY);
-    EXPECT_HAS(acre_last_error(), "Addresses ran out, not memory: the device could not reserve 9216.");
+    EXPECT_HAS(acre_last_error(), "Addresses ran out, not memory: the device could not "
+                                  "reserve 9216.");
     EXPECT_HAS(acre_last_error(), has);
     /* What failed for want of addresses is not said of a later request. */
     EXPECT_EQ(acre_cache_alloc(caches[0], (size_t)12 << 40, NULL, &blocks[63]),
