@@ -3,6 +3,7 @@
 #include "device/allocator.h"
 
 #include "device/runtime.h"
+#include "device/stat.h"
 #include "device/status.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -15,14 +16,8 @@
 namespace acre_torch {
 namespace {
 
-using c10::CachingAllocator::Stat;
 using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
-
-c10::Device device_at(int index)
-{
-    return c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index));
-}
 
 acre_cache_stats stats_read(int index)
 {
@@ -40,14 +35,6 @@ void profiler_tell(void *pointer, int index, int64_t bytes)
 
     c10::reportMemoryUsageToProfiler(pointer, bytes, stats.allocated_bytes.all.current,
                                      stats.reserved_bytes.all.current, device_at(index));
-}
-
-void stat_fill(Stat &to, const acre_stat &from)
-{
-    to.current = from.current;
-    to.peak = from.peak;
-    to.allocated = from.allocated;
-    to.freed = from.freed;
 }
 
 void stat_array_fill(StatArray &to, const acre_stat_array &from)
@@ -181,15 +168,15 @@ std::atomic<bool> is_ending{false};
 thread_local bool is_ending_here = false;
 
 /* Never destroyed: tensors of other threads and of static objects outlive main. */
-Allocator &the_allocator = *new Allocator;
+Allocator &device_allocator = *new Allocator;
 
-REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &the_allocator)
+REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &device_allocator)
 
 } // namespace
 
 c10::Allocator *allocator_get()
 {
-    return &the_allocator;
+    return &device_allocator;
 }
 
 bool memory_is_ours(const c10::DataPtr &pointer)

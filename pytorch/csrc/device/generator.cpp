@@ -13,11 +13,6 @@
 namespace acre_torch {
 namespace {
 
-c10::Device device_at(int index)
-{
-    return c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index));
-}
-
 int index_check(int index)
 {
     int count = runtime_count();

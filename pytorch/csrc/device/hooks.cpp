@@ -102,7 +102,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 };
 
 /* Registered when the library is loaded; PyTorch keeps it for ever. */
-const bool is_registered = [] {
+const bool is_hooks_registered = [] {
     at::RegisterPrivateUse1HooksInterface(new Hooks);
     return true;
 }();

@@ -41,7 +41,7 @@ void metadata_set(const at::Tensor &tensor, Map &given)
         tensor.unsafeGetTensorImpl()->set_backend_meta(std::move(made));
 }
 
-const bool is_registered = [] {
+const bool is_metadata_registered = [] {
     torch::jit::TensorBackendMetaRegistry(c10::DeviceType::PrivateUse1, &metadata_get,
                                           &metadata_set);
     return true;

@@ -3,6 +3,7 @@
 #include "device/pinned.h"
 
 #include "device/runtime.h"
+#include "device/stat.h"
 #include "device/status.h"
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -11,20 +12,11 @@ namespace acre_torch {
 namespace {
 
 using c10::CachingAllocator::DurationStat;
-using c10::CachingAllocator::Stat;
 
 void pinned_delete(void *pointer)
 {
     if (!runtime_is_forked())
         (void)acre_pinned_free(runtime().pinned, pointer);
-}
-
-void stat_fill(Stat &to, const acre_stat &from)
-{
-    to.current = from.current;
-    to.peak = from.peak;
-    to.allocated = from.allocated;
-    to.freed = from.freed;
 }
 
 void time_fill(DurationStat &to, const acre_pinned_time &from)
@@ -124,9 +116,9 @@ struct PinnedAllocator final : at::HostAllocator {
 };
 
 /* Never destroyed, as the allocator of device memory. */
-PinnedAllocator &the_allocator = *new PinnedAllocator;
+PinnedAllocator &pinned_allocator = *new PinnedAllocator;
 
-REGISTER_HOST_ALLOCATOR(at::kPrivateUse1, &the_allocator)
+REGISTER_HOST_ALLOCATOR(at::kPrivateUse1, &pinned_allocator)
 
 } // namespace
 
@@ -142,7 +134,7 @@ acre_pinned *pinned_get()
 bool pinned_record(const c10::DataPtr &pointer, const c10::Stream &stream)
 {
     return pointer.get_deleter() == &pinned_delete &&
-           the_allocator.record_event(pointer.get(), pointer.get_context(), stream);
+           pinned_allocator.record_event(pointer.get(), pointer.get_context(), stream);
 }
 
 bool pinned_is(const void *pointer)

@@ -65,7 +65,7 @@ struct Stubs final : ProfilerStubs {
     }
 };
 
-const bool is_registered = [] {
+const bool is_profile_registered = [] {
     torch::profiler::impl::registerPrivateUse1Methods(new Stubs);
     return true;
 }();

@@ -50,6 +50,12 @@ TORCH_ACRE_API bool runtime_is_forked();
 /* The cache of a device, index -1 meaning the current one. Throws on a wrong index. */
 TORCH_ACRE_API acre_cache *cache_of(int index);
 
+/* A device of PyTorch by its index. */
+inline c10::Device device_at(int index)
+{
+    return c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index));
+}
+
 /* The index of the current device. */
 TORCH_ACRE_API int current_index();
 

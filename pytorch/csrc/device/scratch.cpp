@@ -115,7 +115,7 @@ struct ScratchAllocator final : c10::Allocator {
     }
 };
 
-ScratchAllocator &the_allocator = *new ScratchAllocator;
+ScratchAllocator &scratch_instance = *new ScratchAllocator;
 
 } // namespace
 
@@ -157,15 +157,15 @@ void scratch_install()
 {
     c10::Allocator *present = c10::GetAllocator(c10::DeviceType::CPU);
 
-    if (present == &the_allocator)
+    if (present == &scratch_instance)
         return;
     the_base = present;
-    c10::SetAllocator(c10::DeviceType::CPU, &the_allocator, 0);
+    c10::SetAllocator(c10::DeviceType::CPU, &scratch_instance, 0);
 }
 
 c10::Allocator *scratch_allocator()
 {
-    return &the_allocator;
+    return &scratch_instance;
 }
 
 c10::Allocator *scratch_base()
