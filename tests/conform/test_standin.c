@@ -493,7 +493,8 @@ TEST(what_is_no_driver_is_refused_by_name)
 TEST(a_driver_that_does_not_start_is_a_reason)
 {
     const struct variant variants[] = {
-        {STANDIN_CUDA_OLD, "STANDIN_INIT", "34", ACRE_ERR_UNSUPPORTED, "STUB_LIBRARY", 0, 0},
+        {STANDIN_CUDA_OLD, "STANDIN_INIT", "34", ACRE_ERR_UNSUPPORTED,
+         "stub for linking, which finds no device (cuInit: CUDA_ERROR_STUB_LIBRARY)", 0, 0},
         {STANDIN_CUDA_OLD, "STANDIN_INIT", "100", ACRE_ERR_UNSUPPORTED, "NO_DEVICE", 0, 0},
         {STANDIN_CUDA_OLD, "STANDIN_VERSION", "10020", ACRE_ERR_UNSUPPORTED, "11000", 0, 0},
     };

@@ -173,6 +173,12 @@ static acre_status library_refuse(const struct driver_library *library, const ch
                                   "the %s driver is here and finds no device (%s: %s)",
                                   library_title(library->vendor), call,
                                   library_error_name(library, result));
+    if (result == DRIVER_STUB_LIBRARY && library->vendor == VENDOR_CUDA)
+        return status_fail_native(
+            ACRE_ERR_UNSUPPORTED, (long)result,
+            "the CUDA library is the toolkit's stub for linking, which finds no device (%s: "
+            "CUDA_ERROR_STUB_LIBRARY); install the driver, or name its libcuda.so.1 by %s",
+            call, vendors[library->vendor].variable);
     return status_fail_native(
         ACRE_ERR_UNSUPPORTED, (long)result, "the %s driver does not work: %s: %s (%s)",
         library_title(library->vendor), call, library_error_text(library, result),
@@ -254,8 +260,6 @@ const char *library_error_text(const struct driver_library *library, driver_resu
         text = library->call.hip_error_text(result);
     else if (library->call.cuda_error_text(result, &text) != DRIVER_SUCCESS)
         text = NULL;
-    if (!text && result == DRIVER_STUB_LIBRARY)
-        text = "a stub library for linking, not a driver";
     return text ? text : "no text";
 }
 
