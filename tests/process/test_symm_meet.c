@@ -9,6 +9,7 @@
 #include "tests/support/ranks.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -224,6 +225,75 @@ static void leaves_the_group(struct rank *me)
 TEST(a_living_rank_is_not_called_gone)
 {
     ranks_run(2, leaves_the_group);
+}
+
+/* Rank 1 gives up because rank 2 is late; rank 0, which hears of rank 1 only, names both. */
+static void leaves_for_another(struct rank *me)
+{
+    void *first, *base = alloc(64);
+    acre_symm *symm, *keep = ranks_symm(me, 64, &first);
+
+    ranks_meet(me, 0);
+    if (me->rank == 1) {
+        acre_symm_release(keep);
+        acre_symm_free(first);
+        acre_group_destroy(me->group);
+        me->group = NULL;
+    } else if (me->rank == 0) {
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_PEER);
+        EXPECT_HAS(acre_last_error(), "rank 1 (process ");
+        EXPECT_HAS(acre_last_error(), "left the group");
+        EXPECT_HAS(acre_last_error(), "; rank 2 had not come either");
+    }
+    ranks_meet(me, 1);
+    if (me->rank != 1) {
+        acre_symm_release(keep);
+        acre_symm_free(first);
+    }
+    acre_symm_free(base);
+}
+
+TEST(who_is_late_is_named_when_another_gave_up)
+{
+    ranks_run(3, leaves_for_another);
+}
+
+/* ---- Stopped processes ------------------------------------------------------------------ */
+
+/* Rank 0 has written its line and is stopped, rank 1 waits for it, and rank 2 for rank 1:
+ * rank 2 names rank 0, too. */
+static void stopped_behind(struct rank *me)
+{
+    void *base = alloc(64);
+    acre_symm *symm;
+    char text[64];
+
+    if (me->rank == 0) {
+        struct member self;
+        int listener;
+        member_describe(0, 3, "", 0, &self);
+        self.token = 7;
+        REQUIRE_OK(channel_listen(self.name, &listener));
+        REQUIRE_OK(member_write(me->store, "world", &self, 0));
+        atomic_store(&me->shared[1], (uint64_t)getpid());
+        REQUIRE(raise(SIGSTOP) == 0);
+        close(listener);
+    } else {
+        me->group->timeout_ms = me->rank == 1 ? 1000 : 500;
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_TIMEOUT);
+        snprintf(text, sizeof text, "rank 0 (process %d) is stopped",
+                 (int)atomic_load(&me->shared[1]));
+        EXPECT_HAS(acre_last_error(), text);
+        if (atomic_fetch_add(&me->shared[2], 1) == 1)
+            REQUIRE(kill((pid_t)atomic_load(&me->shared[1]), SIGCONT) == 0);
+    }
+    ranks_meet(me, 0);
+    acre_symm_free(base);
+}
+
+TEST(a_stopped_process_is_named_by_those_who_wait_behind_others)
+{
+    ranks_run(3, stopped_behind);
 }
 
 /* ---- A store that does not answer ----------------------------------------------------- */

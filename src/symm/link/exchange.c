@@ -13,6 +13,7 @@
 
 #define SLICE_MS 100 /* between looks at who has died                        */
 #define DYING_MS 500 /* that a process may take from hanging up to its end   */
+#define LAST_MS  50  /* of that, what it may take past the deadline          */
 
 void offer_close(struct link_offer *offer)
 {
@@ -24,15 +25,41 @@ void offer_close(struct link_offer *offer)
 }
 
 /* A rank hung up. Its process has ended, or is about to; otherwise it left the group. */
-static acre_status fail_gone(const acre_group *group, int rank)
+static acre_status fail_gone(const acre_group *group, int rank, int64_t deadline)
 {
-    if (!link_dies_within(group->peers, rank, DYING_MS))
+    int64_t until = deadline_sooner(deadline, deadline_in_ms(DYING_MS));
+    int ms = deadline_poll_ms(until);
+
+    if (!link_dies_within(group->peers, rank, ms > LAST_MS ? ms : LAST_MS))
         return status_fail(ACRE_ERR_PEER,
                            "rendezvous of group \"%s\": rank %d (process %d) left the group "
-                           "while this rank was in a rendezvous; did it destroy the group early?",
+                           "while this rank was in a rendezvous: it gave up waiting, or destroyed "
+                           "the group early",
                            group->name, rank, (int)group->peers->peers[rank].pid);
     return status_fail(ACRE_ERR_PEER, "rendezvous of group \"%s\": rank %d (process %d) is gone",
                        group->name, rank, (int)group->peers->peers[rank].pid);
+}
+
+/* Adds those of whom nothing has come to the sentence about a rank that hung up: it may have
+ * given up because one of them is late. among: who is waited for; NULL: all. */
+static acre_status fail_waiting(const acre_group *group, const bool *among)
+{
+    bool *is_missing = heap_array((size_t)group->count, sizeof *is_missing);
+    char list[256], said[512];
+    int missing = 0;
+
+    for (int i = 0; i < group->count && is_missing; i++) {
+        struct pollfd line = {group->peers->peers[i].fd, POLLIN | POLLRDHUP, 0};
+        is_missing[i] = line.fd >= 0 && (!among || among[i]) && poll(&line, 1, 0) == 0;
+        missing += is_missing[i];
+    }
+    if (missing > 0) {
+        ranks_text(list, sizeof list, is_missing, group->count);
+        snprintf(said, sizeof said, "%s", acre_last_error());
+        status_fail(ACRE_ERR_PEER, "%s; %s had not come either", said, list);
+    }
+    heap_free(is_missing);
+    return ACRE_ERR_PEER;
 }
 
 static void exchange_stamp(const acre_group *group, enum record_type type, struct record *record)
@@ -45,13 +72,15 @@ static void exchange_stamp(const acre_group *group, enum record_type type, struc
     record->clique = group->clique;
 }
 
-/* Sends to all; the first rank that is gone is reported after all others have it. */
-static acre_status send_all(const acre_group *group, const struct record *record, const int *fds,
-                            int64_t deadline)
+/* Sends to all; a rank that is gone goes to *out_gone, -1 without one. */
+static acre_status send_each(const acre_group *group, const struct record *record, const int *fds,
+                             int64_t deadline, int *out_gone)
 {
     uint8_t bytes[RECORD_BYTES];
     acre_status result = ACRE_OK;
-    int count = 0, gone = -1;
+    int count = 0;
+
+    *out_gone = -1;
 
     while (count < CHANNEL_FDS && fds && fds[count] >= 0)
         count++;
@@ -61,8 +90,8 @@ static acre_status send_all(const acre_group *group, const struct record *record
             continue;
         acre_status status =
             channel_send(group->peers->peers[i].fd, bytes, sizeof bytes, fds, count, deadline);
-        if (status == ACRE_ERR_PEER && gone < 0)
-            gone = i;
+        if (status == ACRE_ERR_PEER && *out_gone < 0)
+            *out_gone = i;
         else if (status == ACRE_ERR_TIMEOUT)
             result = status_fail(status,
                                  "rendezvous of group \"%s\": rank %d (process %d) did not take "
@@ -75,19 +104,32 @@ static acre_status send_all(const acre_group *group, const struct record *record
         acre_status status = post_send(group, record, deadline);
         result = result == ACRE_OK ? status : result;
     }
-    return gone >= 0 ? fail_gone(group, gone) : result;
+    return result;
+}
+
+/* Sends to all; the first rank that is gone is reported after all others have it. */
+static acre_status send_all(const acre_group *group, const struct record *record, const int *fds,
+                            int64_t deadline)
+{
+    int gone;
+    acre_status status = send_each(group, record, fds, deadline, &gone);
+
+    if (gone < 0)
+        return status;
+    fail_gone(group, gone, deadline);
+    return fail_waiting(group, NULL);
 }
 
 /* Takes what a rank sent, if it is of this epoch. ACRE_ERR_NOT_READY: nothing yet. */
 static acre_status take_one(const acre_group *group, int rank, enum record_type type,
-                            struct link_offer *out)
+                            int64_t deadline, struct link_offer *out)
 {
     uint8_t bytes[RECORD_BYTES];
     struct link_offer offer;
     acre_status status = channel_take(group->peers->peers[rank].fd, bytes, sizeof bytes, offer.fds);
 
     if (status == ACRE_ERR_PEER)
-        return fail_gone(group, rank);
+        return fail_gone(group, rank, deadline);
     if (status != ACRE_OK)
         return status;
     status = record_decode(bytes, sizeof bytes, &offer.record);
@@ -132,7 +174,7 @@ static acre_status wait_some(const acre_group *group, struct pollfd *polls, cons
         return ACRE_OK;
     for (int i = 0; i < group->count; i++)
         if (is_missing[i] && link_is_dead(group->peers, i))
-            return fail_gone(group, i);
+            return fail_gone(group, i, deadline);
     return deadline_left_ns(deadline) == 0 ? fail_missing(group, is_missing) : ACRE_OK;
 }
 
@@ -154,7 +196,7 @@ static acre_status collect_far(const acre_group *group, enum record_type type,
             is_missing[i] = status != ACRE_OK;
             for (int k = 0; k < group->count && status == ACRE_ERR_NOT_READY; k++)
                 if (link_is_dead(group->peers, k))
-                    return fail_gone(group, k);
+                    return fail_gone(group, k, deadline);
             if (status == ACRE_ERR_NOT_READY && deadline_left_ns(deadline) == 0)
                 return fail_missing(group, is_missing);
             if (status != ACRE_OK && status != ACRE_ERR_NOT_READY)
@@ -181,7 +223,7 @@ static acre_status exchange_collect(const acre_group *group, enum record_type ty
         for (int i = 0; i < group->count && status == ACRE_OK; i++) {
             if (!is_missing[i])
                 continue;
-            status = take_one(group, i, type, &offers[i]);
+            status = take_one(group, i, type, deadline, &offers[i]);
             if (status == ACRE_OK) {
                 is_missing[i] = false;
                 missing--;
@@ -192,6 +234,8 @@ static acre_status exchange_collect(const acre_group *group, enum record_type ty
         if (missing > 0 && status == ACRE_OK)
             status = wait_some(group, polls, is_missing, deadline);
     }
+    if (status == ACRE_ERR_PEER)
+        fail_waiting(group, is_missing);
     for (int i = 0; i < group->count && status == ACRE_OK; i++)
         is_missing[i] = group->peers->peers[i].is_far;
     if (status == ACRE_OK && group->peers->has_far)
@@ -209,11 +253,12 @@ static void send_failure(const acre_group *group, acre_status status)
 {
     struct record vote = {.status = status};
     struct status_saved saved;
+    int gone; /* they know already */
 
     status_save(&saved);
     exchange_stamp(group, RECORD_VERDICT, &vote);
     snprintf(vote.text, sizeof vote.text, "%s", acre_last_error());
-    send_all(group, &vote, NULL, deadline_in_ms(1000));
+    send_each(group, &vote, NULL, deadline_in_ms(1000), &gone);
     status_restore(&saved);
 }
 

@@ -57,6 +57,23 @@ bool process_is_gone(pid_t pid)
     return is_gone;
 }
 
+/* As far as the system tells. */
+bool process_is_stopped(pid_t pid)
+{
+    char path[32], text[512];
+    ssize_t bytes;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bytes = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[bytes > 0 ? bytes : 0] = 0;
+    const char *end = strrchr(text, ')'); /* of the name, which may hold anything */
+    return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+}
+
 bool link_is_dead(const struct link *link, int rank)
 {
     const struct peer *peer = &link->peers[rank];
@@ -148,10 +165,35 @@ acre_status join_fail_missing(struct joining *join, int from)
     is_missing[from] = true;
     ranks_text(list, sizeof list, is_missing, join->self.count);
     heap_free(is_missing);
-    return status_fail(ACRE_ERR_TIMEOUT,
-                       "rendezvous of group \"%s\": %s did not come before the "
-                       "deadline",
-                       join->group, list);
+    status = status_fail(ACRE_ERR_TIMEOUT,
+                         "rendezvous of group \"%s\": %s did not come before the "
+                         "deadline",
+                         join->group, list);
+    return join_add_stopped(join, status);
+}
+
+acre_status join_add_stopped(struct joining *join, acre_status status)
+{
+    int64_t limit = deadline_in_ms(LOOK_MS);
+    struct status_saved saved;
+    struct text text;
+    struct member member;
+
+    status_save(&saved);
+    text_init(&text, saved.text, sizeof saved.text);
+    text_add(&text, "%s", acre_last_error());
+    for (int i = 0; i < join->self.count && deadline_left_ns(limit) > 0; i++) {
+        const struct peer *peer = &join->link->peers[i];
+        pid_t pid = peer->fd >= 0 ? peer->pid : 0;
+        if (i == join->self.rank || peer->is_far)
+            continue;
+        if (!pid && join_peek_line(join, i, &member) && member_is_near(&join->self, &member))
+            pid = member.pid;
+        if (pid && process_is_stopped(pid))
+            text_add(&text, "; rank %d (process %d) is stopped", i, (int)pid);
+    }
+    status_restore(&saved);
+    return status;
 }
 
 acre_status join_check_alive(const struct joining *join)

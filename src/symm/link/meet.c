@@ -51,16 +51,19 @@ static acre_status hello_take(const struct joining *join, int fd, int *out)
     return status;
 }
 
-static acre_status fail_silent(const struct joining *join, const struct member *member)
+static acre_status fail_silent(struct joining *join, const struct member *member)
 {
-    return status_fail(ACRE_ERR_TIMEOUT,
-                       "rendezvous of group \"%s\": rank %d (process %d) is there but did not "
-                       "answer before the deadline; it is stopped, or busy with something else",
-                       join->group, member->rank, (int)member->pid);
+    acre_status status =
+        status_fail(ACRE_ERR_TIMEOUT,
+                    "rendezvous of group \"%s\": rank %d (process %d) is there but did not "
+                    "answer before the deadline; it is stopped, or busy with something else",
+                    join->group, member->rank, (int)member->pid);
+
+    return join_add_stopped(join, status);
 }
 
 /* Waits for the answer of a rank below, until the deadline; looks meanwhile who has died. */
-static acre_status hello_await(const struct joining *join, int fd, const struct member *member)
+static acre_status hello_await(struct joining *join, int fd, const struct member *member)
 {
     struct pollfd poll_fd = {fd, POLLIN, 0};
     int rank = -1;

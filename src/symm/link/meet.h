@@ -23,9 +23,13 @@ struct joining {
 
 int process_open(pid_t pid);
 bool process_is_gone(pid_t pid);
+bool process_is_stopped(pid_t pid);
 
 acre_status join_fail_dead(const struct joining *join, int rank, pid_t pid);
 acre_status join_fail_missing(struct joining *join, int from);
+/* Adds ranks whose processes are stopped to the sentence of a failure: those that wait for one
+ * are late as well, and may be what this rank noticed. Returns status. */
+acre_status join_add_stopped(struct joining *join, acre_status status);
 /* ACRE_ERR_PEER when a rank that joined has died. */
 acre_status join_check_alive(const struct joining *join);
 /* Waits for the line of a rank, until the deadline. */
