@@ -81,9 +81,7 @@ acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, co
     status = slot ? acre_pool_begin(cache, id, &through) : ACRE_ERR_LIMIT;
     if (status != ACRE_OK && slot)
         slot_drop(slot);
-    if (status != ACRE_OK)
-        acre_pool_release(cache, id);
-    return status;
+    return status; /* the use stays: PyTorch is not told of a failure, and drops it later */
 }
 
 acre_status torch_scope_end(acre_cache *cache, int device, acre_pool_id id)

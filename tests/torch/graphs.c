@@ -368,6 +368,74 @@ TEST(a_users_pool_is_entered_again_and_again)
     EXPECT_EQ(reserved_now(), 0);
 }
 
+/* PyTorch cannot be told that a begin failed, and releases once for it all the same. */
+TEST(a_begin_that_fails_takes_no_use_from_others)
+{
+    struct cxx_filter all = {{NULL, NULL}, NULL, NULL};
+
+    start();
+    acre_pool_id pool = acre_pool_id_next();
+    torch.begin(0, pool, &all);
+    void *held = torch.malloc(BYTES, 0, NULL);
+    torch.begin(0, pool, &all); /* refused: the pool has a scope */
+    torch.end(0, pool);
+    torch.end(0, pool);
+    EXPECT_EQ(uses_of(0, pool), 2);
+    torch.release(0, pool);
+    torch.free(held, BYTES, 0, NULL);
+    torch.reset();
+    EXPECT_EQ(uses_of(0, pool), 1); /* the first user still replays into it */
+    EXPECT_GT(reserved_now(), 0);
+    torch.release(0, pool);
+    torch.reset();
+    EXPECT_EQ(reserved_now(), 0);
+}
+
+/* A capture that becomes invalid: its graph is never there, and nothing stays of it. */
+TEST(a_capture_that_fails_is_in_nobodys_way)
+{
+    struct graph graph;
+    void *event, *block;
+
+    start();
+    if (!has_captures())
+        T_SKIP("this backend has no captures");
+    void *stream = new_stream(), *side = new_stream(), *outside = new_stream();
+    REQUIRE_OK(acre_event_native_create(device, 0, &event));
+    for (int round = 0; round < 3; round++) {
+        acre_pool_id pool = acre_pool_id_next_graph();
+        graph_begin(&graph, 0, pool, stream);
+        void *inside = torch.malloc(BYTES, 0, stream);
+        order(device, event, stream, side);
+        torch.record_stream(inside, side);
+        EXPECT(acre_stream_native_synchronize(device, stream) != ACRE_OK); /* ends it */
+        torch.free(inside, BYTES, 0, stream);
+        block = torch.malloc(BYTES, 0, round == 1 ? stream : outside);
+        torch.free(block, BYTES, 0, round == 1 ? stream : outside);
+        if (round == 2)
+            torch.reset();
+        EXPECT(acre_capture_end(device, stream, &graph.native) != ACRE_OK);
+        torch.end(0, pool);
+        torch.release(0, pool);
+        for (int i = 0; i < 3; i++) {
+            void *on = i == 0 ? stream : i == 1 ? side : outside;
+            block = torch.malloc(BYTES, 0, on);
+            EXPECT(block);
+            torch.record_stream(block, stream);
+            torch.free(block, BYTES, 0, on);
+        }
+    }
+    REQUIRE_OK(acre_device_synchronize(device));
+    torch.reset();
+    EXPECT_EQ(allocated_now(), 0);
+    EXPECT_EQ(reserved_now(), 0);
+    REQUIRE_OK(acre_cache_check(torch.cache(0)));
+    REQUIRE_OK(acre_event_native_destroy(device, event));
+    end_stream(stream);
+    end_stream(side);
+    end_stream(outside);
+}
+
 /* ---- Threads -------------------------------------------------------------------------- */
 
 static _Atomic int is_over;
