@@ -2,7 +2,7 @@
 """Heaps of host memory: what acre.numpy and torch_acre.cpu allocate from."""
 import ctypes
 
-from . import structs
+from . import number, structs
 from .cache import LEVELS
 from .closing import Closing
 from .error import Error, choose
@@ -59,15 +59,15 @@ class Heap(Closing):
 
     def alloc(self, size):
         """The address of a new block."""
-        return make("acre_hostmem_alloc", self.handle, ctypes.c_size_t(size)).value
+        return make("acre_hostmem_alloc", self.handle, number.size(size)).value
 
     def free(self, address):
         """Frees a block."""
-        call("acre_hostmem_free", self.handle, ctypes.c_void_p(address))
+        call("acre_hostmem_free", self.handle, _pointer(address))
 
     def owns(self, address):
         """Whether a live block of this heap begins at address."""
-        return lib.acre_hostmem_usable_bytes(self.handle, ctypes.c_void_p(address)) > 0
+        return lib.acre_hostmem_usable_bytes(self.handle, _pointer(address)) > 0
 
     def stats(self):
         """All statistics: name to numbers, those of the cache under "cache"."""
@@ -97,13 +97,15 @@ class Heap(Closing):
 
     @limit.setter
     def limit(self, size):
-        lib.acre_cache_limit_set(self._cache, ctypes.c_uint64(NO_LIMIT if size is None else size))
+        limit = NO_LIMIT if size is None else size
+        lib.acre_cache_limit_set(self._cache, number.number(limit, ctypes.c_uint64, "limit"))
 
     def trim(self, keep=0):
         """Returns idle pages to the system until at most keep bytes of free memory are
         resident; how many bytes went."""
         gone = ctypes.c_uint64()
-        lib.acre_hostmem_trim(self.handle, ctypes.c_uint64(keep), ctypes.byref(gone))
+        lib.acre_hostmem_trim(self.handle, number.number(keep, ctypes.c_uint64, "keep"),
+                              ctypes.byref(gone))
         return gone.value
 
     def record_history(self, entries=NO_LIMIT, stacks="alloc"):
@@ -124,6 +126,7 @@ class Heap(Closing):
 
     def report(self, count=8):
         """Who holds the memory: a few lines of text."""
+        count = number.number(count, ctypes.c_uint, "count")
         length = lib.acre_hostmem_report(self.handle, count, None, ctypes.c_size_t(0)) + 4096
         buffer = ctypes.create_string_buffer(length)
         lib.acre_hostmem_report(self.handle, count, buffer, ctypes.c_size_t(length))
@@ -132,6 +135,7 @@ class Heap(Closing):
     def top(self, count=10):
         """The places that hold most: dictionaries of bytes, count and frames (innermost
         first), from live blocks whose stacks were recorded."""
+        count = number.number(count, ctypes.c_uint32, "count").value
         layout_handle = make("acre_cache_layout_create", self._cache)
         history_handle = make("acre_cache_history_create", self._cache)
         try:
@@ -144,6 +148,11 @@ class Heap(Closing):
         finally:
             lib.acre_history_destroy(history_handle)
             lib.acre_cache_layout_destroy(layout_handle)
+
+
+def _pointer(address):
+    """An address as C has it; None is no memory."""
+    return ctypes.c_void_p(number.size(0 if address is None else address, "address").value)
 
 
 def _flatten(prefix, value, flat):

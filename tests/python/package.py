@@ -79,6 +79,22 @@ class Devices(unittest.TestCase):
                 self.assertRaises(acre.Error, block.tensor, "uint8", shape)
             self.assertEqual(cache.stats(), before)
 
+    def test_numbers_that_do_not_fit_are_refused_by_heaps(self):
+        with acre.Heap() as heap:
+            held = heap.alloc(100)
+            for bad in (2**64, 2**64 + 512, -1, 1.5, "512"):
+                for attempt in (lambda: heap.alloc(bad), lambda: heap.free(bad),
+                                lambda: heap.owns(bad), lambda: heap.trim(bad),
+                                lambda: heap.top(bad), lambda: heap.report(bad),
+                                lambda: heap.record_history(bad), lambda: acre.Heap(limit=bad)):
+                    self.assertRaises(acre.Error, attempt)
+            with self.assertRaisesRegex(acre.Error, "not between"):
+                heap.limit = 2**64
+            self.assertIsNone(heap.limit)
+            self.assertTrue(heap.owns(held))
+            heap.free(held)
+            heap.free(None)
+
     def test_streams_are_idle_when_waited_for(self):
         device = acre.Device("openreg")
         with acre.Stream(device) as stream, acre.Cache(device) as cache:
