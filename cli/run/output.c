@@ -35,31 +35,60 @@ static void write_bytes(struct job *job, int to, const char *data, size_t bytes)
     }
 }
 
-static void output_line(struct job *job, int rank, const struct output *output, const char *line,
+/* Short lines go out together: a rank may print millions of them. */
+struct batch {
+    int to;
+    size_t used;
+    char data[PIECE_BYTES];
+};
+
+static void batch_write(struct job *job, struct batch *batch)
+{
+    write_bytes(job, batch->to, batch->data, batch->used);
+    batch->used = 0;
+}
+
+static void batch_put(struct job *job, struct batch *batch, const char *data, size_t bytes)
+{
+    if (bytes > PIECE_BYTES - batch->used)
+        batch_write(job, batch);
+    if (bytes > PIECE_BYTES) {
+        write_bytes(job, batch->to, data, bytes);
+        return;
+    }
+    memcpy(batch->data + batch->used, data, bytes);
+    batch->used += bytes;
+}
+
+static void output_line(struct job *job, int rank, struct batch *batch, const char *line,
                         size_t bytes)
 {
     char head[16];
 
     if (!job->is_plain)
-        write_bytes(job, output->to, head, (size_t)snprintf(head, sizeof head, "[%d] ", rank));
-    write_bytes(job, output->to, line, bytes);
+        batch_put(job, batch, head, (size_t)snprintf(head, sizeof head, "[%d] ", rank));
+    batch_put(job, batch, line, bytes);
     if (bytes == 0 || line[bytes - 1] != '\n')
-        write_bytes(job, output->to, "\n", 1);
+        batch_put(job, batch, "\n", 1);
 }
 
 /* Prints the whole lines that have come; all of it at the end or when there is no room. */
 static void output_flush(struct job *job, int rank, struct output *output, bool is_all)
 {
     char *at = output->line, *end = at + output->used, *newline;
+    struct batch batch;
 
+    batch.to = output->to;
+    batch.used = 0;
     while (at < end && (newline = memchr(at, '\n', (size_t)(end - at)))) {
-        output_line(job, rank, output, at, (size_t)(newline + 1 - at));
+        output_line(job, rank, &batch, at, (size_t)(newline + 1 - at));
         at = newline + 1;
     }
     if (at < end && (is_all || end - at == RUN_LINE_BYTES)) {
-        output_line(job, rank, output, at, (size_t)(end - at));
+        output_line(job, rank, &batch, at, (size_t)(end - at));
         at = end;
     }
+    batch_write(job, &batch);
     output->used = (size_t)(end - at);
     memmove(output->line, at, output->used);
 }
