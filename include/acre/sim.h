@@ -111,6 +111,12 @@ typedef struct acre_sim_usage {
     uint64_t thread_count;      /**< Worker threads at this moment.               */
     uint64_t calls[64];         /**< Calls so far, by acre_sim_call.              */
     uint64_t unused_count;      /**< Handles released so far that never were mapped. */
+    uint64_t bytes_used_peak;   /**< Most device bytes held so far.               */
+    uint64_t bytes_refused_least; /**< The smallest capacity that would have granted a request
+                                     refused for want of it, given what was held then; 0:
+                                     there was none. Of one device a backend.     */
+    uint64_t mapped_end_peak;   /**< Furthest byte mapped so far behind the beginning of its
+                                     reservation.                                 */
 } acre_sim_usage;
 
 /** Fills config from a string in the grammar of ACRE_SIM, on top of what is in

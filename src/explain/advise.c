@@ -62,12 +62,26 @@ static const struct trial {
 
 #define TRIALS (sizeof trials / sizeof *trials)
 
+/* Settings that decide as others do when no plain segment is as large as the option says. */
+static const struct twin {
+    const char *conf, *other;
+    uint64_t whole_mib; /* segments from here on stay whole */
+} twins[] = {
+    {"max_split_size_mb:32", "", 32},
+    {"max_split_size_mb:64", "", 64},
+    {"max_split_size_mb:128", "", 128},
+    {"max_split_size_mb:256", "", 256},
+    {"max_split_size_mb:512", "", 512},
+    {"max_split_size_mb:128,roundup_power2_divisions:8", "roundup_power2_divisions:8", 128},
+};
+
 /* The result and what it points at. */
 struct advise_whole {
     acre_advice advice; /* first: the user holds its address */
     struct notes notes;
     acre_setting settings[TRIALS + 1];
     const uint64_t *curves[TRIALS + 1];
+    const acre_setting *alike[TRIALS + 1]; /* by setting: one that decides the same, or NULL */
     char conf[RECORDED_CONF_MAX];
     char text[4096];
 };
@@ -177,16 +191,19 @@ static acre_status try_setting(struct advise_work *work, acre_setting *setting)
     return try_fit(work, setting);
 }
 
-/* Takes settings until there are none. */
+/* Takes settings until there are none; the last ones first, as they take longest. */
 static void *try_all(void *arg)
 {
     struct advise_work *work = arg;
+    struct advise_whole *whole = work->whole;
+    size_t count = whole->advice.setting_count;
 
     for (;;) {
         size_t at = atomic_fetch_add(&work->next, 1);
-        if (at >= work->whole->advice.setting_count || atomic_load(&work->status) != ACRE_OK)
+        if (at >= count || atomic_load(&work->status) != ACRE_OK)
             return NULL;
-        acre_status status = try_setting(work, &work->whole->settings[at]);
+        at = count - 1 - at;
+        acre_status status = whole->alike[at] ? ACRE_OK : try_setting(work, &whole->settings[at]);
         atomic_fetch_add(&work->done, 1);
         if (status == ACRE_OK)
             continue;
@@ -318,6 +335,69 @@ static acre_status read_facts(struct advise_work *work)
     return status;
 }
 
+/* The largest request of a feed; UINT64_MAX when that is not known. */
+static uint64_t largest_request(const struct feed *feed)
+{
+    uint64_t largest = 0;
+
+    if (!feed)
+        return 0;
+    if (!feed->is_whole)
+        return UINT64_MAX;
+    for (size_t i = 0; i < feed->kept_count; i++)
+        if (feed->kept[i].kind == ACRE_TRACE_ALLOC && feed->kept[i].bytes > largest)
+            largest = feed->kept[i].bytes;
+    return largest;
+}
+
+/* Whether keeping segments whole from so many MiB on concerns none: a segment is of 20 MiB, or
+ * of one request in whole 2 MiB, to which eighths between powers of two add an eighth. */
+static bool is_whole_for_none(const struct advise_work *work, uint64_t whole_mib)
+{
+    uint64_t job = largest_request(work->feed), failed = largest_request(work->requests);
+    uint64_t largest = job > failed ? job : failed;
+
+    return largest < UINT64_MAX / 2 && whole_mib > 22 &&
+           largest + largest / 8 < (whole_mib - 2) * MIB;
+}
+
+/* The setting of policy torch with these options, or NULL. */
+static const acre_setting *find_setting(const struct advise_whole *whole, const char *conf)
+{
+    for (size_t i = 0; i < whole->advice.setting_count; i++)
+        if (whole->settings[i].policy == ACRE_POLICY_TORCH &&
+            strcmp(whole->settings[i].conf, conf) == 0)
+            return &whole->settings[i];
+    return NULL;
+}
+
+/* Finds the settings that decide as another one does, so that trying that one is enough. */
+static void list_alike(struct advise_work *work)
+{
+    struct advise_whole *whole = work->whole;
+
+    for (size_t i = 0; i < sizeof twins / sizeof *twins; i++) {
+        const acre_setting *own = find_setting(whole, twins[i].conf);
+        const acre_setting *other = find_setting(whole, twins[i].other);
+        if (own && other && is_whole_for_none(work, twins[i].whole_mib))
+            whole->alike[own - whole->settings] = other;
+    }
+}
+
+/* Gives settings that were not tried the figures of those that decide the same. */
+static void copy_alike(struct advise_whole *whole)
+{
+    for (size_t i = 0; i < whole->advice.setting_count; i++) {
+        acre_setting *setting = &whole->settings[i];
+        const acre_setting *alike = whole->alike[i];
+        if (!alike)
+            continue;
+        setting->bytes_reserved_peak = alike->bytes_reserved_peak;
+        setting->min_capacity_bytes = alike->min_capacity_bytes;
+        setting->fits = alike->fits;
+    }
+}
+
 /* The recorded settings first, then all others. */
 static void list_settings(struct advise_whole *whole)
 {
@@ -384,9 +464,11 @@ static acre_status advise_advise(struct advise_work *work)
     if (status != ACRE_OK)
         return status;
     list_settings(whole);
+    list_alike(work);
     status = run_threads(work);
     if (status != ACRE_OK)
         return status;
+    copy_alike(whole);
     advice->bytes_requested_peak = work->requested_peak;
     if (advice->wanted_peak_bytes < work->requested_peak)
         advice->wanted_peak_bytes = work->requested_peak;

@@ -13,14 +13,12 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "base/struct_size.h"
+#include "replay/capacity.h"
 #include "replay/feed.h"
 #include "replay/replay.h"
 #include "replay/target.h"
 
 #include <time.h>
-
-/* No capacity beyond this is tried: 4 TiB, in MiB. */
-#define CAPACITY_MIB_MAX ((uint64_t)4 << 20)
 
 /* Everything one call of acre_replay holds. */
 struct run {
@@ -30,6 +28,7 @@ struct run {
     void **pointers; /* by slot; NULL: not served or not live  */
     uint64_t *sizes; /* requested bytes by slot, as accounted  */
     uint64_t slot_capacity;
+    uint64_t bytes_max;     /* largest allocation met so far          */
     bool is_prepared;       /* the target has what all events need    */
     acre_replay_pass whole; /* counts of a pass without any failure;  */
     bool has_whole;         /* there was one                          */
@@ -103,9 +102,12 @@ static acre_status prepare_chunk(struct run *run, const acre_trace_event *events
 {
     acre_status status = grow_slots(run);
 
-    for (size_t i = 0; i < count && status == ACRE_OK; i++)
+    for (size_t i = 0; i < count && status == ACRE_OK; i++) {
         if (events[i].stream != ACRE_TRACE_ALL_STREAMS)
             status = target_need_stream(&run->target, events[i].stream);
+        if (events[i].kind == ACRE_TRACE_ALLOC && events[i].bytes > run->bytes_max)
+            run->bytes_max = events[i].bytes;
+    }
     return status;
 }
 
@@ -418,62 +420,50 @@ static acre_status open_target(struct run *run, uint64_t device_bytes)
 
 /* ---- Smallest capacity ---------------------------------------------------------------- */
 
-static acre_status replay_fits(struct run *run, uint64_t capacity_mib, bool *out)
+/* Sets the span of a replay that has ended, while its device is still there. */
+static acre_status read_span(struct run *run, uint64_t capacity_mib, bool fits,
+                             struct capacity_span *out)
 {
+    acre_sim_usage usage = {.struct_size = sizeof usage};
+
+    *out = (struct capacity_span){.from_mib = capacity_mib, .to_mib = capacity_mib, .fits = fits};
+    if (run->config->flags & ACRE_REPLAY_PLAN ||
+        !capacity_is_told_by_refusals(run->config->policy, run->config->conf))
+        return ACRE_OK;
+    acre_status status = acre_sim_usage_get(run->target.backend, &usage);
+    if (status == ACRE_OK)
+        *out = capacity_span_of(&usage, capacity_mib, run->bytes_max, fits);
+    return status;
+}
+
+static acre_status replay_fits(void *arg, uint64_t capacity_mib, struct capacity_span *out)
+{
+    struct run *run = arg;
     acre_replay_pass unused;
     acre_status status = open_target(run, capacity_mib * MIB);
 
     if (status != ACRE_OK)
         return status;
     status = run_pass(run, true, &unused);
+    if (status == ACRE_OK || is_out_of_memory(status))
+        status = read_span(run, capacity_mib, status == ACRE_OK, out);
     for (uint64_t i = 0; i < run->slot_capacity; i++)
         run->pointers[i] = NULL; /* goes with the cache */
     target_fini(&run->target);
-    *out = status == ACRE_OK;
-    return is_out_of_memory(status) ? ACRE_OK : status;
+    return status;
 }
 
-static uint64_t in_mib(uint64_t bytes)
+/* Searches between what is live at the peak and what was held without need. */
+static acre_status search_capacity(struct run *run, const acre_replay_result *result,
+                                   const struct capacity_span *first, uint64_t *out_bytes)
 {
-    uint64_t mib = bytes / MIB + (bytes % MIB != 0);
+    struct capacity_range range = {.low_mib = capacity_in_mib(result->first.bytes_requested_peak),
+                                   .high_mib = capacity_in_mib(result->first.bytes_reserved_peak),
+                                   .first = *first};
+    acre_status status = capacity_search(&range, replay_fits, run, out_bytes);
 
-    return mib ? mib : 1;
-}
-
-/* Searches between what is live at the peak and what was held without need;
- * 0 when nothing up to CAPACITY_MIB_MAX works. */
-static acre_status search_capacity(struct run *run, const acre_replay_pass *first,
-                                   uint64_t *out_bytes)
-{
-    uint64_t low = in_mib(first->bytes_requested_peak), high = in_mib(first->bytes_reserved_peak);
-    bool is_enough = false;
-    acre_status status = ACRE_OK;
-
-    while (!is_enough) {
-        if (high > CAPACITY_MIB_MAX) {
-            *out_bytes = 0;
-            return ACRE_OK;
-        }
-        status = replay_fits(run, high, &is_enough);
-        if (status != ACRE_OK)
-            return status;
-        if (!is_enough) {
-            low = high + 1;
-            high *= 2;
-        }
-    }
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        status = replay_fits(run, middle, &is_enough);
-        if (status != ACRE_OK)
-            return status;
-        if (is_enough)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    *out_bytes = high * MIB;
-    return ACRE_OK;
+    *out_bytes *= MIB;
+    return status;
 }
 
 /* ---- All of it --------------------------------------------------------------------------- */
@@ -481,17 +471,20 @@ static acre_status search_capacity(struct run *run, const acre_replay_pass *firs
 static acre_status run_all(struct run *run, uint64_t device_bytes, acre_replay_result *result)
 {
     uint32_t repeat = run->config->repeat ? run->config->repeat : 1;
+    struct capacity_span first = {.from_mib = 1, .to_mib = 0};
     acre_status status = open_target(run, device_bytes);
 
     if (status != ACRE_OK)
         return status;
     status = run_pass(run, false, &result->first);
+    if (status == ACRE_OK && result->first.ooms == 0 && device_bytes % MIB == 0)
+        status = read_span(run, device_bytes / MIB, true, &first);
     for (uint32_t i = 1; i < repeat && status == ACRE_OK; i++)
         status = run_pass(run, false, &result->warm);
     result->has_warm = repeat > 1;
     target_fini(&run->target);
     if (status == ACRE_OK && (run->config->flags & ACRE_REPLAY_MIN_CAPACITY))
-        status = search_capacity(run, &result->first, &result->min_capacity_bytes);
+        status = search_capacity(run, result, &first, &result->min_capacity_bytes);
     return status;
 }
 

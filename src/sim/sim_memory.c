@@ -86,13 +86,20 @@ acre_status capacity_take_locked(struct sim *sim, int device, size_t bytes)
 {
     struct sim_memory *memory = sim->memory;
     uint64_t used = memory->bytes_used[device], most = sim_memory_capacity(sim);
+    acre_sim_usage *usage = &memory->usage;
 
-    if (bytes > most - used)
+    if (bytes > most - used) {
+        uint64_t wanted = used + bytes < used ? UINT64_MAX : used + bytes;
+        if (!usage->bytes_refused_least || wanted < usage->bytes_refused_least)
+            usage->bytes_refused_least = wanted;
         return status_fail(ACRE_ERR_DEVICE_MEMORY,
                            "device %d: %zu bytes asked for, %llu of %llu free", device, bytes,
                            (unsigned long long)(most - used), (unsigned long long)most);
+    }
     memory->bytes_used[device] += bytes;
-    memory->usage.bytes_used += bytes;
+    usage->bytes_used += bytes;
+    if (usage->bytes_used > usage->bytes_used_peak)
+        usage->bytes_used_peak = usage->bytes_used;
     return ACRE_OK;
 }
 

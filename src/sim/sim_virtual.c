@@ -194,7 +194,11 @@ static acre_status map_locked(struct sim *sim, int device, void *base, const voi
     handle->map_count++;
     handle->was_mapped = true;
     index_insert(&range->mappings, &mapping->node);
-    sim->memory->usage.map_count++;
+    acre_sim_usage *usage = &sim->memory->usage;
+    uint64_t mapped_end = node_end(&mapping->node) - range->node.base;
+    usage->map_count++;
+    if (mapped_end > usage->mapped_end_peak)
+        usage->mapped_end_peak = mapped_end;
     return ACRE_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "cache/acre/arena.h"
 #include "cache/torch/expand.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -118,28 +119,92 @@ static size_t page_gaps_list(const struct page_gaps *page_gaps, bool is_suffix,
     return found;
 }
 
+/* A prefix among those that a choice looks at. */
+struct prefix {
+    size_t bytes, page;
+};
+
+static int prefix_compare(const void *a, const void *b)
+{
+    const struct prefix *one = a, *other = b;
+
+    if (one->bytes != other->bytes)
+        return one->bytes < other->bytes ? -1 : 1;
+    return one->page < other->page ? -1 : one->page > other->page;
+}
+
+/* What a choice looks at: suffixes by page, prefixes by size and then by page. The first of
+ * both is that of no page, with no bytes. */
+struct edges {
+    size_t suffixes[EDGES_LOOK_COUNT + 1];
+    struct prefix prefixes[EDGES_LOOK_COUNT + 1];
+    size_t suffix_count, prefix_count;
+};
+
+static void edges_list(const struct page_gaps *page_gaps, struct edges *edges)
+{
+    size_t pages[EDGES_LOOK_COUNT], count = page_gaps_list(page_gaps, false, pages);
+
+    edges->prefixes[0] = (struct prefix){0, PAGE_GAPS_NONE};
+    for (size_t i = 0; i < count; i++)
+        edges->prefixes[i + 1] = (struct prefix){page_gaps->pages[pages[i]].prefix, pages[i]};
+    qsort(edges->prefixes + 1, count, sizeof *edges->prefixes, prefix_compare);
+    edges->prefix_count = count + 1;
+    edges->suffixes[0] = PAGE_GAPS_NONE;
+    edges->suffix_count = page_gaps_list(page_gaps, true, edges->suffixes + 1) + 1;
+}
+
+/* The smallest prefix of at least so many bytes in a page that is not first, or NULL. */
+static const struct prefix *prefix_find(const struct edges *edges, size_t bytes, size_t first)
+{
+    size_t low = 0, high = edges->prefix_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (edges->prefixes[middle].bytes < bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < edges->prefix_count && first != PAGE_GAPS_NONE && edges->prefixes[low].page == first)
+        low++;
+    return low < edges->prefix_count ? &edges->prefixes[low] : NULL;
+}
+
+/* The suffix and the prefix that together have the fewest bytes, but at least so many; false:
+ * no two have as many. Of equal ones the first pages win. */
+static bool edges_choose(const struct page_gaps *page_gaps, const struct edges *edges, size_t bytes,
+                         struct page_choice *best)
+{
+    size_t least = SIZE_MAX;
+
+    for (size_t i = 0; i < edges->suffix_count; i++) {
+        size_t first = edges->suffixes[i], suffix = i ? page_gaps->pages[first].suffix : 0;
+        const struct prefix *prefix =
+            prefix_find(edges, bytes > suffix ? bytes - suffix : 0, first);
+        if (!prefix || suffix + prefix->bytes >= least)
+            continue;
+        least = suffix + prefix->bytes;
+        best->first = first;
+        best->last = prefix->page;
+    }
+    return least != SIZE_MAX;
+}
+
 struct page_choice page_gaps_choose(const struct page_gaps *page_gaps, size_t bytes, size_t plenty)
 {
-    size_t page = page_gaps->page_bytes, suffixes[EDGES_LOOK_COUNT], prefixes[EDGES_LOOK_COUNT];
-    size_t whole = (bytes + page - 1) / page, least = whole * page - bytes;
+    size_t page = page_gaps->page_bytes, whole = (bytes + page - 1) / page;
     struct page_choice best = {PAGE_GAPS_NONE, PAGE_GAPS_NONE, whole};
+    struct edges edges;
 
     if (page_gaps->full_count >= whole + plenty)
         return best;
-    size_t suffix_count = page_gaps_list(page_gaps, true, suffixes),
-           prefix_count = page_gaps_list(page_gaps, false, prefixes);
-    for (size_t i = 0; i <= suffix_count; i++)
-        for (size_t k = 0; k <= prefix_count; k++) {
-            size_t first = i ? suffixes[i - 1] : PAGE_GAPS_NONE;
-            size_t last = k ? prefixes[k - 1] : PAGE_GAPS_NONE;
-            size_t sum =
-                (i ? page_gaps->pages[first].suffix : 0) + (k ? page_gaps->pages[last].prefix : 0);
-            size_t need = bytes > sum ? (bytes - sum + page - 1) / page : 0;
-            size_t left = sum + need * page - bytes;
-            if ((i && first == last) || need > best.whole || (need == best.whole && left >= least))
-                continue;
-            best = (struct page_choice){first, last, need};
-            least = left;
+    edges_list(page_gaps, &edges);
+    /* Two edges are less than two pages, so that they save two, one or none. */
+    for (size_t saved = whole < 2 ? whole : 2; saved > 0; saved--)
+        if (edges_choose(page_gaps, &edges, bytes - (whole - saved) * page, &best)) {
+            best.whole = whole - saved;
+            return best;
         }
     return best;
 }

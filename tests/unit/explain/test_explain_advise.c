@@ -66,6 +66,32 @@ TEST(fragmentation_is_told_with_a_line_to_paste)
     acre_advice_destroy(NULL);
 }
 
+/* Settings that keep no segment whole have the figures of replays all the same. */
+TEST(settings_that_decide_alike_have_the_figures_of_replays)
+{
+    static const char *const confs[] = {"max_split_size_mb:64", "max_split_size_mb:128",
+                                        "max_split_size_mb:512",
+                                        "max_split_size_mb:128,roundup_power2_divisions:8"};
+    acre_advice *advice = NULL;
+    const char *path = fragmenting();
+
+    REQUIRE_OK(acre_advise(path, NULL, &advice));
+    for (size_t i = 0; i < sizeof confs / sizeof *confs; i++) {
+        acre_replay_config config = {.struct_size = sizeof config,
+                                     .policy = ACRE_POLICY_TORCH,
+                                     .conf = confs[i],
+                                     .device_bytes = (uint64_t)1 << 39,
+                                     .flags = ACRE_REPLAY_MIN_CAPACITY};
+        acre_replay_result result = {.struct_size = sizeof result};
+        const acre_setting *setting = find(advice, confs[i], ACRE_POLICY_TORCH);
+        REQUIRE_OK(acre_replay(path, &config, &result));
+        EXPECT_EQ(setting->bytes_reserved_peak, result.first.bytes_reserved_peak);
+        EXPECT_EQ(setting->min_capacity_bytes, result.min_capacity_bytes);
+        EXPECT_EQ(setting->fits, -1);
+    }
+    acre_advice_destroy(advice);
+}
+
 TEST(shortage_is_told_plainly)
 {
     acre_advise_config config = {.struct_size = sizeof config, .device_bytes = 1100 * MIB};

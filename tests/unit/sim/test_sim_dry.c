@@ -27,6 +27,29 @@ TEST(eighty_gibibytes_map_nothing)
     bed_close(&bed);
 }
 
+TEST(usage_tells_which_capacities_would_have_done_the_same)
+{
+    struct sim_bed bed = bed_open("memory:100MiB,dry:1,devices:1");
+    void *p, *q, *r;
+
+    EXPECT_EQ(bed_usage(&bed).bytes_refused_least, 0);
+    REQUIRE_OK(bed.ops->alloc(bed.sim, 0, 60 * MIB, &p));
+    EXPECT_EQ(bed.ops->alloc(bed.sim, 0, 70 * MIB, &r), ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_EQ(bed.ops->alloc(bed.sim, 0, SIZE_MAX - 8 * MIB, &r), ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_EQ(bed_usage(&bed).bytes_refused_least, 130 * MIB);
+    REQUIRE_OK(bed.ops->alloc(bed.sim, 0, 20 * MIB, &q));
+    REQUIRE_OK(bed.ops->free(bed.sim, 0, p));
+    EXPECT_EQ(bed.ops->alloc(bed.sim, 0, 90 * MIB, &r), ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_EQ(bed_usage(&bed).bytes_used_peak, 80 * MIB);
+    EXPECT_EQ(bed_usage(&bed).bytes_refused_least, 110 * MIB);
+    REQUIRE_OK(bed.ops->free(bed.sim, 0, q));
+    REQUIRE_OK(bed.ops->reserve(bed.sim, 0, 40 * MIB, &p));
+    REQUIRE_OK(bed.ops->create(bed.sim, 0, 2 * MIB, ACRE_HANDLE_NONE, &q));
+    REQUIRE_OK(bed.ops->map(bed.sim, 0, (char *)p + 10 * MIB, 2 * MIB, 0, q));
+    EXPECT_EQ(bed_usage(&bed).mapped_end_peak, 12 * MIB);
+    bed_drop(&bed);
+}
+
 TEST(equal_calls_give_equal_addresses_in_later_backends)
 {
     void *seen[64];

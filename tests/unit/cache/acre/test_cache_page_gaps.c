@@ -8,7 +8,7 @@
 #define PAGE (2 * MIB)
 
 /* Pages given by prefix and suffix. */
-static struct edge table[8];
+static struct edge table[40];
 static struct page_gaps page_gaps = {.pages = table, .page_bytes = PAGE};
 
 static void set(size_t page, size_t prefix, size_t suffix)
@@ -62,6 +62,51 @@ TEST(two_edges_of_one_page_are_not_used_together)
     EXPECT_EQ(choice.whole, 1);
     EXPECT_EQ(choice.first, 1);
     EXPECT_EQ(choice.last, 2);
+}
+
+/* The choice as its words say it: every suffix with every prefix. */
+static struct page_choice choose_plainly(size_t bytes)
+{
+    size_t whole = (bytes + PAGE - 1) / PAGE, least = whole * PAGE - bytes;
+    struct page_choice best = {PAGE_GAPS_NONE, PAGE_GAPS_NONE, whole};
+
+    for (size_t i = 0; i <= page_gaps.count; i++)
+        for (size_t k = 0; k <= page_gaps.count; k++) {
+            size_t suffix = i ? table[i - 1].suffix : 0, prefix = k ? table[k - 1].prefix : 0;
+            size_t sum = suffix + prefix;
+            size_t need = bytes > sum ? (bytes - sum + PAGE - 1) / PAGE : 0;
+            size_t left = sum + need * PAGE - bytes;
+            if ((i && i == k) || (i && !suffix) || (k && !prefix) || suffix == PAGE ||
+                prefix == PAGE || need > best.whole || (need == best.whole && left >= least))
+                continue;
+            best = (struct page_choice){i ? i - 1 : PAGE_GAPS_NONE, k ? k - 1 : PAGE_GAPS_NONE,
+                                        need};
+            least = left;
+        }
+    return best;
+}
+
+TEST(random_edges_give_the_best_choice)
+{
+    uint64_t state = t_seed();
+
+    for (int round = 0; round < 2000; round++) {
+        clear();
+        size_t count = 1 + t_random(&state) % 40;
+        for (size_t i = 0; i < count; i++) {
+            bool is_full = t_random(&state) % 8 == 0;
+            /* Few sizes, so that sums are equal often. */
+            size_t prefix = t_random(&state) % 12 * (PAGE / 16);
+            size_t suffix = t_random(&state) % 4 * (PAGE / 16);
+            set(i, is_full ? PAGE : prefix, is_full ? PAGE : suffix);
+        }
+        size_t bytes = (1 + t_random(&state) % 80) * (PAGE / 16);
+        struct page_choice choice = page_gaps_choose(&page_gaps, bytes, SIZE_MAX / 2);
+        struct page_choice plain = choose_plainly(bytes);
+        REQUIRE_EQ(choice.whole, plain.whole);
+        REQUIRE_EQ(choice.first, plain.first);
+        REQUIRE_EQ(choice.last, plain.last);
+    }
 }
 
 T_MAIN()
