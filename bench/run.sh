@@ -24,3 +24,5 @@ echo "\$ bench/cache.py"
 "$(dirname "$0")/cache.py" --build "$build" --json "$build/bench/cache.json" \
     --svg "$build/bench/cache.svg"
 echo "also written: $build/bench/cache.json $build/bench/cache.svg"
+echo "\$ bench/pictures.py"
+"$(dirname "$0")/pictures.py" --build "$build" --out "$build/bench"

@@ -13,7 +13,7 @@ acre_status input_open(struct input *input, const char *path)
     acre_status status = source_open(path, &input->source);
     if (status != ACRE_OK)
         return status;
-    input->window = heap_alloc(INPUT_WINDOW);
+    input->window = heap_zalloc(INPUT_WINDOW + INPUT_PADDING);
     if (!input->window) {
         input_close(input);
         return ACRE_ERR_HOST_MEMORY;

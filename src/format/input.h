@@ -8,11 +8,13 @@
 #include <stdbool.h>
 
 #define INPUT_WINDOW ((size_t)1 << 18)
+/* Bytes behind the window that may be read, and mean nothing. */
+#define INPUT_PADDING ((size_t)512)
 
 struct input {
     struct source *source;
     const char *path;       /* for messages                                     */
-    unsigned char *window;  /* INPUT_WINDOW bytes                               */
+    unsigned char *window;  /* INPUT_WINDOW bytes, and INPUT_PADDING            */
     size_t at, count;       /* next byte, and bytes in the window               */
     uint64_t base;          /* offset of the window in the decompressed data    */
     bool is_end;            /* the source has no more                           */

@@ -12,7 +12,7 @@
  * its memory, and each reservation takes 1.125 times that. */
 #define RESERVES_MAX 12
 
-struct search {
+struct capacity_trials {
     capacity_try_fn try_fn;
     void *arg;
     struct capacity_span spans[SPANS_MAX];
@@ -77,7 +77,7 @@ struct capacity_span capacity_span_of(const acre_sim_usage *usage, uint64_t mib,
 
 /* ---- Halving --------------------------------------------------------------------------- */
 
-static acre_status search_try(struct search *search, uint64_t mib, bool *out_fits)
+static acre_status search_try(struct capacity_trials *search, uint64_t mib, bool *out_fits)
 {
     struct capacity_span found;
 
@@ -100,7 +100,8 @@ static acre_status search_try(struct search *search, uint64_t mib, bool *out_fit
 acre_status capacity_search(const struct capacity_range *range, capacity_try_fn try_fn, void *arg,
                             uint64_t *out_mib)
 {
-    struct search search = {.try_fn = try_fn, .arg = arg, .spans = {range->first}, .count = 1};
+    struct capacity_trials search = {
+        .try_fn = try_fn, .arg = arg, .spans = {range->first}, .count = 1};
     uint64_t low = range->low_mib, high = range->high_mib;
     bool is_enough = false;
 

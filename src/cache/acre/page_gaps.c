@@ -120,13 +120,13 @@ static size_t page_gaps_list(const struct page_gaps *page_gaps, bool is_suffix,
 }
 
 /* A prefix among those that a choice looks at. */
-struct prefix {
+struct page_prefix {
     size_t bytes, page;
 };
 
-static int prefix_compare(const void *a, const void *b)
+static int page_prefix_compare(const void *a, const void *b)
 {
-    const struct prefix *one = a, *other = b;
+    const struct page_prefix *one = a, *other = b;
 
     if (one->bytes != other->bytes)
         return one->bytes < other->bytes ? -1 : 1;
@@ -137,7 +137,7 @@ static int prefix_compare(const void *a, const void *b)
  * both is that of no page, with no bytes. */
 struct edges {
     size_t suffixes[EDGES_LOOK_COUNT + 1];
-    struct prefix prefixes[EDGES_LOOK_COUNT + 1];
+    struct page_prefix prefixes[EDGES_LOOK_COUNT + 1];
     size_t suffix_count, prefix_count;
 };
 
@@ -145,17 +145,18 @@ static void edges_list(const struct page_gaps *page_gaps, struct edges *edges)
 {
     size_t pages[EDGES_LOOK_COUNT], count = page_gaps_list(page_gaps, false, pages);
 
-    edges->prefixes[0] = (struct prefix){0, PAGE_GAPS_NONE};
+    edges->prefixes[0] = (struct page_prefix){0, PAGE_GAPS_NONE};
     for (size_t i = 0; i < count; i++)
-        edges->prefixes[i + 1] = (struct prefix){page_gaps->pages[pages[i]].prefix, pages[i]};
-    qsort(edges->prefixes + 1, count, sizeof *edges->prefixes, prefix_compare);
+        edges->prefixes[i + 1] = (struct page_prefix){page_gaps->pages[pages[i]].prefix, pages[i]};
+    qsort(edges->prefixes + 1, count, sizeof *edges->prefixes, page_prefix_compare);
     edges->prefix_count = count + 1;
     edges->suffixes[0] = PAGE_GAPS_NONE;
     edges->suffix_count = page_gaps_list(page_gaps, true, edges->suffixes + 1) + 1;
 }
 
 /* The smallest prefix of at least so many bytes in a page that is not first, or NULL. */
-static const struct prefix *prefix_find(const struct edges *edges, size_t bytes, size_t first)
+static const struct page_prefix *page_prefix_find(const struct edges *edges, size_t bytes,
+                                                  size_t first)
 {
     size_t low = 0, high = edges->prefix_count;
 
@@ -180,8 +181,8 @@ static bool edges_choose(const struct page_gaps *page_gaps, const struct edges *
 
     for (size_t i = 0; i < edges->suffix_count; i++) {
         size_t first = edges->suffixes[i], suffix = i ? page_gaps->pages[first].suffix : 0;
-        const struct prefix *prefix =
-            prefix_find(edges, bytes > suffix ? bytes - suffix : 0, first);
+        const struct page_prefix *prefix =
+            page_prefix_find(edges, bytes > suffix ? bytes - suffix : 0, first);
         if (!prefix || suffix + prefix->bytes >= least)
             continue;
         least = suffix + prefix->bytes;

@@ -201,10 +201,8 @@ static acre_status builder_take(struct builder *builder, bool to_mark, size_t co
 
 /* ---- Memo ---------------------------------------------------------------------------- */
 
-acre_status builder_memo_put(struct builder *builder, uint64_t index)
+acre_status builder_memo_keep(struct builder *builder, uint64_t index, value item)
 {
-    if (builder->stack_count == 0)
-        return BUILDER_FAIL(builder, "%s", "nothing to remember; the file is damaged");
     if (index >= builder->memo_count) {
         if (index - builder->memo_count > builder->offset)
             return BUILDER_FAIL(builder,
@@ -217,8 +215,15 @@ acre_status builder_memo_put(struct builder *builder, uint64_t index)
         while (builder->memo_count <= index)
             builder->memo[builder->memo_count++] = VALUE(TAG_EMPTY, 0);
     }
-    builder->memo[index] = builder->stack[builder->stack_count - 1];
+    builder->memo[index] = item;
     return ACRE_OK;
+}
+
+acre_status builder_memo_put(struct builder *builder, uint64_t index)
+{
+    if (builder->stack_count == 0)
+        return BUILDER_FAIL(builder, "%s", "nothing to remember; the file is damaged");
+    return builder_memo_keep(builder, index, builder->stack[builder->stack_count - 1]);
 }
 
 acre_status builder_memo_missing(struct builder *builder, uint64_t index)
@@ -308,7 +313,7 @@ static enum list_kind kind_for(const struct builder *builder, value item)
 {
     if (VALUE_TAG(item) == TAG_INTEGER && VALUE_INDEX(item) < UINT32_MAX)
         return LIST_NUMBERS;
-    if (VALUE_TAG(item) != TAG_OBJECT)
+    if (!value_is_object(item))
         return LIST_VALUES;
     enum object_kind kind = builder_kind(builder, item);
     return kind == OBJECT_FRAME ? LIST_FRAMES : kind >= OBJECT_LIST ? LIST_RANGE : LIST_VALUES;
@@ -390,8 +395,8 @@ acre_status builder_append(struct builder *builder, bool to_mark)
     if (status != ACRE_OK)
         return status;
     value object = builder->stack[base - 1];
-    if (VALUE_TAG(object) != TAG_OBJECT || (builder_kind(builder, object) != OBJECT_LIST &&
-                                            builder_kind(builder, object) != OBJECT_NEW_LIST))
+    if (!value_is_object(object) || (builder_kind(builder, object) != OBJECT_LIST &&
+                                     builder_kind(builder, object) != OBJECT_NEW_LIST))
         return BUILDER_FAIL(builder, "%s",
                             "something is appended to what is no list; the file is "
                             "damaged");
@@ -420,21 +425,16 @@ acre_status builder_set(struct builder *builder, bool to_mark)
     if (status != ACRE_OK)
         return status;
     value object = builder->stack[base - 1];
-    if (VALUE_TAG(object) != TAG_OBJECT)
+    if (!value_is_object(object))
         return BUILDER_FAIL(builder, "%s", "a key is set in what is no dict; the file is damaged");
     return set_from(builder, object, base);
 }
 
 /* Two numbers, as pools are named: found again without any memory of their own. */
-static acre_status make_pool(struct builder *builder, size_t base, bool *out_is_done)
+acre_status builder_pool(struct builder *builder, const value pair[2], value *out)
 {
-    value *pair = builder->stack + base;
     uint32_t pool;
 
-    *out_is_done = VALUE_TAG(pair[0]) == TAG_INTEGER && VALUE_TAG(pair[1]) == TAG_INTEGER &&
-                   (int64_t)pair[0] >= 0 && (int64_t)pair[1] >= 0;
-    if (!*out_is_done)
-        return ACRE_OK;
     if (pair[0] != builder->last_pool[0] || pair[1] != builder->last_pool[1]) {
         acre_status status =
             snapshot_add_pool(builder->snapshot, VALUE_INDEX(pair[0]), VALUE_INDEX(pair[1]), &pool);
@@ -444,8 +444,23 @@ static acre_status make_pool(struct builder *builder, size_t base, bool *out_is_
         builder->last_pool[1] = pair[1];
         builder->last_pool[2] = VALUE(TAG_POOL, pool);
     }
+    *out = builder->last_pool[2];
+    return ACRE_OK;
+}
+
+static acre_status make_pool(struct builder *builder, size_t base, bool *out_is_done)
+{
+    value *pair = builder->stack + base, pool;
+
+    *out_is_done = VALUE_TAG(pair[0]) == TAG_INTEGER && VALUE_TAG(pair[1]) == TAG_INTEGER &&
+                   (int64_t)pair[0] >= 0 && (int64_t)pair[1] >= 0;
+    if (!*out_is_done)
+        return ACRE_OK;
+    acre_status status = builder_pool(builder, pair, &pool);
+    if (status != ACRE_OK)
+        return status;
     builder->stack_count = base;
-    return builder_push(builder, builder->last_pool[2]);
+    return builder_push(builder, pool);
 }
 
 static acre_status tuple_from(struct builder *builder, size_t base)

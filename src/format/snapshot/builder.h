@@ -27,7 +27,16 @@
 #define BUILDER_DEPTH 64
 #define BUILDER_FACTOR 12
 
-enum tag { TAG_INTEGER, TAG_STRING, TAG_OBJECT, TAG_NUMBER, TAG_CONSTANT, TAG_POOL, TAG_EMPTY };
+enum tag {
+    TAG_INTEGER,
+    TAG_STRING,
+    TAG_OBJECT,
+    TAG_NUMBER,
+    TAG_CONSTANT,
+    TAG_POOL,
+    TAG_EMPTY,
+    TAG_ENTRY /* an object that was an event from the beginning: index of entries */
+};
 
 /* A value: tag and, above it, an integer of 61 bits, a string, an object, an index of
  * numbers, a constant, an index of pools. */
@@ -142,7 +151,12 @@ acre_status builder_collect(struct builder *builder, enum object_kind kind);
 /* Replaces the top count by a tuple. */
 acre_status builder_tuple(struct builder *builder, size_t count);
 
+/* A pool of two integers that are not below zero. */
+acre_status builder_pool(struct builder *builder, const value pair[2], value *out);
+
 acre_status builder_memo_put(struct builder *builder, uint64_t index);
+/* The same for a value that stands nowhere. */
+acre_status builder_memo_keep(struct builder *builder, uint64_t index, value item);
 acre_status builder_memo_missing(struct builder *builder, uint64_t index); /* the error */
 
 /* Whether what is built may still grow by a number of bytes. */
@@ -164,13 +178,23 @@ static inline acre_status builder_memo_get(struct builder *builder, uint64_t ind
     return builder_push(builder, builder->memo[index]);
 }
 
+static inline bool value_is_object(value item)
+{
+    return VALUE_TAG(item) == TAG_OBJECT || VALUE_TAG(item) == TAG_ENTRY;
+}
+
+/* What an object is, and its index among those of that kind. */
 static inline enum object_kind builder_kind(const struct builder *builder, value item)
 {
+    if (VALUE_TAG(item) == TAG_ENTRY)
+        return OBJECT_ENTRY;
     return (enum object_kind)(builder->objects[VALUE_INDEX(item)] & 15);
 }
 
 static inline uint64_t builder_index(const struct builder *builder, value item)
 {
+    if (VALUE_TAG(item) == TAG_ENTRY)
+        return VALUE_INDEX(item);
     return builder->objects[VALUE_INDEX(item)] >> 4;
 }
 

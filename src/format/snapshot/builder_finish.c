@@ -38,7 +38,7 @@ static struct ref list_ref(const struct builder *builder, const struct builder_l
         return (struct ref){list->record_kind, list->at.first + i};
     if (list->kind == LIST_FRAMES)
         return (struct ref){OBJECT_FRAME, builder->snapshot->frame_ids[list->at.first + i]};
-    if (list->kind == LIST_VALUES && VALUE_TAG(list->at.values[i]) == TAG_OBJECT)
+    if (list->kind == LIST_VALUES && value_is_object(list->at.values[i]))
         return (struct ref){builder_kind(builder, list->at.values[i]),
                             builder_index(builder, list->at.values[i])};
     return (struct ref){OBJECT_NEW_DICT, 0};
@@ -48,7 +48,7 @@ static struct ref list_ref(const struct builder *builder, const struct builder_l
 static bool value_list(const struct builder *builder, value item, const struct builder_list **out)
 {
     *out = NULL;
-    if (VALUE_TAG(item) != TAG_OBJECT)
+    if (!value_is_object(item))
         return false;
     enum object_kind kind = builder_kind(builder, item);
     if (kind == OBJECT_LIST)
@@ -76,7 +76,7 @@ static acre_status number_frames(struct finish *finish)
             ids[k] = frame_of[ids[k]];
         for (uint32_t k = 0; list->kind == LIST_VALUES && k < list->count; k++) {
             value item = list->at.values[k];
-            if (VALUE_TAG(item) == TAG_OBJECT && builder_kind(builder, item) == OBJECT_FRAME)
+            if (value_is_object(item) && builder_kind(builder, item) == OBJECT_FRAME)
                 list->at.values[k] = VALUE(TAG_INTEGER, frame_of[builder_index(builder, item)]);
         }
     }
@@ -412,7 +412,7 @@ static acre_status add_value(struct finish *finish, uint32_t key, value item, in
                                                             .kind = SNAP_INTEGER,
                                                             .as.integer = (int64_t)pool->id[i]});
         out.as.child = child;
-    } else if (VALUE_TAG(item) == TAG_OBJECT) {
+    } else if (value_is_object(item)) {
         const struct builder_list *list;
         bool is_list = value_list(builder, item, &list);
         bool is_tuple = list ? list->is_tuple : builder_kind(builder, item) == OBJECT_NEW_TUPLE;
@@ -568,7 +568,7 @@ static acre_status finish_top(struct finish *finish, value top)
     if (status == ACRE_OK)
         status = finish_annotations(finish, annotations);
     if (status == ACRE_OK && record_get(finish->builder, top, KEY_ALLOCATOR_SETTINGS, &settings) &&
-        VALUE_TAG(settings) == TAG_OBJECT) {
+        value_is_object(settings)) {
         snapshot->has_settings = true;
         status = add_values(finish, settings, 0, &snapshot->settings);
     }

@@ -70,7 +70,7 @@ static acre_status get_string(struct builder *builder, uint32_t key, value item,
 /* The index of a list; SNAP_NONE for an empty one. */
 static acre_status get_list(struct builder *builder, uint32_t key, value item, uint32_t *out)
 {
-    if (VALUE_TAG(item) == TAG_OBJECT) {
+    if (value_is_object(item)) {
         enum object_kind kind = builder_kind(builder, item);
         *out = SNAP_NONE;
         if (kind == OBJECT_NEW_LIST || kind == OBJECT_NEW_TUPLE)
@@ -445,6 +445,22 @@ static acre_status add_record(struct builder *builder, enum object_kind kind, ui
     }
 }
 
+acre_status record_add_entry(struct builder *builder, const value *pairs, size_t count, value *out)
+{
+    uint64_t index = 0;
+    acre_status status = add_record(builder, OBJECT_ENTRY, &index);
+
+    for (size_t i = 0; i < count && status == ACRE_OK; i++)
+        status = set_entry(builder, index, (uint32_t)VALUE_INDEX(pairs[2 * i]), pairs[2 * i + 1]);
+    *out = VALUE(TAG_ENTRY, index);
+    return status;
+}
+
+bool record_is_entry(uint64_t keys)
+{
+    return kind_of(keys) == OBJECT_ENTRY;
+}
+
 static acre_status set_pairs(struct builder *builder, enum object_kind kind, uint64_t index,
                              const value *pairs, size_t count)
 {
@@ -557,7 +573,7 @@ acre_status record_set_pairs(struct builder *builder, value object, const value 
 
 bool record_get(const struct builder *builder, value object, uint32_t key, value *out)
 {
-    if (VALUE_TAG(object) != TAG_OBJECT || builder_kind(builder, object) != OBJECT_DICT)
+    if (!value_is_object(object) || builder_kind(builder, object) != OBJECT_DICT)
         return false;
     const struct dict *dict = &builder->dicts[builder_index(builder, object)];
     for (uint32_t i = dict->count; i-- > 0;)

@@ -3,47 +3,13 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "format/snapshot/pickle_event.h"
+#include "format/snapshot/pickle_op.h"
 
 #include <string.h>
 
 /* Longest text that is read. */
 #define TEXT_BYTES_MAX_READ ((uint64_t)64 << 20)
-
-/* Instructions that are read: constant, code, bytes that follow. */
-enum op {
-    OP_MARK = '(',
-    OP_STOP = '.',
-    OP_BINFLOAT = 'G',
-    OP_BININT = 'J',
-    OP_BININT1 = 'K',
-    OP_BININT2 = 'M',
-    OP_NONE = 'N',
-    OP_BINUNICODE = 'X',
-    OP_APPEND = 'a',
-    OP_DICT = 'd',
-    OP_EMPTY_DICT = '}',
-    OP_APPENDS = 'e',
-    OP_BINGET = 'h',
-    OP_LONG_BINGET = 'j',
-    OP_LIST = 'l',
-    OP_EMPTY_LIST = ']',
-    OP_BINPUT = 'q',
-    OP_LONG_BINPUT = 'r',
-    OP_SETITEM = 's',
-    OP_TUPLE = 't',
-    OP_EMPTY_TUPLE = ')',
-    OP_SETITEMS = 'u',
-    OP_PROTO = 0x80,
-    OP_TUPLE1 = 0x85,
-    OP_TUPLE2 = 0x86,
-    OP_TUPLE3 = 0x87,
-    OP_NEWTRUE = 0x88,
-    OP_NEWFALSE = 0x89,
-    OP_LONG1 = 0x8a,
-    OP_SHORT_BINUNICODE = 0x8c,
-    OP_MEMOIZE = 0x94,
-    OP_FRAME = 0x95,
-};
 
 /* Instructions that snapshots never have. */
 static const struct {
@@ -133,11 +99,6 @@ static unsigned argument_bytes(unsigned char code)
     default:
         return 0;
     }
-}
-
-static uint32_t pickle_read_little32(const unsigned char *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
 static acre_status read_text(struct input *input, struct builder *builder, uint64_t length)
@@ -243,13 +204,13 @@ static inline acre_status pickle_read_run(struct input *input, struct builder *b
     case OP_BINGET:
         return builder_memo_get(builder, argument[0]);
     case OP_LONG_BINGET:
-        return builder_memo_get(builder, pickle_read_little32(argument));
+        return builder_memo_get(builder, pickle_op_little32(argument));
     case OP_BININT1:
         return builder_push(builder, VALUE(TAG_INTEGER, argument[0]));
     case OP_BININT2:
         return builder_push(builder, VALUE(TAG_INTEGER, argument[0] | argument[1] << 8));
     case OP_BININT:
-        return builder_push_integer(builder, (int32_t)pickle_read_little32(argument));
+        return builder_push_integer(builder, (int32_t)pickle_op_little32(argument));
     case OP_LONG1:
         return read_long(input, builder, argument[0]);
     case OP_BINFLOAT:
@@ -257,11 +218,11 @@ static inline acre_status pickle_read_run(struct input *input, struct builder *b
     case OP_SHORT_BINUNICODE:
         return read_text(input, builder, argument[0]);
     case OP_BINUNICODE:
-        return read_text(input, builder, pickle_read_little32(argument));
+        return read_text(input, builder, pickle_op_little32(argument));
     case OP_BINPUT:
         return builder_memo_put(builder, argument[0]);
     case OP_LONG_BINPUT:
-        return builder_memo_put(builder, pickle_read_little32(argument));
+        return builder_memo_put(builder, pickle_op_little32(argument));
     case OP_PROTO:
         return read_protocol(builder, argument[0]);
     case OP_FRAME:
@@ -296,6 +257,14 @@ acre_status pickle_read(struct input *input, struct builder *builder)
         unsigned char code = input->window[input->at];
         const unsigned char *argument = input->window + input->at + 1;
         builder->offset = input_offset(input);
+        if (code == OP_EMPTY_DICT) {
+            size_t count = 0;
+            status = pickle_event_read(input, builder, &count);
+            if (UNLIKELY(status != ACRE_OK))
+                return status;
+            if (count)
+                continue;
+        }
         if (code == OP_STOP) {
             input->at++;
             return input_drain(input);
