@@ -2,10 +2,12 @@
 """Figures of process group "acre" against gloo, in one run.
 
     build/torch/python pytorch/bench/group.py [--ranks 2,4,8] [--parts calls,ddp] [--quick]
+        [--rows TEXT,...]
 
 The ranks are bound to the processors in turn. Each row of "calls" alternates between both groups
 and gives medians of the slowest rank. "ddp" is a step of DistributedDataParallel, also without any
-exchange, which is the least that any group can reach.
+exchange, which is the least that any group can reach. --rows takes the rows of "calls" in whose
+names one of the texts occurs, such as "all_reduce 1 MiB,barrier".
 """
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def group_join(rank: int, size: int, folder: str):
     return dist
 
 
-def rank_main(rank: int, size: int, folder: str, is_quick: bool) -> None:
+def rank_main(rank: int, size: int, folder: str, is_quick: bool, wanted: list[str]) -> None:
     dist = group_join(rank, size, folder)
     import torch
 
@@ -47,46 +49,52 @@ def rank_main(rank: int, size: int, folder: str, is_quick: bool) -> None:
     groups = {"acre": dist.group.WORLD, "gloo": dist.new_group(backend="gloo", timeout=limit)}
     rows = []
 
-    def median_of(call, group, count: int) -> float:
-        """Microseconds of one call: the median over repeats, of the slowest rank."""
+    def slowest(of: float) -> float:
+        """The largest of what the ranks give."""
+        word = torch.tensor([of], dtype=torch.float64)
+        dist.all_reduce(word, dist.ReduceOp.MAX)
+        return word.item()
+
+    def median_of(call, group, budget: float) -> float:
+        """Microseconds of one call: the median over repeats, of the slowest rank. The calls take
+        about budget seconds together, of which the second one tells how many those are."""
         call(group)
-        dist.barrier()
         times = []
-        for _ in range(count):
+        count = 1
+        while len(times) < count:
             begin = time.perf_counter()
             call(group)
             times.append((time.perf_counter() - begin) * 1e6)
-        slowest = torch.tensor([statistics.median(times)], dtype=torch.float64)
-        dist.all_reduce(slowest, dist.ReduceOp.MAX)
-        return slowest.item()
+            if len(times) == 1:
+                count = max(3, min(300, int(budget * 1e6 / slowest(times[0]))))
+        return slowest(statistics.median(times))
 
-    def row(name: str, call, limit_ratio: float, cost: float) -> None:
-        """cost: microseconds that gloo is expected to need, for the number of repeats."""
-        count = max(3, min(300, int((1e5 if is_quick else 4e5) / cost)))
+    def row(name: str, call, limit_ratio: float) -> None:
+        if not any(text in name for text in wanted):
+            return
         samples = {key: [] for key in groups}
-        for _ in range(3):
+        for _ in range(5):
             for key, group in groups.items():
-                samples[key].append(median_of(call, group, count))
+                samples[key].append(median_of(call, group, 0.05 if is_quick else 0.2))
         acre, gloo = (statistics.median(samples[key]) for key in ("acre", "gloo"))
         rows.append({"name": name, "ranks": size, "acre": acre, "gloo": gloo,
                      "limit": limit_ratio})
 
-    row("barrier", lambda group: dist.barrier(group=group), 1 / 20 if size == 2 else 1, 300)
+    row("barrier", lambda group: dist.barrier(group=group), 1 / 20 if size == 2 else 1)
     for bytes_, text in SIZES:
         tensor = torch.ones(bytes_ // 4)
         ratio = 1 if size > 2 else 1 / 10 if bytes_ <= SMALL else 1 / 5
-        row("all_reduce " + text, lambda group, t=tensor: dist.all_reduce(t, group=group), ratio,
-            300 + bytes_ / 500)
+        row("all_reduce " + text, lambda group, t=tensor: dist.all_reduce(t, group=group), ratio)
     part, whole = torch.ones((1 << 20) // 4 // size), torch.ones((1 << 20) // 4 // size * size)
     ratio = 1 / 5 if size == 2 else 1
     row("all_gather 1 MiB", lambda group: dist.all_gather_into_tensor(whole, part, group=group),
-        ratio, 3000)
+        ratio)
     row("reduce_scatter 1 MiB",
-        lambda group: dist.reduce_scatter_tensor(part, whole, group=group), ratio, 3000)
-    row("broadcast 1 MiB", lambda group: dist.broadcast(whole, 0, group=group), ratio, 3000)
+        lambda group: dist.reduce_scatter_tensor(part, whole, group=group), ratio)
+    row("broadcast 1 MiB", lambda group: dist.broadcast(whole, 0, group=group), ratio)
     other = torch.empty_like(whole)
     row("all_to_all 1 MiB", lambda group: dist.all_to_all_single(other, whole, group=group),
-        ratio, 3000)
+        ratio)
     if rank == 0:
         print(json.dumps(rows), flush=True)
     dist.destroy_process_group()
@@ -137,13 +145,14 @@ def ddp_main(rank: int, folder: str, is_quick: bool) -> None:
     dist.destroy_process_group()
 
 
-def run(part: str, size: int, is_quick: bool):
+def run(part: str, size: int, is_quick: bool, wanted: str = ""):
     """Starts the ranks of a part; what rank 0 prints."""
     with tempfile.TemporaryDirectory(prefix="acre-bench-") as folder:
         environment = dict(os.environ, OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
         processes = [subprocess.Popen(
             [sys.executable, "-W", "ignore", str(pathlib.Path(__file__).resolve()), "--rank",
-             part, str(rank), str(size), folder] + (["--quick"] if is_quick else []),
+             part, str(rank), str(size), folder, "--rows", wanted]
+            + (["--quick"] if is_quick else []),
             stdout=subprocess.PIPE, text=True, env=environment) for rank in range(size)]
         outs = [process.communicate()[0] for process in processes]
         if any(process.returncode for process in processes):
@@ -151,10 +160,10 @@ def run(part: str, size: int, is_quick: bool):
         return json.loads(outs[0])
 
 
-def print_calls(ranks: list[int], is_quick: bool) -> None:
+def print_calls(ranks: list[int], is_quick: bool, wanted: str) -> None:
     print(f"{'operation':24}{'ranks':>6}{'acre us':>12}{'gloo us':>12}{'ratio':>8}{'asked':>8}")
     for size in ranks:
-        for row in run("calls", size, is_quick):
+        for row in run("calls", size, is_quick, wanted):
             ratio = row["acre"] / row["gloo"]
             print(f"{row['name']:24}{row['ranks']:6}{row['acre']:12.1f}{row['gloo']:12.1f}"
                   f"{ratio:8.3f}{row['limit']:8.3f}{'' if ratio <= row['limit'] else '  above'}")
@@ -172,18 +181,20 @@ def main() -> None:
     parser.add_argument("--ranks", default="2,4,8", help="numbers of ranks, by commas")
     parser.add_argument("--parts", default="calls,ddp", help="which parts, by commas")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    parser.add_argument("--rows", default="", help="texts in the names of rows, by commas")
     parser.add_argument("--rank", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rank:
         part, rank, size, folder = options.rank
         if part == "calls":
-            rank_main(int(rank), int(size), folder, options.quick)
+            rank_main(int(rank), int(size), folder, options.quick, options.rows.split(","))
         else:
             ddp_main(int(rank), folder, options.quick)
         return
     parts = options.parts.split(",")
     if "calls" in parts:
-        print_calls([int(n) for n in options.ranks.split(",")], options.quick)
+        print_calls([int(n) for n in options.ranks.split(",")], options.quick,
+                    options.rows)
     if "ddp" in parts:
         print_ddp(options.quick)
 

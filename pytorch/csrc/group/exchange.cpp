@@ -10,9 +10,9 @@ namespace acre_torch::group {
 
 /* Up to this size every rank reads all data of all ranks: one meeting instead of two. */
 static constexpr std::size_t ONE_SHOT_BYTES = 32u << 10;
-/* Bytes of a piece that passes through the slots, so that the slots of two steps stay in the
- * second-level cache. */
-static constexpr std::size_t PIECE_BYTES = 256u << 10;
+/* Bytes of a piece that passes through the slots, so that the slots of two steps and the piece of
+ * the tensor stay in a second-level cache of 512 KiB. */
+static constexpr std::size_t PIECE_BYTES = 128u << 10;
 /* The same where ranks share processors, and each meeting costs switches between them. */
 static constexpr std::size_t PIECE_BYTES_CROWDED = SLOT_BYTES;
 /* What is worked on at once, while the lines of the next block come from another processor. */
@@ -24,22 +24,47 @@ static std::size_t piece_bytes(const Room &room)
     return room.is_crowded() ? PIECE_BYTES_CROWDED : PIECE_BYTES;
 }
 
-/* A share of a slot for each rank, in whole lines. */
+/* A share of a slot for each rank, in whole lines. Nothing is staged for the rank itself, so that
+ * two ranks exchange whole pieces. */
 static std::size_t share_bytes(const Room &room, std::size_t element)
 {
-    std::size_t bytes = piece_bytes(room) / room.size() / 64 * 64;
+    std::size_t parts = std::max(room.size() - 1, 1), most = SLOT_BYTES / room.size();
+    std::size_t bytes = std::min(piece_bytes(room) / parts, most) / 64 * 64;
     return bytes / element * element;
 }
 
+/* Blocks are small enough for the C library to move them in vectors: its instruction for long
+ * strings is slow on lines that another processor has. */
 static void copy(void *to, const void *from, std::size_t bytes)
 {
-    if (bytes && to != from)
-        std::memcpy(to, from, bytes);
+    char *out = static_cast<char *>(to);
+    const char *in = static_cast<const char *>(from);
+
+    if (out == in)
+        return;
+    for (; bytes > BLOCK_BYTES; bytes -= BLOCK_BYTES, out += BLOCK_BYTES, in += BLOCK_BYTES)
+        std::memcpy(out, in, BLOCK_BYTES);
+    if (bytes)
+        std::memcpy(out, in, bytes);
+}
+
+/* Whether lines are worth asking for before they are written. Where cores share a cache behind
+ * their own, as AMD's do, the question costs more than it saves. */
+static bool is_taking_lines()
+{
+#if defined(__x86_64__)
+    static const bool is_amd = __builtin_cpu_is("amd");
+    return !is_amd;
+#else
+    return true;
+#endif
 }
 
 /* Takes cache lines over from another processor, to be read and written. */
 static void lines_take(const char *begin, std::size_t bytes)
 {
+    if (!is_taking_lines())
+        return;
     for (std::size_t i = 0; i < bytes; i += 64) {
 #if defined(__x86_64__)
         __asm__ volatile("prefetchw %0" : : "m"(begin[i]));
@@ -138,11 +163,12 @@ struct Reduction {
             for (int r = 0; r < room.size(); r++)
                 sources[r] = room.input_before(r) + at;
             sources[room.rank()] = place_of(k) + at;
-            reduce_run(sum, sources, room.size(), some / element, reduce, type);
-            copy(place_of(k) + at, sum, some);
+            char *to = room.size() == 2 ? place_of(k) + at : sum;
+            reduce_run(to, sources, room.size(), some / element, reduce, type);
+            copy(place_of(k) + at, to, some);
             for (int r = 0; r < room.size(); r++)
                 if (r != room.rank())
-                    copy(room.input_before(r) + at, sum, some);
+                    copy(room.input_before(r) + at, to, some);
         }
     }
 
@@ -183,12 +209,17 @@ bool exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t c
     for (std::size_t k = 0; k <= pieces; k++) {
         if (k > 0)
             work.combine(k - 1);
-        if (k < pieces)
+        if (k < pieces && (k > 0 || call.agreed.symmetric == 0))
             work.stage(k);
         room.publish(call);
         room.meet(call);
         if (k == 0 && room.is_symmetric())
             return false;
+        if (k == 0 && room.is_partly_symmetric()) { /* some ranks have staged nothing */
+            work.stage(k);
+            room.publish(call);
+            room.meet(call);
+        }
         if (k > 0)
             work.collect(k - 1);
     }
@@ -225,16 +256,22 @@ void exchange_reduce_scatter(Room &room, const Call &call, const std::vector<con
     std::size_t share = share_bytes(room, element);
     const void *sources[256];
     std::size_t k = 0, bytes = count * element;
+    const char *own = ins[room.rank()];
+    /* The own part is staged only if sums might be written over it before it is read. */
+    bool is_apart = out + bytes <= own || own + bytes <= out || (out == own && room.size() == 2);
 
     room.begin(call);
     do {
         std::size_t some = std::min(share, bytes - k);
         for (int r = 0; r < room.size(); r++)
-            copy(room.input(room.rank()) + r * share, ins[r] + k, some);
+            if (r != room.rank() || !is_apart)
+                copy(room.input(room.rank()) + r * share, ins[r] + k, some);
         room.publish(call);
         room.meet(call);
         for (int r = 0; r < room.size(); r++)
             sources[r] = room.input_before(r) + room.rank() * share;
+        if (is_apart)
+            sources[room.rank()] = own + k;
         reduce_run(out + k, sources, room.size(), some / element, reduce, type);
         k += some;
     } while (k < bytes);
@@ -340,14 +377,15 @@ static std::size_t sizes_check(const Room &room, const Call &call)
 void exchange_all_to_all(Room &room, const Call &call, const Parts &parts)
 {
     int size = room.size(), rank = room.rank();
-    std::size_t table = 2 * size * sizeof(std::size_t);
-    std::size_t share = (piece_bytes(room) - table) / size / 64 * 64, most = 0, k = 0;
+    std::size_t row = size * sizeof(std::size_t), table = (2 * row + 63) / 64 * 64;
+    std::size_t share = std::min(share_bytes(room, 1), (SLOT_BYTES - table) / size / 64 * 64);
+    std::size_t most = 0, k = 0;
 
     room.begin(call);
     do {
         char *slot = room.input(rank);
-        std::memcpy(slot, parts.in_bytes.data(), table / 2);
-        std::memcpy(slot + table / 2, parts.out_bytes.data(), table / 2);
+        std::memcpy(slot, parts.in_bytes.data(), row);
+        std::memcpy(slot + row, parts.out_bytes.data(), row);
         for (int r = 0; r < size; r++)
             if (r != rank && parts.in_bytes[r] > k)
                 copy(slot + table + r * share, parts.ins[r] + k,

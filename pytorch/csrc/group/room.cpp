@@ -177,6 +177,14 @@ bool Room::is_symmetric() const
     return own != 0;
 }
 
+bool Room::is_partly_symmetric() const
+{
+    for (int r = 0; r < size_; r++)
+        if (notes(r)->calls[~step_ & 1].symmetric != 0)
+            return true;
+    return false;
+}
+
 thread_local bool Room::is_patient_ = false;
 
 /* Looks at a word for a while; whether it has come. */

@@ -63,6 +63,8 @@ class Room {
 
     /* Whether all ranks named one symmetric memory in the step before. */
     bool is_symmetric() const;
+    /* Whether some rank named one; all ranks get the same answer. */
+    bool is_partly_symmetric() const;
 
     /* Mail: one ring per sender in the block of the receiver; see mail.h. */
     char *mail(int owner, int sender) const { return mails_[owner] + mail_bytes_ * sender; }

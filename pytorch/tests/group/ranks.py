@@ -64,6 +64,40 @@ def await_file(path: pathlib.Path, seconds: float = 60) -> str:
     return path.read_text()
 
 
+class Server:
+    """A process that has imported PyTorch and starts jobs by forking, since importing takes
+    seconds. It ends when this process does."""
+
+    shared: "Server | None" = None
+
+    def __init__(self, env: dict[str, str]) -> None:
+        environment = dict(os.environ, OMP_NUM_THREADS="1", TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+                           PYTHONWARNINGS="ignore", **env)
+        self.process = subprocess.Popen([sys.executable, str(HERE / "ranks.py")], env=environment,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        start_new_session=True)
+
+    @classmethod
+    def for_env(cls, env: dict[str, str]) -> "Server":
+        """The server of all tests, or one of its own for variables that are read by imports."""
+        if any(not name.startswith("ACRE_TEST_") for name in env):
+            return cls(env)
+        if cls.shared is None or cls.shared.process.poll() is not None:
+            cls.shared = cls({})
+        return cls.shared
+
+    def start(self, *job: object) -> int:
+        """Starts a job; the process id of the parent of its ranks."""
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(60)
+
+
 class Job:
     """Ranks of one test, forked from one process that has imported PyTorch; use it with "with"."""
 
@@ -73,20 +107,26 @@ class Job:
         self.seconds = seconds
         self.folder = tempfile.TemporaryDirectory(prefix="acre-group-")
         self.path = pathlib.Path(self.folder.name)
-        environment = dict(os.environ, OMP_NUM_THREADS="1", TORCH_DEVICE_BACKEND_AUTOLOAD="0",
-                           PYTHONWARNINGS="ignore", **(env or {}))
-        self.parent = subprocess.Popen(
-            [sys.executable, str(HERE / "ranks.py"), function, str(size), str(self.path),
-             str(seconds)], env=environment, start_new_session=True)
+        self.server = Server.for_env(env or {})
+        self.pid = self.server.start(function, size, str(self.path), seconds, env or {})
 
     def __enter__(self) -> "Job":
         return self
 
     def __exit__(self, *_) -> None:
-        if self.parent.poll() is None:
-            os.killpg(self.parent.pid, signal.SIGKILL)
-        self.parent.wait()
+        if self.is_running():
+            os.killpg(self.pid, signal.SIGKILL)
+        if self.server is not Server.shared:
+            self.server.close()
         self.folder.cleanup()
+
+    def is_running(self) -> bool:
+        """Whether the parent of the ranks is still there."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
 
     def text(self, rank: int) -> str:
         """What a rank has printed."""
@@ -94,7 +134,10 @@ class Job:
 
     def wait(self, expected: dict[int, int] | None = None) -> None:
         """Waits for all ranks; each must end with 0, or with the status expected of it."""
-        self.parent.wait(self.seconds + 60)
+        end = time.monotonic() + self.seconds + 60
+        while self.is_running():
+            assert time.monotonic() < end, "the ranks do not end:\n" + self.all_text()
+            time.sleep(0.01)
         statuses = json.loads((self.path / "statuses").read_text())
         for rank, status in enumerate(statuses):
             wanted = (expected or {}).get(rank, 0)
@@ -125,7 +168,7 @@ def _enter_host(rank: Rank) -> None:
             raise OSError(ctypes.get_errno(), "setns")
 
 
-def _rank_main(function: str, rank: Rank) -> None:
+def _rank_main(module: object, name: str, rank: Rank) -> None:
     """The life of one rank, in a child of the process that has imported PyTorch."""
     import torch.distributed as dist
 
@@ -133,27 +176,45 @@ def _rank_main(function: str, rank: Rank) -> None:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
     _enter_host(rank)
-    module, name = function.split(":")
-    getattr(importlib.import_module(module), name)(rank)
+    getattr(module, name)(rank)
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
+def _job_main(function: str, size: int, folder: str, seconds: float, env: dict[str, str]) -> None:
+    """The parent of the ranks; returns in each rank, too, when that is done."""
+    os.environ.update(env)
+    place, name = function.split(":")
+    module = importlib.import_module(place)
+    pids = []
+    for rank in range(size):
+        pid = os.fork()
+        if pid == 0:
+            _rank_main(module, name, Rank(rank, size, pathlib.Path(folder)))
+            return
+        pids.append(pid)
+    statuses = _collect(pids, time.monotonic() + seconds)
+    (pathlib.Path(folder) / "statuses").write_text(json.dumps(statuses))
+
+
 def _main() -> None:
-    function, size, folder, seconds = sys.argv[1:5]
+    """Starts a job for each line of the standard input; answers with its process id."""
     sys.path.insert(0, str(HERE))
     import torch
     import torch_acre  # noqa: F401
     torch.set_num_threads(1)
-    pids = []
-    for rank in range(int(size)):
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes ended jobs away
+    for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            _rank_main(function, Rank(rank, int(size), pathlib.Path(folder)))
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.setsid()
+            with open(os.devnull) as null:
+                os.dup2(null.fileno(), 0)
+            os.dup2(2, 1)
+            _job_main(*json.loads(line))
             return
-        pids.append(pid)
-    statuses = _collect(pids, time.monotonic() + float(seconds))
-    (pathlib.Path(folder) / "statuses").write_text(json.dumps(statuses))
+        print(pid, flush=True)
 
 
 def _collect(pids: list[int], end: float) -> list[int]:

@@ -174,6 +174,9 @@ class Check:
             out = self.put(torch.empty(count, dtype=dtype))
             dist.reduce_scatter_tensor(out, source, group=self.group)
             equal(out, part, ("reduce_scatter_tensor", dtype))
+            out = source.chunk(self.size)[self.rank]
+            dist.reduce_scatter_tensor(out, source, group=self.group)
+            equal(out, part, ("reduce_scatter_tensor in place", dtype))
 
     def all_to_alls(self) -> None:
         for count in (1, 40_001):
