@@ -65,6 +65,8 @@ line "planned pair, 4096 bytes" 30 \
     "$(per 102400 "$build/bench/planned" --count)"
 line "hot pair, 512 bytes, history recorded" 105 \
     "$(per 200000 "$build/bench/hot_pair" --alone --size 512 --history --count)"
+line "pair with record_stream, events that cost nothing" 400 \
+    "$(per 20000 "$build/bench/record_stream" --count)"
 for size in 512 4096 1048576 20971520; do
     line "pinned hot pair, $size bytes" 95 \
         "$(per 20000 "$build/bench/pinned" --size $size --count)"

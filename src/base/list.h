@@ -50,6 +50,14 @@ static inline void list_push_front(struct list *head, struct list *link)
     list_insert(head->next, link);
 }
 
+/* Moves a link from one list to the front of another. */
+static inline void list_move_front(struct list *head, struct list *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    list_push_front(head, link);
+}
+
 static inline void list_remove(struct list *link)
 {
     link->prev->next = link->next;

@@ -49,6 +49,20 @@ static inline bool rbtree_empty(const struct rbtree *tree)
     return !tree->root;
 }
 
+/* Whether a node is the only one of its tree: black, with neither parent nor child. */
+static inline bool rbtree_is_alone(const struct rbnode *node)
+{
+    return node->parent_colour == 1 && !((uintptr_t)node->child[0] | (uintptr_t)node->child[1]);
+}
+
+/* Makes a node the only one of an empty tree. */
+static inline void rbtree_set_alone(struct rbtree *tree, struct rbnode *node)
+{
+    node->parent_colour = 1;
+    node->child[0] = node->child[1] = NULL;
+    tree->root = node;
+}
+
 /* Links node below parent on the given side (parent NULL: as the root) and
  * restores balance. The place must be free and right for the order. */
 void rbtree_link(struct rbtree *tree, struct rbnode *node, struct rbnode *parent, int side);

@@ -122,6 +122,12 @@ static inline bool block_tag_is_live(const struct block *block)
     return (tag & ~BLOCK_TAG_USED) == (uintptr_t)block->base;
 }
 
+/* Whether it is live and other streams use it, so that the lock is needed to free it. */
+static inline bool block_tag_is_used(const struct block *block)
+{
+    return atomic_load_explicit(&block->tag, memory_order_relaxed) & BLOCK_TAG_USED;
+}
+
 /* Makes the caller the owner of a block that is live at pointer and used on its
  * own stream only; false when it is not, or another thread was first. */
 static inline bool block_tag_claim(struct block *block, const void *pointer)

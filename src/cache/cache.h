@@ -20,6 +20,7 @@
 #include "cache/policy.h"
 #include "cache/request.h"
 #include "cache/torch/pool.h"
+#include "cache/torch/tally.h"
 #include "cache/pools/private_pool.h"
 #include "cache/pools/scope.h"
 #include "cache/segment.h"
@@ -69,6 +70,7 @@ struct acre_cache {
     uint32_t capture_count;             /* how many                                         */
     uint32_t found_count;               /* of these, found                                  */
     acre_cache_stats stats;
+    struct tally tally;                 /* what policy torch has yet to bring into stats    */
     struct observers *oom_observers, *rejection_observers, *reclaimers, *trackers;
     struct history history;
     uint64_t rejection_logged_ns; /* when a rejection was last logged; 0: never      */

@@ -9,7 +9,8 @@
 
 /* The events waited for on one stream, oldest first. */
 struct deferred_queue {
-    struct list link; /* in deferred.queues */
+    struct list link;                  /* in deferred.queues     */
+    struct deferred_queue *spare_next; /* while no entry is in it */
     struct list entries;
     void *stream;
 };
@@ -74,6 +75,10 @@ void deferred_fini(struct deferred *deferred)
     free_entries(&deferred->bad);
     deferred_trim(deferred);
     free_entries(&deferred->spare_entries);
+    for (struct deferred_queue *queue = deferred->spare_queues, *next; queue; queue = next) {
+        next = queue->spare_next;
+        heap_free(queue);
+    }
     for (struct use *use = deferred->spare_uses, *next; use; use = next) {
         next = use->next;
         heap_free(use);
@@ -188,30 +193,52 @@ static void event_put(struct deferred *deferred, void *event)
     deferred->idle_events[deferred->idle_count++] = event;
 }
 
-static struct deferred_queue *queue_for(struct deferred *deferred, void *stream)
+/* The queue of a stream that has entries, or NULL. */
+static inline struct deferred_queue *queue_find(const struct deferred *deferred, const void *stream)
 {
-    struct deferred_queue *queue;
-
     LIST_FOR_EACH(link, &deferred->queues) {
-        queue = CONTAINER_OF(link, struct deferred_queue, link);
+        struct deferred_queue *queue = CONTAINER_OF(link, struct deferred_queue, link);
         if (queue->stream == stream)
             return queue;
     }
-    queue = heap_alloc(sizeof *queue);
-    if (!queue)
-        return NULL;
+    return NULL;
+}
+
+/* Makes a spare queue that of a stream; an entry comes next. */
+static inline struct deferred_queue *queue_begin(struct deferred *deferred, void *stream)
+{
+    struct deferred_queue *queue = deferred->spare_queues;
+
+    deferred->spare_queues = queue->spare_next;
     queue->stream = stream;
-    list_init(&queue->entries);
     list_push_back(&deferred->queues, &queue->link);
     return queue;
 }
 
-static void queue_drop_if_empty(struct deferred_queue *queue)
+static struct deferred_queue *queue_for(struct deferred *deferred, void *stream)
+{
+    struct deferred_queue *queue = queue_find(deferred, stream);
+
+    if (queue)
+        return queue;
+    if (!deferred->spare_queues) {
+        queue = heap_alloc(sizeof *queue);
+        if (!queue)
+            return NULL;
+        list_init(&queue->entries);
+        queue->spare_next = NULL;
+        deferred->spare_queues = queue;
+    }
+    return queue_begin(deferred, stream);
+}
+
+static inline void queue_drop_if_empty(struct deferred *deferred, struct deferred_queue *queue)
 {
     if (!list_empty(&queue->entries))
         return;
     list_remove(&queue->link);
-    heap_free(queue);
+    queue->spare_next = deferred->spare_queues;
+    deferred->spare_queues = queue;
 }
 
 static struct deferred_entry *entry_take(struct deferred *deferred)
@@ -263,7 +290,7 @@ static acre_status entry_make(struct deferred *deferred, struct block *block, co
 put_event:
     event_put(deferred, entry->event);
 drop_queue:
-    queue_drop_if_empty(entry->queue);
+    queue_drop_if_empty(deferred, entry->queue);
 put_entry:
     list_push_front(&deferred->spare_entries, &entry->link);
     return status;
@@ -287,17 +314,17 @@ static void entry_undo(struct deferred *deferred, struct deferred_entry *entry)
 {
     if (!entry->hold) {
         event_put(deferred, entry->event);
-        queue_drop_if_empty(entry->queue);
+        queue_drop_if_empty(deferred, entry->queue);
     }
     list_push_front(&deferred->spare_entries, &entry->link);
 }
 
-acre_status deferred_add(struct deferred *deferred, struct block *block)
+/* Queues the entries of all uses, or of none. */
+static acre_status add_several(struct deferred *deferred, struct block *block)
 {
     struct list made;
     acre_status status = ACRE_OK;
 
-    CHECK(block->state == BLOCK_LIVE && block->uses);
     list_init(&made);
     for (struct use *use = block->uses; use && status == ACRE_OK; use = use->next) {
         struct deferred_entry *entry = NULL;
@@ -313,7 +340,57 @@ acre_status deferred_add(struct deferred *deferred, struct block *block)
         else
             entry_undo(deferred, entry);
     }
-    if (status != ACRE_OK)
+    return status;
+}
+
+/* The usual case: one stream uses the block, and nothing has to be made. Looks before it takes,
+ * so that there is nothing to take back. False: it is not the usual case. */
+static inline bool add_one(struct deferred *deferred, struct block *block, acre_status *status)
+{
+    struct acre_device *device = deferred->device;
+    struct use *use = block->uses;
+    struct deferred_queue *queue;
+
+    if (UNLIKELY(use->next || use->hold || list_empty(&deferred->spare_entries) ||
+                 !deferred->idle_count))
+        return false;
+    queue = queue_find(deferred, use->stream);
+    if (UNLIKELY(!queue && !deferred->spare_queues))
+        return false;
+    void *event = deferred->idle_events[deferred->idle_count - 1];
+    *status = device->ops->event_record(device->self, device->index, event, use->stream);
+    if (UNLIKELY(*status != ACRE_OK))
+        return true;
+    deferred->idle_count--;
+    if (!queue)
+        queue = queue_begin(deferred, use->stream);
+    struct deferred_entry *entry =
+        CONTAINER_OF(deferred->spare_entries.next, struct deferred_entry, link);
+    entry->block = block;
+    entry->hold = NULL;
+    entry->stream = use->stream;
+    entry->event = event;
+    entry->link.prev->next = entry->link.next;
+    entry->link.next->prev = entry->link.prev;
+    list_push_back(&queue->entries, &entry->link);
+    deferred->pending_count++;
+    block->event_count = 1;
+    block->uses = NULL;
+    use->next = deferred->spare_uses;
+    deferred->spare_uses = use;
+    block->state = BLOCK_WAITING;
+    return true;
+}
+
+acre_status deferred_add(struct deferred *deferred, struct block *block)
+{
+    CHECK(block->state == BLOCK_LIVE && block->uses);
+    acre_status status;
+
+    if (LIKELY(add_one(deferred, block, &status)))
+        return status;
+    status = add_several(deferred, block);
+    if (UNLIKELY(status != ACRE_OK))
         return status;
     for (struct use *use = block->uses; use; use = use->next)
         use->hold = NULL; /* its entry has it now */
@@ -323,19 +400,18 @@ acre_status deferred_add(struct deferred *deferred, struct block *block)
 }
 
 /* An event has completed. */
-static void entry_finish(struct deferred *deferred, struct deferred_entry *entry,
-                         deferred_done_fn done, void *arg)
+static inline void entry_finish(struct deferred *deferred, struct deferred_entry *entry,
+                                deferred_done_fn done, void *arg)
 {
     struct block *block = entry->block;
 
-    list_remove(&entry->link);
+    list_move_front(&deferred->spare_entries, &entry->link);
     if (entry->hold) {
         entry->hold->end(entry->hold);
         deferred->held_count--;
     } else {
         event_put(deferred, entry->event);
     }
-    list_push_front(&deferred->spare_entries, &entry->link);
     deferred->pending_count--;
     CHECK(block->state == BLOCK_WAITING && block->event_count > 0);
     if (--block->event_count == 0)
@@ -405,8 +481,9 @@ void deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, voi
 {
     struct acre_device *device = deferred->device;
 
-    deferred_collect_holds(deferred, done, arg);
-    if (deferred->bad_count)
+    if (UNLIKELY(deferred->held_count))
+        deferred_collect_holds(deferred, done, arg);
+    if (UNLIKELY(deferred->bad_count))
         bad_collect(deferred, done, arg);
     LIST_FOR_EACH_SAFE(link, after, &deferred->queues) {
         struct deferred_queue *queue = CONTAINER_OF(link, struct deferred_queue, link);
@@ -422,7 +499,7 @@ void deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, voi
             else
                 entry_set_aside(deferred, entry, status);
         }
-        queue_drop_if_empty(queue);
+        queue_drop_if_empty(deferred, queue);
     }
 }
 
@@ -446,7 +523,7 @@ acre_status deferred_synchronize(struct deferred *deferred, const struct private
             else if (first == ACRE_OK)
                 first = status;
         }
-        queue_drop_if_empty(queue);
+        queue_drop_if_empty(deferred, queue);
     }
     LIST_FOR_EACH_SAFE(link, after, &deferred->bad) {
         struct deferred_entry *entry = CONTAINER_OF(link, struct deferred_entry, link);

@@ -26,6 +26,7 @@
 #include <acre/base.h>
 
 struct acre_device;
+struct deferred_queue;
 struct private_pool;
 
 /* Keeps a block from being reused. */
@@ -61,6 +62,7 @@ struct deferred {
     size_t idle_capacity;
     struct use *spare_uses;
     struct list spare_entries;
+    struct deferred_queue *spare_queues;
 };
 
 /* Called when the last event of a block, still WAITING, has completed. */

@@ -17,19 +17,16 @@
 static inline void count_taken(acre_cache *cache, bool is_small, bool was_split,
                                const struct block *block, const struct block *tail)
 {
-    acre_cache_stats *stats = &cache->stats;
+    struct tally *tally = &cache->tally;
 
     if (cache->facts.counts_late || block->is_expandable)
         return;
-    if (tail && !was_split) {
-        stats_up(&stats->inactive_split, is_small, 1);
-        stats_up(&stats->inactive_split_bytes, is_small, tail->bytes);
-    } else if (tail) {
-        stats_down(&stats->inactive_split_bytes, is_small, block->bytes);
-    } else if (was_split) {
-        stats_down(&stats->inactive_split, is_small, 1);
-        stats_down(&stats->inactive_split_bytes, is_small, block->bytes);
-    }
+    if (tail && !was_split)
+        tally_split(tally, is_small, 1, (int64_t)tail->bytes);
+    else if (tail)
+        tally_split(tally, is_small, 0, -(int64_t)block->bytes);
+    else if (was_split)
+        tally_split(tally, is_small, -1, -(int64_t)block->bytes);
 }
 
 /* Makes a FREE block that is in no index LIVE, cut to bytes when is_split. A
@@ -206,8 +203,7 @@ void engine_put_locked(acre_cache *cache, struct block *block)
     }
     if (cache->facts.counts_late || block->is_expandable)
         return;
-    stats_move(&cache->stats.inactive_split, pool->is_small, count);
-    stats_move(&cache->stats.inactive_split_bytes, pool->is_small, bytes);
+    tally_split(&cache->tally, pool->is_small, count, bytes);
 }
 
 void engine_done_locked(void *arg, struct block *block)
@@ -245,15 +241,4 @@ acre_status engine_free_locked(acre_cache *cache, struct block *block)
     if (LIKELY(block->state == BLOCK_LIVE))
         engine_done_locked(cache, block);
     return ACRE_OK;
-}
-
-struct block *engine_find_locked(const acre_cache *cache, const void *pointer)
-{
-    struct block *block = map_find(&cache->map, pointer);
-
-    if (!block || block->base != pointer)
-        return NULL;
-    if (block_is_tagged(block) && !block_tag_is_live(block))
-        return NULL; /* freed, and kept by a thread */
-    return block->state == BLOCK_LIVE || block->state == BLOCK_DIRECT ? block : NULL;
 }

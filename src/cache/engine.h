@@ -51,6 +51,15 @@ static inline acre_status engine_collect_locked(acre_cache *cache, void *stream)
 }
 
 /* The block that is LIVE, or DIRECT, with that base; NULL otherwise. */
-struct block *engine_find_locked(const acre_cache *cache, const void *pointer);
+static inline struct block *engine_find_locked(const acre_cache *cache, const void *pointer)
+{
+    struct block *block = map_find(&cache->map, pointer);
+
+    if (!block || block->base != pointer)
+        return NULL;
+    if (block_is_tagged(block) && !block_tag_is_live(block))
+        return NULL; /* freed, and kept by a thread */
+    return block->state == BLOCK_LIVE || block->state == BLOCK_DIRECT ? block : NULL;
+}
 
 #endif

@@ -81,6 +81,19 @@ acre_status map_reserve(struct map *map, const void *base, uint64_t bytes);
 /* The entry of an address above 2^48, or of one without a leaf: NULL. */
 struct block *map_find_far(const struct map *map, const void *pointer);
 
+/* Where the block of an address below 2^48 is entered; NULL where nothing can be, and for all
+ * other addresses. */
+static inline _Atomic(struct block *) *map_place_near(const struct map *map, const void *pointer)
+{
+    uintptr_t address = (uintptr_t)pointer;
+    uintptr_t index = address >> MAP_LEAF_SHIFT;
+
+    if (UNLIKELY(index >= MAP_ROOT_COUNT))
+        return NULL;
+    uintptr_t leaf = atomic_load_explicit(&map->root->leaves[index], memory_order_acquire);
+    return UNLIKELY(!leaf) ? NULL : map_slot(leaf, address);
+}
+
 /* As map_find for addresses below 2^48; NULL for all others. */
 static inline struct block *map_find_near(const struct map *map, const void *pointer)
 {

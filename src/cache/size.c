@@ -3,16 +3,6 @@
 
 #include "base/check.h"
 
-unsigned size_divisions(const struct cache_conf *conf, size_t bytes)
-{
-    unsigned log2 = bit_high(bytes), index;
-
-    index = log2 <= 20 ? 0 : log2 - 20;
-    if (index >= CONF_DIVISION_COUNT)
-        index = CONF_DIVISION_COUNT - 1;
-    return conf->divisions[index];
-}
-
 size_t size_round_division(size_t bytes, unsigned divisions)
 {
     CHECK(divisions > 1 && is_power_of_two(divisions));

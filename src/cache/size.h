@@ -16,7 +16,12 @@
 #define SIZE_REQUEST_END ((size_t)1 << 60)     /* requests from here on are refused   */
 
 /* Divisions that apply to a request; the table is indexed by floor(log2 MiB). */
-unsigned size_divisions(const struct cache_conf *conf, size_t bytes);
+static inline unsigned size_divisions(const struct cache_conf *conf, size_t bytes)
+{
+    unsigned index = bit_high(bytes >> 20 | 1);
+
+    return conf->divisions[index < CONF_DIVISION_COUNT ? index : CONF_DIVISION_COUNT - 1];
+}
 
 /* Rounds up to one of `divisions` steps, a power of two above 1, between powers
  * of two. */

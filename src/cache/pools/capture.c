@@ -83,14 +83,11 @@ acre_status capture_context_locked(const acre_cache *cache, void *stream, bool *
     return status;
 }
 
-acre_status capture_of_use_locked(const acre_cache *cache, void *stream, uint64_t *out_id)
+acre_status capture_of_use_slow_locked(const acre_cache *cache, void *stream, uint64_t *out_id)
 {
     acre_capture_info info = {.struct_size = sizeof info};
-
-    *out_id = 0;
-    if (!capture_may_run_locked(cache))
-        return ACRE_OK;
     acre_status status = capture_look(cache, stream, &info);
+
     if (info.status == ACRE_CAPTURE_ACTIVE)
         *out_id = info.id;
     return status;

@@ -32,7 +32,14 @@ bool capture_is_own_locked(const acre_cache *cache);
 /* Whether a call about stream is in a capture context (capture.c). */
 acre_status capture_context_locked(const acre_cache *cache, void *stream, bool *out);
 /* The capture that a use of stream is part of, 0 for none. */
-acre_status capture_of_use_locked(const acre_cache *cache, void *stream, uint64_t *out_id);
+acre_status capture_of_use_slow_locked(const acre_cache *cache, void *stream, uint64_t *out_id);
+static inline acre_status capture_of_use_locked(const acre_cache *cache, void *stream,
+                                                uint64_t *out_id)
+{
+    *out_id = 0;
+    return capture_may_run_locked(cache) ? capture_of_use_slow_locked(cache, stream, out_id)
+                                         : ACRE_OK;
+}
 /* Tells the cache that stream captures, and that it has ended. */
 acre_status mark_begin_locked(acre_cache *cache, void *stream, uint64_t *out_id);
 acre_status mark_end_locked(acre_cache *cache, void *stream);

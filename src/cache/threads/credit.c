@@ -29,6 +29,7 @@ static void credit_narrow(struct credit *credit)
             credit->limit[class].of[m] = limit;
         }
     }
+    credit->is_limit_old = false;
 }
 
 /* ---- One thread budget ------------------------------------------------------------- */
@@ -110,6 +111,8 @@ bool credit_spend(struct credit *credit, struct thread_budget *thread_budget,
 {
     if (thread_budget)
         credit_collect(credit, thread_budget);
+    if (UNLIKELY(credit->is_limit_old))
+        credit_narrow(credit);
     for (int m = 0; m < CREDIT_MEASURES; m++)
         if (credit->granted[class].of[m] + amounts->of[m] > credit->limit[class].of[m] ||
             credit->granted[CREDIT_ALL].of[m] + amounts->of[m] > credit->limit[CREDIT_ALL].of[m])
@@ -145,20 +148,6 @@ void credit_drop(struct credit *credit, enum credit_class class, const struct am
 {
     credit_add(credit->granted, class, amounts, -1);
     CHECK(credit->granted[class].of[CREDIT_COUNT] >= 0);
-}
-
-void credit_wait(struct credit *credit, enum credit_class class, const struct amounts *amounts)
-{
-    credit_drop(credit, class, amounts);
-    credit_add(credit->waiting, class, amounts, 1);
-    credit_narrow(credit);
-}
-
-void credit_retire(struct credit *credit, enum credit_class class, const struct amounts *amounts)
-{
-    credit_add(credit->waiting, class, amounts, -1);
-    CHECK(credit->waiting[class].of[CREDIT_COUNT] >= 0);
-    credit_narrow(credit);
 }
 
 /* ---- The public statistics --------------------------------------------------- */

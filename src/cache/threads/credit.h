@@ -34,6 +34,8 @@
 #ifndef SRC_CACHE_CREDIT_H
 #define SRC_CACHE_CREDIT_H
 
+#include "base/check.h"
+
 #include <acre/cache.h>
 
 #include <stdbool.h>
@@ -73,8 +75,10 @@ struct credit {
      * ones: that entry of peak_live is unused. */
     struct amounts peak_live[CREDIT_CLASSES + 1];
     struct amounts peak_active[CREDIT_CLASSES + 1];
-    /* Highest granted that reaches no new peak; follows from the rest. */
+    /* Highest granted that reaches no new peak; follows from the rest, and is computed
+     * anew before it is used when is_limit_old. */
     struct amounts limit[CREDIT_CLASSES + 1];
+    bool is_limit_old;
 };
 
 static inline enum credit_class credit_class_of(uint64_t units)
@@ -160,9 +164,68 @@ void credit_raise(struct credit *credit, struct thread_budget *thread_budget,
 
 /* A live block was freed; the credit it took comes back here. */
 void credit_drop(struct credit *credit, enum credit_class class, const struct amounts *amounts);
+
+/* Adds amounts to a class and to the total, or takes them off. */
+static inline void credit_plus(struct amounts sums[CREDIT_CLASSES + 1], enum credit_class class,
+                               const struct amounts *amounts)
+{
+    sums[class].of[CREDIT_UNITS] += amounts->of[CREDIT_UNITS];
+    sums[class].of[CREDIT_REQUESTED] += amounts->of[CREDIT_REQUESTED];
+    sums[class].of[CREDIT_COUNT] += amounts->of[CREDIT_COUNT];
+    sums[CREDIT_ALL].of[CREDIT_UNITS] += amounts->of[CREDIT_UNITS];
+    sums[CREDIT_ALL].of[CREDIT_REQUESTED] += amounts->of[CREDIT_REQUESTED];
+    sums[CREDIT_ALL].of[CREDIT_COUNT] += amounts->of[CREDIT_COUNT];
+}
+static inline void credit_minus(struct amounts sums[CREDIT_CLASSES + 1], enum credit_class class,
+                                const struct amounts *amounts)
+{
+    sums[class].of[CREDIT_UNITS] -= amounts->of[CREDIT_UNITS];
+    sums[class].of[CREDIT_REQUESTED] -= amounts->of[CREDIT_REQUESTED];
+    sums[class].of[CREDIT_COUNT] -= amounts->of[CREDIT_COUNT];
+    sums[CREDIT_ALL].of[CREDIT_UNITS] -= amounts->of[CREDIT_UNITS];
+    sums[CREDIT_ALL].of[CREDIT_REQUESTED] -= amounts->of[CREDIT_REQUESTED];
+    sums[CREDIT_ALL].of[CREDIT_COUNT] -= amounts->of[CREDIT_COUNT];
+}
+
 /* A live block was freed and waits for streams; then waits no more. */
-void credit_wait(struct credit *credit, enum credit_class class, const struct amounts *amounts);
-void credit_retire(struct credit *credit, enum credit_class class, const struct amounts *amounts);
+static inline void credit_wait(struct credit *credit, enum credit_class class,
+                               const struct amounts *amounts)
+{
+    credit_minus(credit->granted, class, amounts);
+    credit_plus(credit->waiting, class, amounts);
+    credit->is_limit_old = true;
+    CHECK(credit->granted[class].of[CREDIT_COUNT] >= 0);
+}
+static inline void credit_retire(struct credit *credit, enum credit_class class,
+                                 const struct amounts *amounts)
+{
+    credit_minus(credit->waiting, class, amounts);
+    credit->is_limit_old = true;
+    CHECK(credit->waiting[class].of[CREDIT_COUNT] >= 0);
+}
+
+/* Whether so much may be live in a class, or in all, without a new peak. */
+static inline bool credit_is_below_peak(const struct credit *credit, int class,
+                                        const struct amounts *amounts)
+{
+    const int64_t *granted = credit->granted[class].of, *peak = credit->peak_live[class].of;
+
+    return granted[CREDIT_UNITS] + amounts->of[CREDIT_UNITS] <= peak[CREDIT_UNITS] &&
+           granted[CREDIT_COUNT] + amounts->of[CREDIT_COUNT] <= peak[CREDIT_COUNT];
+}
+
+/* As credit_retire, where the thread budget of a thread gets the amounts as credit. False: live
+ * blocks are so near their peak that it may not have them, and nothing has changed. */
+static inline bool credit_regrant(struct credit *credit, enum credit_class class,
+                                  const struct amounts *amounts)
+{
+    if (UNLIKELY(!credit_is_below_peak(credit, class, amounts) ||
+                 !credit_is_below_peak(credit, CREDIT_ALL, amounts)))
+        return false;
+    credit_retire(credit, class, amounts);
+    credit_plus(credit->granted, class, amounts);
+    return true;
+}
 
 /* Brings the five statistics up to date; all thread budgets are collected. */
 void credit_store(struct credit *credit, acre_cache_stats *stats);

@@ -47,51 +47,9 @@
 #include "cache/observe/report.h"
 #include "cache/pools/pools.h"
 #include "cache/size.h"
+#include "cache/torch/quick.h"
 
 /* ---- Under the lock --------------------------------------------------------- */
-
-void front_collect_locked(struct front *front)
-{
-    LIST_FOR_EACH(link, &front->lanes) {
-        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
-        int64_t units = lane_units(lane);
-        credit_collect(&front->credit, &lane->thread_budget);
-        lane_units_set(lane, units);
-    }
-}
-
-/* Accounts for a block when the thread budget at hand does not suffice. */
-static void account_slow(struct front *front, struct lane *lane, enum credit_class class,
-                         const struct amounts *amounts)
-{
-    struct thread_budget *thread_budget = lane ? &lane->thread_budget : NULL;
-    int64_t units = lane ? lane_units(lane) : 0;
-    bool is_shared = front->lane_count > 1;
-
-    if (!credit_spend(&front->credit, thread_budget, class, amounts, is_shared)) {
-        if (lane)
-            lane_units_set(lane, units);
-        front_stop_locked(front);
-        front_collect_locked(front);
-        credit_raise(&front->credit, thread_budget, class, amounts, is_shared);
-        front_go_locked(front);
-    }
-    if (lane)
-        lane_units_set(lane, units);
-}
-
-void front_account_locked(struct front *front, struct lane *lane, const struct block *block)
-{
-    enum credit_class class = lane_class(block);
-    struct amounts amounts = credit_amounts(block->units, block->requested);
-
-    if (lane && thread_budget_balance(&lane->thread_budget, class, &amounts)) {
-        class_budget_spend(&lane->thread_budget.class_budgets[class], &amounts);
-        lane->units_base -= amounts.of[CREDIT_UNITS];
-    } else {
-        account_slow(front, lane, class, &amounts);
-    }
-}
 
 /* Accounts for a block that goes through a lane, quickly. */
 static inline void account_locked(struct front *front, struct lane *lane, struct block *block,
@@ -253,6 +211,7 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, st
     struct block *block;
 
     quick_lock_take(&cache->lock);
+    bool is_collected = LIKELY(!cache->deferred.pending_count) || lane_collect_locked(cache, lane);
     if (UNLIKELY(lane->bins[LANE_BORROWED_BIN]->units == units))
         top = &lane->bins[LANE_BORROWED_BIN];
     block = *top;
@@ -262,7 +221,7 @@ static inline acre_status alloc_central(acre_cache *cache, struct lane *lane, st
     } else {
         if (UNLIKELY(--lane->looks_in == 0))
             trim_locked(cache, lane);
-        if (UNLIKELY(cache->deferred.pending_count || !block_store_reserve(&cache->blocks, 1)))
+        if (UNLIKELY(!is_collected || !block_store_reserve(&cache->blocks, 1)))
             return alloc_further(cache, lane, bytes, lane->stream, out);
         enum credit_class class = credit_class_of(units);
         struct arena *arena = lane->arenas[class];
@@ -428,7 +387,7 @@ static __attribute__((noinline)) acre_status alloc_scoped(acre_cache *cache, siz
 static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size_t bytes,
                                                          void *stream, void **out)
 {
-    if (UNLIKELY(!cache || !out || !cache->facts.has_lanes || bytes - 1 >= SIZE_REQUEST_END - 1 ||
+    if (UNLIKELY(!cache || !out || bytes - 1 >= SIZE_REQUEST_END - 1 ||
                  !acre_cache_is_enabled(cache) || cache_check_fork(cache) != ACRE_OK))
         return cache_alloc(cache, bytes, stream, out);
     record_gather(cache, ACRE_CONTEXT_STATE);
@@ -479,12 +438,29 @@ static bool free_other(acre_cache *cache, struct block *block, const void *point
  * and tags agree. */
 static __attribute__((noinline)) acre_status free_slow(acre_cache *cache, void *pointer)
 {
-    if (LIKELY(cache && cache->facts.has_lanes && pointer)) {
+    if (LIKELY(cache && pointer)) {
         struct block *block = map_find(&cache->map, pointer);
+        if (LIKELY(block && block_tag_is_used(block)))
+            return front_free_used(cache, block, pointer);
         if (LIKELY(block && free_other(cache, block, pointer)))
             return ACRE_OK;
     }
     return cache_free(cache, pointer);
+}
+
+/* The same where threads may keep nothing, which is seen before any register is saved. */
+static inline acre_status alloc_elsewhere(acre_cache *cache, size_t bytes, void *stream, void **out)
+{
+    if (cache && !cache->facts.has_lanes)
+        return quick_alloc(cache, bytes, stream, out);
+    return alloc_other(cache, bytes, stream, out);
+}
+
+static inline acre_status free_elsewhere(acre_cache *cache, void *pointer)
+{
+    if (cache && !cache->facts.has_lanes)
+        return quick_free(cache, pointer);
+    return free_slow(cache, pointer);
 }
 
 /* ---- The hot path -------------------------------------------------------------- */
@@ -542,7 +518,7 @@ static __attribute__((noinline)) acre_status alloc_marked(acre_cache *cache, siz
     if (lane_key_is(&lane->cache, cache, LANE_NOTES) && LIKELY(lane->note != lane->notes_end))
         return alloc_any(lane, bytes, out, true);
     lane_leave(lane);
-    return alloc_other(cache, bytes, stream, out);
+    return alloc_elsewhere(cache, bytes, stream, out);
 }
 
 acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void **out)
@@ -550,7 +526,7 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
     struct lane *lane = lane_current;
 
     if (UNLIKELY(lane->stream != stream || !out))
-        return alloc_other(cache, bytes, stream, out);
+        return alloc_elsewhere(cache, bytes, stream, out);
     lane_enter(lane);
     if (UNLIKELY(!lane_key_is(&lane->cache, cache, 0)))
         return alloc_marked(cache, bytes, stream, out, lane);
@@ -583,7 +559,7 @@ static __attribute__((noinline)) acre_status free_marked(acre_cache *cache, void
         LIKELY(lane->note != lane->notes_end) && LIKELY(free_hot(cache, lane, pointer, true)))
         return ACRE_OK;
     lane_leave(lane);
-    return free_slow(cache, pointer);
+    return free_elsewhere(cache, pointer);
 }
 
 acre_status acre_cache_free(acre_cache *cache, void *pointer)

@@ -53,6 +53,13 @@ bool front_relieve_locked(acre_cache *cache);
 /* Accounts for a block handed out: from the class budgets of lane, when not NULL. */
 void front_account_locked(struct front *front, struct lane *lane, const struct block *block);
 
+/* Frees a block whose tag says that other streams use it: it waits for them. */
+acre_status front_free_used(acre_cache *cache, struct block *block, void *pointer);
+
+/* Looks which waiting blocks have become free, for the lane's thread: they go to the lane, or to
+ * their arenas. False: captures have a say in it, and nothing was done. */
+bool lane_collect_locked(acre_cache *cache, struct lane *lane);
+
 /* Collects all class budgets; between stop and go. */
 void front_collect_locked(struct front *front);
 

@@ -16,8 +16,11 @@
 #include "base/process/fork.h"
 #include "base/heap.h"
 #include "base/status.h"
-#include "cache/threads/front.h"
 #include "cache/acre/reuse.h"
+#include "cache/engine.h"
+#include "cache/observe/record.h"
+#include "cache/pools/capture.h"
+#include "cache/threads/front.h"
 
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -468,4 +471,100 @@ void front_fini(acre_cache *cache)
     lock_drop(&threads_lock);
     heap_free(cache->front);
     cache->front = NULL;
+}
+
+/* ---- Accounts ---------------------------------------------------------------- */
+
+void front_collect_locked(struct front *front)
+{
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        int64_t units = lane_units(lane);
+        credit_collect(&front->credit, &lane->thread_budget);
+        lane_units_set(lane, units);
+    }
+}
+
+/* Accounts for a block when the thread budget at hand does not suffice. */
+static void account_slow(struct front *front, struct lane *lane, enum credit_class class,
+                         const struct amounts *amounts)
+{
+    struct thread_budget *thread_budget = lane ? &lane->thread_budget : NULL;
+    int64_t units = lane ? lane_units(lane) : 0;
+    bool is_shared = front->lane_count > 1;
+
+    if (!credit_spend(&front->credit, thread_budget, class, amounts, is_shared)) {
+        if (lane)
+            lane_units_set(lane, units);
+        front_stop_locked(front);
+        front_collect_locked(front);
+        credit_raise(&front->credit, thread_budget, class, amounts, is_shared);
+        front_go_locked(front);
+    }
+    if (lane)
+        lane_units_set(lane, units);
+}
+
+void front_account_locked(struct front *front, struct lane *lane, const struct block *block)
+{
+    enum credit_class class = lane_class(block);
+    struct amounts amounts = credit_amounts(block->units, block->requested);
+
+    if (lane && thread_budget_balance(&lane->thread_budget, class, &amounts)) {
+        class_budget_spend(&lane->thread_budget.class_budgets[class], &amounts);
+        lane->units_base -= amounts.of[CREDIT_UNITS];
+    } else {
+        account_slow(front, lane, class, &amounts);
+    }
+}
+
+/* ---- Blocks that waited -------------------------------------------------------- */
+
+/* Nobody uses a block any more that waited: it goes to the lane, as if it were freed now, or to
+ * its arena. */
+static void lane_keep_locked(void *arg, struct block *block)
+{
+    struct lane *lane = arg;
+    acre_cache *cache = atomic_load_explicit(&lane->owner, memory_order_relaxed);
+    struct amounts amounts = credit_amounts(block->units, block->requested);
+
+    if (atomic_load_explicit(&block->key, memory_order_relaxed) != lane->key ||
+        !credit_regrant(&cache->front->credit, lane_class(block), &amounts)) {
+        engine_done_locked(cache, block);
+        return;
+    }
+    record_done_locked(cache, block);
+    block->state = BLOCK_LIVE;
+    lane_push(lane, block);
+}
+
+bool lane_collect_locked(acre_cache *cache, struct lane *lane)
+{
+    if (UNLIKELY(capture_may_run_locked(cache) || cache->deferred.capture_waiting_count))
+        return false;
+    deferred_collect_slow(&cache->deferred, lane_keep_locked, lane);
+    return true;
+}
+
+acre_status front_free_used(acre_cache *cache, struct block *block, void *pointer)
+{
+    if (UNLIKELY(cache->fork_generation != fork_generation()))
+        return cache_free(cache, pointer);
+    quick_lock_take(&cache->lock);
+    if (UNLIKELY(atomic_load_explicit(&block->tag, memory_order_relaxed) !=
+                     ((uintptr_t)pointer | BLOCK_TAG_USED) ||
+                 capture_may_run_locked(cache) || cache->history.is_armed ||
+                 cache->deferred.held_count || block->pool->owner)) {
+        quick_lock_drop(&cache->lock);
+        return cache_free(cache, pointer);
+    }
+    acre_status status = deferred_add(&cache->deferred, block);
+    if (LIKELY(status == ACRE_OK)) {
+        struct amounts amounts = credit_amounts(block->units, block->requested);
+        atomic_store_explicit(&block->tag, 0, memory_order_release);
+        credit_wait(&cache->front->credit, lane_class(block), &amounts);
+    }
+    cache_check_locked(cache);
+    quick_lock_drop(&cache->lock);
+    return status;
 }

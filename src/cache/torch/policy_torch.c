@@ -99,23 +99,29 @@ static bool torch_may_split(const acre_cache *cache, const struct block *block, 
 
 static void torch_admit(acre_cache *cache, struct block *block)
 {
-    stats_live_add(&cache->stats, block->pool->is_small, block->bytes, block->requested);
+    tally_add(&cache->tally, block->pool->is_small, block->bytes, block->requested);
 }
 
+/* A block that does not wait is accounted for when it is retired. */
 static void torch_dismiss(acre_cache *cache, bool is_small, size_t bytes, size_t requested,
                           bool is_waiting)
 {
     (void)requested;
-    (void)is_waiting;
-    stats_live_drop(&cache->stats, is_small, bytes);
+    if (is_waiting)
+        tally_wait(&cache->tally, &cache->stats, is_small, bytes);
 }
 
 static void torch_retire(acre_cache *cache, struct block *block)
 {
-    stats_live_retire(&cache->stats, block->pool->is_small, block->bytes, block->requested);
+    bool is_small = block->pool->is_small;
+
+    if (block->state == BLOCK_WAITING)
+        tally_retire(&cache->tally, &cache->stats, is_small, block->bytes, block->requested);
+    else
+        tally_remove(&cache->tally, is_small, block->bytes, block->requested);
 }
 
-/* Threads keep nothing, and statistics are always up to date. */
+/* Threads keep nothing. */
 static bool torch_relieve(acre_cache *cache)
 {
     (void)cache;
@@ -130,7 +136,12 @@ static void torch_enable(acre_cache *cache, bool enabled)
 
 static void torch_settle(acre_cache *cache)
 {
-    (void)cache;
+    tally_settle(&cache->tally, &cache->stats);
+}
+
+static void torch_resume(acre_cache *cache)
+{
+    tally_resume(&cache->tally, &cache->stats);
 }
 
 const struct policy policy_torch = {
@@ -156,6 +167,6 @@ const struct policy policy_torch = {
     .relieve = torch_relieve,
     .enable = torch_enable,
     .settle = torch_settle,
-    .resume = torch_settle,
+    .resume = torch_resume,
     .pool_check = pool_check,
 };

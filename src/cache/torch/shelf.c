@@ -48,50 +48,9 @@ void shelf_destroy(struct shelf *shelf)
     heap_free(shelf);
 }
 
-void shelf_insert(struct shelf *shelf, struct block *block)
+void shelf_insert_among(struct shelf *shelf, struct block *block, unsigned class)
 {
-    unsigned class = shelf_class(block->bytes);
-    struct rbtree *tree = &shelf->bins[class];
-
-    CHECK(block->stream == shelf->stream);
-    if (rbtree_empty(tree)) {
-        shelf->map[class / 64] |= (uint64_t)1 << class % 64;
-        shelf->summary |= (uint64_t)1 << class / 64;
-        rbtree_link(tree, &block->node, NULL, 0);
-        return;
-    }
-    bin_insert(tree, block);
-}
-
-void shelf_remove(struct shelf *shelf, struct block *block)
-{
-    unsigned class = shelf_class(block->bytes);
-    struct rbtree *tree = &shelf->bins[class];
-
-    rbtree_unlink(tree, &block->node);
-    if (!rbtree_empty(tree))
-        return;
-    shelf->map[class / 64] &= ~((uint64_t)1 << class % 64);
-    if (!shelf->map[class / 64])
-        shelf->summary &= ~((uint64_t)1 << class / 64);
-}
-
-/* First class from start on that has a block, or -1. */
-static inline int class_from(const struct shelf *shelf, unsigned start)
-{
-    unsigned word = start / 64;
-    uint64_t bits;
-
-    if (start >= SHELF_CLASS_COUNT)
-        return -1;
-    bits = shelf->map[word] >> start % 64;
-    if (bits)
-        return (int)(start + bit_low(bits));
-    bits = shelf->summary >> (word + 1) << (word + 1);
-    if (!bits)
-        return -1;
-    word = bit_low(bits);
-    return (int)(word * 64 + bit_low(shelf->map[word]));
+    bin_insert(&shelf->bins[class], block);
 }
 
 /* Last class before end that has a block, or -1. */
@@ -111,23 +70,14 @@ static int class_before(const struct shelf *shelf, unsigned end)
     return (int)(word * 64 + bit_high(shelf->map[word]));
 }
 
-struct block *shelf_find(const struct shelf *shelf, size_t bytes)
+struct block *shelf_find_below(const struct rbtree *tree, size_t bytes)
 {
-    unsigned class = shelf_class(bytes);
-    int found = class_from(shelf, class);
-
-    if (found == (int)class) {
-        struct block *block = bin_lower_bound(&shelf->bins[class], &bytes);
-        if (block)
-            return block;
-        found = class_from(shelf, class + 1);
-    }
-    return found < 0 ? NULL : bin_first(&shelf->bins[found]);
+    return bin_lower_bound(tree, &bytes);
 }
 
 struct block *shelf_first(const struct shelf *shelf)
 {
-    int class = class_from(shelf, 0);
+    int class = shelf_class_from(shelf, 0);
 
     return class < 0 ? NULL : bin_first(&shelf->bins[class]);
 }
@@ -145,7 +95,7 @@ struct block *shelf_next(const struct shelf *shelf, const struct block *block)
 
     if (next)
         return next;
-    int class = class_from(shelf, shelf_class(block->bytes) + 1);
+    int class = shelf_class_from(shelf, shelf_class(block->bytes) + 1);
     return class < 0 ? NULL : bin_first(&shelf->bins[class]);
 }
 

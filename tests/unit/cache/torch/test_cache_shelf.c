@@ -87,4 +87,29 @@ TEST(the_checker_notices)
     heap_fail_disarm();
 }
 
+/* A block that shrinks or grows is found by its new size, alone in its class or not. */
+TEST(changed_blocks_are_found_anew)
+{
+    struct block a = {.bytes = 100 * BLOCK_UNIT, .base = (char *)0x10000, .state = BLOCK_FREE};
+    struct block b = {.bytes = 101 * BLOCK_UNIT, .base = (char *)0x40000, .state = BLOCK_FREE};
+    const char *fact = "";
+    struct shelf *shelf = shelf_create(NULL);
+
+    REQUIRE(shelf != NULL);
+    shelf_insert(shelf, &a);
+    shelf_change(shelf, &a, a.base + BLOCK_UNIT, 101 * BLOCK_UNIT); /* stays in its class */
+    EXPECT_PTR_EQ(shelf_find(shelf, 101 * BLOCK_UNIT), &a);
+    shelf_insert(shelf, &b);
+    EXPECT_PTR_EQ(shelf_find(shelf, 100 * BLOCK_UNIT), &a);
+    shelf_change(shelf, &b, b.base, 100 * BLOCK_UNIT); /* comes before the other */
+    EXPECT_PTR_EQ(shelf_find(shelf, 100 * BLOCK_UNIT), &b);
+    EXPECT_PTR_EQ(shelf_find(shelf, 101 * BLOCK_UNIT), &a);
+    EXPECT(shelf_check(shelf, &fact));
+    shelf_change(shelf, &b, b.base, 7 * BLOCK_UNIT); /* another class */
+    EXPECT_PTR_EQ(shelf_find(shelf, BLOCK_UNIT), &b);
+    EXPECT_PTR_EQ(shelf_find(shelf, 8 * BLOCK_UNIT), &a);
+    EXPECT(shelf_check(shelf, &fact));
+    shelf_destroy(shelf);
+}
+
 T_MAIN()
