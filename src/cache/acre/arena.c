@@ -21,8 +21,10 @@ void arenas_fini(struct pool *pool)
     if (!arenas)
         return;
     LIST_FOR_EACH_SAFE(link, after, &arenas->list) {
+        struct arena *arena = CONTAINER_OF(link, struct arena, link);
         list_remove(link);
-        heap_free(CONTAINER_OF(link, struct arena, link));
+        bins_fini(&arena->bins);
+        heap_free(arena);
     }
     heap_free(arenas);
     pool->index = NULL;

@@ -10,6 +10,12 @@
  *
  *   words[w]   bit b set: bin 64 w + b holds a block
  *   summary    bit w set: words[w] is not 0
+ *   parts[w]   heads of the bins 64 w to 64 w + 63, made when the first block comes; kept
+ *              is where bin 0 would be if all parts lay in one array, so that looking up needs
+ *              no remainder
+ *
+ * Putting a block in never fails: without host memory for a part it goes to the misfits, which
+ * are looked at one by one when no bin has what is asked for.
  *
  * A request looks for a block in the bin of its own size first, where some may be
  * too small, and then takes the first of the next bin up that is not empty, so
@@ -31,15 +37,17 @@ enum {
     BINS_STEP_SHIFT = 5,                              /* bins of a doubling (log2)  */
     BINS_COUNT = (64 - 9 - BINS_STEP_SHIFT + 1) << BINS_STEP_SHIFT, /* any size fits */
     BINS_WORDS = (BINS_COUNT + 63) / 64,
+    BINS_MISFIT = BINS_WORDS * 64, /* where blocks are that found no bin               */
     BINS_LOOK_COUNT = 4, /* blocks looked at in the bin of a request's own size      */
     BINS_BEST_COUNT = 64, /* and in each bin when the best is wanted                 */
 };
 
 struct bins {
     uint64_t summary;           /* words that are not 0     */
-    uint64_t words[BINS_WORDS]; /* bins that hold a block   */
+    uint64_t words[BINS_WORDS + 1]; /* bins that hold a block; the last is always 0 */
     uint64_t count;             /* blocks held              */
-    struct list heads[BINS_COUNT];
+    uintptr_t parts[BINS_WORDS]; /* see above; 0: not made  */
+    struct list misfits;        /* blocks without a bin     */
 };
 
 /* The bin of a size. */
@@ -52,11 +60,26 @@ static inline size_t bins_index(size_t bytes)
 }
 
 void bins_init(struct bins *bins);
+/* Frees the parts; the blocks in them are not touched. */
+void bins_fini(struct bins *bins);
+
+/* The head of a bin whose part is made. */
+static inline struct list *bins_head(const struct bins *bins, size_t index)
+{
+    return (struct list *)(bins->parts[index / 64] + index * sizeof(struct list));
+}
+
+/* Links a block into a bin whose part is not made yet, or among the misfits. */
+void bins_link_new(struct bins *bins, struct block *block, size_t index);
 
 /* Links a block into a bin, whatever its size says; see bins_insert. */
 static inline void bins_link(struct bins *bins, struct block *block, size_t index)
 {
-    struct list *head = &bins->heads[index], *first = head->next;
+    if (UNLIKELY(!bins->parts[index / 64])) {
+        bins_link_new(bins, block, index);
+        return;
+    }
+    struct list *head = bins_head(bins, index), *first = head->next;
 
     block->bin = (uint32_t)index;
     if (first == head) {
@@ -109,6 +132,9 @@ static inline void bins_resize(struct bins *bins, struct block *block, size_t by
     bins_link(bins, block, index);
 }
 
+/* A block among the misfits of at least bytes; NULL when there is none. */
+struct block *bins_find_misfit(const struct bins *bins, size_t bytes);
+
 /* A block of at least bytes, left where it is; NULL when there is none. */
 static inline struct block *bins_find(const struct bins *bins, size_t bytes)
 {
@@ -116,7 +142,7 @@ static inline struct block *bins_find(const struct bins *bins, size_t bytes)
     uint64_t word = bins->words[index / 64] >> index % 64;
 
     if (word & 1) {
-        const struct list *head = &bins->heads[index];
+        const struct list *head = bins_head(bins, index);
         int left = BINS_LOOK_COUNT;
         for (struct list *link = head->next; link != head && left; link = link->next, left--)
             if (CONTAINER_OF(link, struct block, link)->bytes >= bytes)
@@ -127,12 +153,12 @@ static inline struct block *bins_find(const struct bins *bins, size_t bytes)
         index += bit_low(word);
     } else {
         uint64_t summary = bins->summary & (~(uint64_t)0 << index / 64 << 1);
-        if (!summary)
-            return NULL;
+        if (UNLIKELY(!summary))
+            return bins_find_misfit(bins, bytes);
         index = bit_low(summary);
         index = index * 64 + bit_low(bins->words[index]);
     }
-    return CONTAINER_OF(bins->heads[index].next, struct block, link);
+    return CONTAINER_OF(bins_head(bins, index)->next, struct block, link);
 }
 
 /* The smallest block of at least bytes, of these the one with the lowest address, left

@@ -3,6 +3,7 @@
  * and random work agrees with a plain list. */
 #include "cache/acre/bins.h"
 
+#include "base/heap.h"
 #include "tests/support/t.h"
 
 static struct bins bins;
@@ -65,6 +66,7 @@ TEST(exact_size_is_found_among_larger_ones)
     EXPECT_EQ(bins_largest(&bins), 0);
     EXPECT_PTR_EQ(bins_first(&bins), NULL);
     check();
+    bins_fini(&bins);
 }
 
 TEST(too_small_ones_of_the_same_bin_are_passed_over)
@@ -80,6 +82,7 @@ TEST(too_small_ones_of_the_same_bin_are_passed_over)
     EXPECT_PTR_EQ(bins_take(&bins, 6450 * BLOCK_UNIT), &fits);
     EXPECT_PTR_EQ(bins_take(&bins, 6450 * BLOCK_UNIT), NULL);
     check();
+    bins_fini(&bins);
 }
 
 TEST(resizing_moves_between_bins)
@@ -98,6 +101,7 @@ TEST(resizing_moves_between_bins)
     bins_resize(&bins, &block, (size_t)1 << 50);
     check();
     EXPECT_PTR_EQ(bins_take(&bins, (size_t)1 << 49), &block);
+    bins_fini(&bins);
 }
 
 enum { BLOCKS = 300 };
@@ -159,6 +163,37 @@ TEST(random_work_agrees_with_a_list)
     for (struct block *block = bins_first(&bins); block; block = bins_next(&bins, block))
         walked++;
     EXPECT_EQ(walked, count);
+    bins_fini(&bins);
+}
+
+/* Putting in never fails: what finds no bin for lack of host memory is found all the same. */
+TEST(without_host_memory_blocks_are_found_all_the_same)
+{
+    struct block blocks[3];
+    static const size_t units[] = {10, 5000, 20};
+
+    bins_init(&bins);
+    for (int i = 0; i < 3; i++) {
+        fill(&blocks[i], units[i]);
+        heap_fail_nth(1);
+        bins_insert(&bins, &blocks[i]);
+        EXPECT(heap_fail_disarm());
+    }
+    check();
+    EXPECT_EQ(bins_largest(&bins), 5000 * BLOCK_UNIT);
+    EXPECT_PTR_EQ(bins_find(&bins, 21 * BLOCK_UNIT), &blocks[1]);
+    EXPECT_PTR_EQ(bins_find_best(&bins, 5000 * BLOCK_UNIT), &blocks[1]);
+    EXPECT_PTR_EQ(bins_find(&bins, 5001 * BLOCK_UNIT), NULL);
+    bins_resize(&bins, &blocks[0], 30 * BLOCK_UNIT); /* there is memory again */
+    check();
+    int seen = 0;
+    for (struct block *block = bins_first(&bins); block; block = bins_next(&bins, block))
+        seen++;
+    EXPECT_EQ(seen, 3);
+    EXPECT_PTR_EQ(bins_take(&bins, 512), &blocks[0]);
+    EXPECT(bins_take(&bins, 512) && bins_take(&bins, 512) && !bins_take(&bins, 512));
+    check();
+    bins_fini(&bins);
 }
 
 T_MAIN()
