@@ -26,7 +26,7 @@ struct deferred_entry {
 
 void deferred_init(struct deferred *deferred, struct acre_device *device)
 {
-    *deferred = (struct deferred){.device = device};
+    *deferred = (struct deferred){.device = device, .prompt_in = 1, .prompt_pause = 1};
     list_init(&deferred->queues);
     list_init(&deferred->held);
     list_init(&deferred->bad);
@@ -243,17 +243,11 @@ static inline void queue_drop_if_empty(struct deferred *deferred, struct deferre
 
 static struct deferred_entry *entry_take(struct deferred *deferred)
 {
-    struct deferred_entry *entry;
-
-    if (list_empty(&deferred->spare_entries)) {
-        entry = heap_alloc(sizeof *entry);
-        if (entry)
-            list_init(&entry->link);
-        return entry;
-    }
-    entry = CONTAINER_OF(deferred->spare_entries.next, struct deferred_entry, link);
-    list_remove(&entry->link);
-    return entry;
+    if (list_empty(&deferred->spare_entries))
+        return heap_alloc(sizeof(struct deferred_entry));
+    struct list *link = deferred->spare_entries.next;
+    list_remove(link);
+    return CONTAINER_OF(link, struct deferred_entry, link);
 }
 
 /* Records an event on the stream of a use and gives an entry for it, in no list;
@@ -319,7 +313,7 @@ static void entry_undo(struct deferred *deferred, struct deferred_entry *entry)
     list_push_front(&deferred->spare_entries, &entry->link);
 }
 
-/* Queues the entries of all uses, or of none. */
+/* Lets a block wait for all that uses it, or changes nothing. */
 static acre_status add_several(struct deferred *deferred, struct block *block)
 {
     struct list made;
@@ -340,63 +334,84 @@ static acre_status add_several(struct deferred *deferred, struct block *block)
         else
             entry_undo(deferred, entry);
     }
-    return status;
-}
-
-/* The usual case: one stream uses the block, and nothing has to be made. Looks before it takes,
- * so that there is nothing to take back. False: it is not the usual case. */
-static inline bool add_one(struct deferred *deferred, struct block *block, acre_status *status)
-{
-    struct acre_device *device = deferred->device;
-    struct use *use = block->uses;
-    struct deferred_queue *queue;
-
-    if (UNLIKELY(use->next || use->hold || list_empty(&deferred->spare_entries) ||
-                 !deferred->idle_count))
-        return false;
-    queue = queue_find(deferred, use->stream);
-    if (UNLIKELY(!queue && !deferred->spare_queues))
-        return false;
-    void *event = deferred->idle_events[deferred->idle_count - 1];
-    *status = device->ops->event_record(device->self, device->index, event, use->stream);
-    if (UNLIKELY(*status != ACRE_OK))
-        return true;
-    deferred->idle_count--;
-    if (!queue)
-        queue = queue_begin(deferred, use->stream);
-    struct deferred_entry *entry =
-        CONTAINER_OF(deferred->spare_entries.next, struct deferred_entry, link);
-    entry->block = block;
-    entry->hold = NULL;
-    entry->stream = use->stream;
-    entry->event = event;
-    entry->link.prev->next = entry->link.next;
-    entry->link.next->prev = entry->link.prev;
-    list_push_back(&queue->entries, &entry->link);
-    deferred->pending_count++;
-    block->event_count = 1;
-    block->uses = NULL;
-    use->next = deferred->spare_uses;
-    deferred->spare_uses = use;
-    block->state = BLOCK_WAITING;
-    return true;
-}
-
-acre_status deferred_add(struct deferred *deferred, struct block *block)
-{
-    CHECK(block->state == BLOCK_LIVE && block->uses);
-    acre_status status;
-
-    if (LIKELY(add_one(deferred, block, &status)))
-        return status;
-    status = add_several(deferred, block);
-    if (UNLIKELY(status != ACRE_OK))
+    if (status != ACRE_OK)
         return status;
     for (struct use *use = block->uses; use; use = use->next)
         use->hold = NULL; /* its entry has it now */
     deferred_forget_uses(deferred, block);
     block->state = BLOCK_WAITING;
     return ACRE_OK;
+}
+
+/* Asks for an event that was recorded just now. A try in vain makes the next one come later. */
+static inline bool event_is_complete(struct deferred *deferred, void *event)
+{
+    struct acre_device *device = deferred->device;
+
+    if (device->ops->event_query(device->self, device->index, event) == ACRE_OK)
+        return true;
+    deferred->is_prompt = false;
+    deferred->prompt_in = deferred->prompt_pause;
+    deferred->prompt_pause +=
+        deferred->prompt_pause < DEFERRED_PAUSE_MAX ? deferred->prompt_pause : 0;
+    return false;
+}
+
+/* Lets a block that one stream uses wait for an event: the one on top of the idle ones. */
+static inline void add_entry(struct deferred *deferred, struct block *block,
+                             struct deferred_queue *queue, void *stream)
+{
+    struct deferred_entry *entry =
+        CONTAINER_OF(deferred->spare_entries.next, struct deferred_entry, link);
+
+    if (!queue)
+        queue = queue_begin(deferred, stream);
+    entry->block = block;
+    entry->hold = NULL;
+    entry->stream = stream;
+    entry->event = deferred->idle_events[--deferred->idle_count];
+    entry->link.prev->next = entry->link.next;
+    entry->link.next->prev = entry->link.prev;
+    list_push_back(&queue->entries, &entry->link);
+    deferred->pending_count++;
+    block->event_count = 1;
+    block->state = BLOCK_WAITING;
+}
+
+/* The usual case: one stream uses the block, and nothing has to be made. Looks before it takes,
+ * so that there is nothing to take back. False: it is not the usual case. */
+static inline bool add_one(struct deferred *deferred, struct block *block, bool is_prompt,
+                           acre_status *status)
+{
+    struct acre_device *device = deferred->device;
+    struct use *use = block->uses;
+
+    if (UNLIKELY(use->next || use->hold || list_empty(&deferred->spare_entries) ||
+                 !deferred->idle_count))
+        return false;
+    struct deferred_queue *queue = queue_find(deferred, use->stream);
+    if (UNLIKELY(!queue && !deferred->spare_queues))
+        return false;
+    void *event = deferred->idle_events[deferred->idle_count - 1];
+    *status = device->ops->event_record(device->self, device->index, event, use->stream);
+    if (UNLIKELY(*status != ACRE_OK))
+        return true;
+    if (!is_prompt || queue || !event_is_complete(deferred, event))
+        add_entry(deferred, block, queue, use->stream);
+    block->uses = NULL;
+    use->next = deferred->spare_uses;
+    deferred->spare_uses = use;
+    return true;
+}
+
+acre_status deferred_add(struct deferred *deferred, struct block *block, bool may_be_done)
+{
+    acre_status status;
+
+    CHECK(block->state == BLOCK_LIVE && block->uses);
+    if (LIKELY(add_one(deferred, block, may_be_done && deferred->is_prompt, &status)))
+        return status;
+    return add_several(deferred, block);
 }
 
 /* An event has completed. */
@@ -494,10 +509,12 @@ void deferred_collect_slow(struct deferred *deferred, deferred_done_fn done, voi
                 device->ops->event_query(device->self, device->index, entry->event);
             if (status == ACRE_ERR_NOT_READY)
                 break;
-            if (status == ACRE_OK)
+            if (LIKELY(status == ACRE_OK))
                 entry_finish(deferred, entry, done, arg);
             else
                 entry_set_aside(deferred, entry, status);
+            if (!deferred->is_prompt && --deferred->prompt_in == 0)
+                deferred->is_prompt = true;
         }
         queue_drop_if_empty(deferred, queue);
     }

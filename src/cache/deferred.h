@@ -45,6 +45,8 @@ struct use {
     struct use *next;
 };
 
+enum { DEFERRED_PAUSE_MAX = 1024 }; /* blocks found done between two tries to ask at once */
+
 struct deferred {
     struct acre_device *device;
     struct list queues;             /* of struct deferred_queue, in order of first wait     */
@@ -63,6 +65,9 @@ struct deferred {
     struct use *spare_uses;
     struct list spare_entries;
     struct deferred_queue *spare_queues;
+    bool is_prompt;         /* asking at once is worth a try: events lately were complete */
+    uint32_t prompt_in;     /* blocks to be found done until it is, again                */
+    uint32_t prompt_pause;  /* how many the next time; doubles with each try in vain     */
 };
 
 /* Called when the last event of a block, still WAITING, has completed. */
@@ -87,10 +92,11 @@ void deferred_forget_captured(struct deferred *deferred, struct block *block);
 void deferred_forget_uses(struct deferred *deferred, struct block *block);
 
 /* Records an event on every stream that uses block and lets it wait for them:
- * LIVE with uses becomes WAITING. On failure nothing has changed.
+ * LIVE with uses becomes WAITING. With may_be_done, the only event may turn out to be complete
+ * at once, which is asked as long as it mostly is so: then it is LIVE without uses. On failure
+ * nothing has changed.
  * Errors: ACRE_ERR_HOST_MEMORY, what the device answers. */
-acre_status deferred_add(struct deferred *deferred, struct block *block);
-
+acre_status deferred_add(struct deferred *deferred, struct block *block, bool may_be_done);
 /* Looks at the front of every queue and calls done for blocks set free. An event for
  * which the device answers with an error is reported in the log and set aside: its block is
  * kept back, and nothing else waits behind it. */

@@ -229,7 +229,7 @@ acre_status engine_free_locked(acre_cache *cache, struct block *block)
     if (UNLIKELY(block->uses)) {
         acre_status status = UNLIKELY(capture_may_run_locked(cache))
                                  ? capture_free_locked(cache, block)
-                                 : deferred_add(&cache->deferred, block);
+                                 : deferred_add(&cache->deferred, block, false);
         if (status != ACRE_OK)
             return status;
     }

@@ -14,6 +14,7 @@
 #include "cache/pools/pools.h"
 #include "cache/pools/sleep.h"
 #include "cache/size.h"
+#include "cache/threads/account.h"
 #include "cache/threads/front.h"
 
 enum {

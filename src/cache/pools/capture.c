@@ -306,7 +306,7 @@ acre_status capture_free_locked(acre_cache *cache, struct block *block)
     }
     if (status == ACRE_OK && !plan.is_captured && !mark) {
         heap_free(capture_wait);
-        return deferred_add(&cache->deferred, block);
+        return deferred_add(&cache->deferred, block, false);
     }
     if (status != ACRE_OK) {
         heap_free(capture_wait);
@@ -393,7 +393,7 @@ static acre_status capture_settle(acre_cache *cache, struct capture_wait *captur
     }
     struct block *block = capture_wait_lift(capture_wait);
     deferred_forget_captured(&cache->deferred, block);
-    status = deferred_add(&cache->deferred, block);
+    status = deferred_add(&cache->deferred, block, false);
     if (status == ACRE_OK)
         capture_wait_destroy(&cache->deferred, capture_wait);
     else

@@ -47,6 +47,7 @@
 #include "cache/observe/report.h"
 #include "cache/pools/pools.h"
 #include "cache/size.h"
+#include "cache/threads/account.h"
 #include "cache/torch/quick.h"
 
 /* ---- Under the lock --------------------------------------------------------- */
@@ -403,7 +404,12 @@ static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size
     make_room(cache, lane);
     lane_enter(lane);
     acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
-    if (UNLIKELY(!may_go_on(lane, seen, cache)) || !front_serve(lane, bytes, out))
+    bool may_serve = may_go_on(lane, seen, cache);
+    if (UNLIKELY(!may_serve)) {
+        lane_leave(lane); /* who holds the lock may wait for that */
+        account_rest(cache);
+    }
+    if (!may_serve || !front_serve(lane, bytes, out))
         return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
     lane_leave(lane);
     return ACRE_OK;

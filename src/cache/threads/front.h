@@ -15,6 +15,9 @@ struct front {
     bool is_noting;       /* lanes write notes: a history is recorded          */
     bool is_central;      /* lanes stay stopped: the lock sees every event     */
     uint64_t stop_count;  /* how often threads were stopped, for the curious   */
+    uint32_t rest;        /* allocations until closed lanes open; 0: they are not closed */
+    uint32_t rest_next;   /* length of the next rest (account.h); 0: none due  */
+    int64_t spent_seen;   /* allocations at the last stop for credit           */
 };
 
 /* Errors: ACRE_ERR_HOST_MEMORY. */
@@ -25,6 +28,9 @@ void front_fini(acre_cache *cache);
 /* Stops the lanes of all other threads, and lets them go on. */
 void front_stop_locked(struct front *front);
 void front_go_locked(struct front *front);
+/* Leaves the lanes of all threads, which are stopped, closed for a number of allocations; 0: lets
+ * them go on. */
+void front_rest_locked(struct front *front, uint32_t count);
 /* Lets lanes be used, or not until further notice. */
 void front_enable_locked(struct front *front, bool enabled);
 
@@ -50,18 +56,12 @@ void front_halt_locked(acre_cache *cache);
 /* Returns all cached blocks of all lanes to their arenas. Returns true if any block moved. */
 bool front_relieve_locked(acre_cache *cache);
 
-/* Accounts for a block handed out: from the class budgets of lane, when not NULL. */
-void front_account_locked(struct front *front, struct lane *lane, const struct block *block);
-
 /* Frees a block whose tag says that other streams use it: it waits for them. */
 acre_status front_free_used(acre_cache *cache, struct block *block, void *pointer);
 
 /* Looks which waiting blocks have become free, for the lane's thread: they go to the lane, or to
  * their arenas. False: captures have a say in it, and nothing was done. */
 bool lane_collect_locked(acre_cache *cache, struct lane *lane);
-
-/* Collects all class budgets; between stop and go. */
-void front_collect_locked(struct front *front);
 
 /* Removes a lane of the calling thread from its cache. */
 void front_detach_locked(acre_cache *cache, struct lane *lane);

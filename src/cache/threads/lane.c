@@ -87,7 +87,7 @@ static void lane_open(const struct front *front, struct lane *lane)
     size_t notes = front->is_noting ? LANE_NOTES : 0;
     char *cache = (char *)atomic_load(&lane->owner) + notes;
 
-    if (front->is_off || front->is_central || (notes && !lane->page))
+    if (front->is_off || front->is_central || front->rest || (notes && !lane->page))
         return;
     atomic_store_explicit(&lane->free_cache, (acre_cache *)(void *)cache, memory_order_release);
     if (!lane->is_diverted)
@@ -111,6 +111,8 @@ void front_stop_locked(struct front *front)
 {
     bool has_others = false;
 
+    if (front->rest)
+        return; /* all stand still */
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
         if (lane->thread == self)
@@ -134,6 +136,18 @@ void front_go_locked(struct front *front)
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
         if (lane->thread != self)
+            lane_open(front, lane);
+    }
+}
+
+void front_rest_locked(struct front *front, uint32_t count)
+{
+    front->rest = count;
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        if (count)
+            lane_close(lane);
+        else
             lane_open(front, lane);
     }
 }
@@ -473,51 +487,6 @@ void front_fini(acre_cache *cache)
     cache->front = NULL;
 }
 
-/* ---- Accounts ---------------------------------------------------------------- */
-
-void front_collect_locked(struct front *front)
-{
-    LIST_FOR_EACH(link, &front->lanes) {
-        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
-        int64_t units = lane_units(lane);
-        credit_collect(&front->credit, &lane->thread_budget);
-        lane_units_set(lane, units);
-    }
-}
-
-/* Accounts for a block when the thread budget at hand does not suffice. */
-static void account_slow(struct front *front, struct lane *lane, enum credit_class class,
-                         const struct amounts *amounts)
-{
-    struct thread_budget *thread_budget = lane ? &lane->thread_budget : NULL;
-    int64_t units = lane ? lane_units(lane) : 0;
-    bool is_shared = front->lane_count > 1;
-
-    if (!credit_spend(&front->credit, thread_budget, class, amounts, is_shared)) {
-        if (lane)
-            lane_units_set(lane, units);
-        front_stop_locked(front);
-        front_collect_locked(front);
-        credit_raise(&front->credit, thread_budget, class, amounts, is_shared);
-        front_go_locked(front);
-    }
-    if (lane)
-        lane_units_set(lane, units);
-}
-
-void front_account_locked(struct front *front, struct lane *lane, const struct block *block)
-{
-    enum credit_class class = lane_class(block);
-    struct amounts amounts = credit_amounts(block->units, block->requested);
-
-    if (lane && thread_budget_balance(&lane->thread_budget, class, &amounts)) {
-        class_budget_spend(&lane->thread_budget.class_budgets[class], &amounts);
-        lane->units_base -= amounts.of[CREDIT_UNITS];
-    } else {
-        account_slow(front, lane, class, &amounts);
-    }
-}
-
 /* ---- Blocks that waited -------------------------------------------------------- */
 
 /* Nobody uses a block any more that waited: it goes to the lane, as if it were freed now, or to
@@ -546,6 +515,23 @@ bool lane_collect_locked(acre_cache *cache, struct lane *lane)
     return true;
 }
 
+/* Puts a live block that nobody uses any more into the lane of this thread, or into its arena. */
+static inline void lane_take_back(acre_cache *cache, struct block *block)
+{
+    struct arena *key = atomic_load_explicit(&block->key, memory_order_relaxed);
+    struct lane *lane = lane_current;
+
+    if (UNLIKELY(lane->key != key ||
+                 atomic_load_explicit(&lane->owner, memory_order_relaxed) != cache))
+        lane = lane_peek(cache, key);
+    if (UNLIKELY(!lane)) {
+        engine_done_locked(cache, block);
+        return;
+    }
+    atomic_store_explicit(&block->tag, 0, memory_order_release);
+    lane_push(lane, block);
+}
+
 acre_status front_free_used(acre_cache *cache, struct block *block, void *pointer)
 {
     if (UNLIKELY(cache->fork_generation != fork_generation()))
@@ -558,8 +544,10 @@ acre_status front_free_used(acre_cache *cache, struct block *block, void *pointe
         quick_lock_drop(&cache->lock);
         return cache_free(cache, pointer);
     }
-    acre_status status = deferred_add(&cache->deferred, block);
-    if (LIKELY(status == ACRE_OK)) {
+    acre_status status = deferred_add(&cache->deferred, block, true);
+    if (LIKELY(status == ACRE_OK && block->state == BLOCK_LIVE)) {
+        lane_take_back(cache, block);
+    } else if (status == ACRE_OK) {
         struct amounts amounts = credit_amounts(block->units, block->requested);
         atomic_store_explicit(&block->tag, 0, memory_order_release);
         credit_wait(&cache->front->credit, lane_class(block), &amounts);

@@ -38,7 +38,7 @@ TEST(a_block_waits_for_every_stream)
     REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1), 0));
     REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(2), 0));
     REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1), 0));
-    REQUIRE_OK(deferred_add(&deferred, &block));
+    REQUIRE_OK(deferred_add(&deferred, &block, false));
     EXPECT_EQ(block.event_count, 2);
     EXPECT_EQ(block.state, BLOCK_WAITING);
     EXPECT(is_sound(&deferred));
@@ -66,7 +66,7 @@ TEST(events_are_used_again)
     deferred_init(&deferred, fake_device(fake, 0));
     for (int i = 0; i < 100; i++) {
         REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1 + i % 3), 0));
-        REQUIRE_OK(deferred_add(&deferred, &block));
+        REQUIRE_OK(deferred_add(&deferred, &block, false));
         deferred_collect(&deferred, note_done, &done_count);
     }
     EXPECT_EQ(fake_calls(fake, FAKE_EVENT_CREATE), 1);
@@ -96,7 +96,7 @@ TEST(adding_all_or_nothing)
                 fake_fail(fake, FAKE_ANY, nth, ACRE_ERR_DEVICE);
             else
                 heap_fail_nth(nth);
-            acre_status status = deferred_add(&deferred, &block);
+            acre_status status = deferred_add(&deferred, &block, false);
             has_failed = pass ? fake_disarm(fake) : heap_fail_disarm();
             EXPECT(is_sound(&deferred));
             if (has_failed) {
@@ -105,7 +105,7 @@ TEST(adding_all_or_nothing)
                 EXPECT_EQ(block.event_count, 0);
                 EXPECT_EQ(deferred.pending_count, 0);
                 EXPECT(block.uses && block.uses->next && block.uses->next->next);
-                REQUIRE_OK(deferred_add(&deferred, &block));
+                REQUIRE_OK(deferred_add(&deferred, &block, false));
             }
             EXPECT_EQ(block.event_count, 3);
             REQUIRE_OK(deferred_synchronize(&deferred, NULL, note_done, &done_count));
@@ -127,7 +127,7 @@ TEST(a_failed_query_is_met_again)
     done_count = 0;
     deferred_init(&deferred, fake_device(fake, 0));
     REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1), 0));
-    REQUIRE_OK(deferred_add(&deferred, &block));
+    REQUIRE_OK(deferred_add(&deferred, &block, false));
     fake_fail(fake, FAKE_EVENT_QUERY, 1, ACRE_ERR_DEVICE);
     deferred_collect(&deferred, note_done, &done_count);
     fake_disarm(fake);
@@ -153,7 +153,7 @@ TEST(waiting_goes_on_after_a_failure)
     done_count = 0;
     deferred_init(&deferred, fake_device(fake, 0));
     REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1), 0));
-    REQUIRE_OK(deferred_add(&deferred, &block));
+    REQUIRE_OK(deferred_add(&deferred, &block, false));
     fake_fail(fake, FAKE_EVENT_SYNC, 1, ACRE_ERR_DEVICE);
     EXPECT_EQ(deferred_synchronize(&deferred, NULL, note_done, &done_count), ACRE_ERR_DEVICE);
     fake_disarm(fake);
@@ -175,8 +175,8 @@ TEST(a_bad_event_is_repaired_by_waiting)
     deferred_init(&deferred, fake_device(fake, 0));
     REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1), 0));
     REQUIRE_OK(deferred_use(&deferred, &other, fake_stream(1), 0));
-    REQUIRE_OK(deferred_add(&deferred, &block));
-    REQUIRE_OK(deferred_add(&deferred, &other));
+    REQUIRE_OK(deferred_add(&deferred, &block, false));
+    REQUIRE_OK(deferred_add(&deferred, &other, false));
     fake_fail(fake, FAKE_EVENT_QUERY, 1, ACRE_ERR_DEVICE);
     deferred_collect(&deferred, note_done, &done_count);
     fake_disarm(fake);
@@ -319,6 +319,40 @@ TEST(without_streams_all_work_counts_as_done)
     lab_free(&lab, a);
     EXPECT_PTR_EQ(lab_alloc(&lab, 20 * MIB), a);
     lab_close(&lab);
+}
+
+/* Where events lately were complete when they were looked at, the next one is asked at once; a
+ * try in vain makes the one after come later. */
+TEST(a_complete_event_is_noticed_at_once)
+{
+    struct fake *fake = fake_create(&(struct fake_config){.completes_at_once = true});
+    struct deferred deferred;
+    struct block block = {.state = BLOCK_LIVE};
+
+    deferred_init(&deferred, fake_device(fake, 0));
+    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1), 0));
+    REQUIRE_OK(deferred_add(&deferred, &block, true));
+    EXPECT_EQ(block.state, BLOCK_WAITING); /* nothing is known yet */
+    deferred_collect(&deferred, note_done, &done_count);
+    block.state = BLOCK_LIVE;
+    for (int i = 0; i < 10; i++) {
+        uint64_t before = fake_calls(fake, FAKE_EVENT_QUERY);
+        REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1 + i % 2), 0));
+        REQUIRE_OK(deferred_add(&deferred, &block, true));
+        EXPECT_EQ(block.state, BLOCK_LIVE);
+        EXPECT(!block.uses && !block.event_count && !deferred.pending_count);
+        EXPECT_EQ(fake_calls(fake, FAKE_EVENT_QUERY), before + 1);
+    }
+    fake_fail(fake, FAKE_EVENT_QUERY, 1, ACRE_ERR_NOT_READY);
+    REQUIRE_OK(deferred_use(&deferred, &block, fake_stream(1), 0));
+    REQUIRE_OK(deferred_add(&deferred, &block, true));
+    EXPECT_EQ(block.state, BLOCK_WAITING);
+    EXPECT(!deferred.is_prompt);
+    EXPECT_EQ(deferred.prompt_pause, 2);
+    deferred_collect(&deferred, note_done, &done_count);
+    EXPECT(deferred.is_prompt);
+    deferred_fini(&deferred);
+    fake_destroy(fake);
 }
 
 T_MAIN()

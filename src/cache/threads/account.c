@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/threads/account.h"
+
+void front_collect_locked(struct front *front)
+{
+    LIST_FOR_EACH(link, &front->lanes) {
+        struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
+        int64_t units = lane_units(lane);
+        credit_collect(&front->credit, &lane->thread_budget);
+        lane_units_set(lane, units);
+    }
+}
+
+/* Threads were stopped for credit that they kept, and all of it is collected: lets them go on,
+ * or rest when that has happened soon after the last time. */
+static void account_go(struct front *front)
+{
+    const struct amounts *spent = front->credit.spent;
+    int64_t count = spent[CREDIT_SMALL].of[CREDIT_COUNT] + spent[CREDIT_LARGE].of[CREDIT_COUNT];
+    int64_t since = count - front->spent_seen;
+
+    front->spent_seen = count;
+    if (since < 0 || since >= ACCOUNT_SOON) { /* long ago, or the sums began anew */
+        front->rest_next = ACCOUNT_REST_MIN;
+        front_go_locked(front);
+        return;
+    }
+    front_rest_locked(front, front->rest_next ? front->rest_next : ACCOUNT_REST_MIN);
+    front->spent_seen += front->rest;
+    front->rest_next = front->rest < ACCOUNT_REST_MAX ? 2 * front->rest : ACCOUNT_REST_MAX;
+}
+
+/* Accounts for a block when neither the thread budget at hand nor what nobody holds suffices. */
+static void account_stop(struct front *front, struct lane *lane, enum credit_class class,
+                         const struct amounts *amounts, bool is_shared)
+{
+    struct thread_budget *thread_budget = lane ? &lane->thread_budget : NULL;
+
+    front_stop_locked(front);
+    front_collect_locked(front);
+    if (credit_spend(&front->credit, thread_budget, class, amounts, is_shared)) {
+        account_go(front);
+        return;
+    }
+    credit_raise(&front->credit, thread_budget, class, amounts, is_shared);
+    front_go_locked(front);
+}
+
+/* Accounts for a block when the thread budget at hand does not suffice. */
+static void account_slow(struct front *front, struct lane *lane, enum credit_class class,
+                         const struct amounts *amounts)
+{
+    struct thread_budget *thread_budget = lane ? &lane->thread_budget : NULL;
+    int64_t units = lane ? lane_units(lane) : 0;
+    bool is_shared = front->lane_count > 1;
+
+    if (!credit_spend(&front->credit, thread_budget, class, amounts, is_shared)) {
+        if (lane)
+            lane_units_set(lane, units);
+        account_stop(front, lane, class, amounts, is_shared);
+    }
+    if (lane)
+        lane_units_set(lane, units);
+}
+
+void front_account_locked(struct front *front, struct lane *lane, const struct block *block)
+{
+    enum credit_class class = lane_class(block);
+    struct amounts amounts = credit_amounts(block->units, block->requested);
+
+    if (UNLIKELY(front->rest))
+        lane = NULL; /* nobody keeps credit */
+    if (lane && thread_budget_balance(&lane->thread_budget, class, &amounts)) {
+        class_budget_spend(&lane->thread_budget.class_budgets[class], &amounts);
+        lane->units_base -= amounts.of[CREDIT_UNITS];
+    } else {
+        account_slow(front, lane, class, &amounts);
+    }
+}
+
+void account_rest(acre_cache *cache)
+{
+    struct front *front = cache->front;
+
+    quick_lock_take(&cache->lock);
+    if (front->rest == 1)
+        front_rest_locked(front, 0);
+    else if (front->rest)
+        front->rest--;
+    quick_lock_drop(&cache->lock);
+}
