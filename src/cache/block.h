@@ -65,15 +65,20 @@ struct block {
     _Atomic uint64_t tag;    /* base while live, see block_tag_live; 0 otherwise   */
     size_t bytes;            /* size, a multiple of BLOCK_UNIT                     */
     char *base;              /* first byte                                         */
-    _Atomic(struct arena *) key;   /* the lanes it may go to (policy acre); NULL   */
-    size_t units;            /* bytes / BLOCK_UNIT; set while not FREE (policy acre) */
+    union {
+        size_t units;        /* bytes / BLOCK_UNIT; set while not FREE (policy acre) */
+        uint64_t gc_base;    /* pool->find_count when it became FREE               */
+    };
     size_t requested;        /* bytes last asked for; kept when freed, 0 if never  */
-    uint32_t bin;            /* place in a lane; the same                          */
-    uint32_t class_budget;         /* account in a lane; the same                        */
     union {
         struct rbnode node;  /* place in the pool: by size, or unmapped (torch)    */
-        struct list link;    /* place in a bin (policy acre); list of direct ones  */
-        struct block *cached_next; /* next in a lane (policy acre)                 */
+        struct {
+            union {
+                struct list link;  /* place in a bin (policy acre); list of direct ones */
+                struct block *cached_next; /* next in a lane (policy acre)         */
+            };
+            _Atomic(struct arena *) key; /* the lanes it may go to (policy acre); NULL */
+        };
     };
     struct arena *arena;     /* where it is free (policy acre); else NULL          */
     union {
@@ -88,14 +93,16 @@ struct block {
     struct block *prev;      /* neighbours in the segment; NULL at its ends;       */
     struct block *next;      /* next also links spare objects                      */
     struct use *uses;        /* other streams that use it, newest first; LIVE only */
-    uint64_t gc_base;        /* pool->find_count when it became free               */
     uint32_t event_count;    /* events until it is free; WAITING only              */
     uint32_t stack;          /* that allocated it (history.h); 0: not known        */
     uint8_t state;           /* enum block_state                                   */
     bool is_oversize;        /* counted in oversize_allocations                    */
     bool is_expandable;      /* of an expandable segment (policy torch)            */
     bool is_stitched;        /* a segment of its own, made of LENT blocks (acre)   */
+    uint16_t bin;            /* place in a lane, or in bins (policy acre)          */
+    uint16_t class_budget;   /* account in a lane; the same                        */
 };
+_Static_assert(sizeof(struct block) <= 144, "a million live blocks take a million of these");
 
 /* Marks, in the tag of a live block, that other streams use it. Addresses end
  * below 2^57. */

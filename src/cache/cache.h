@@ -70,7 +70,7 @@ struct acre_cache {
     uint32_t capture_count;             /* how many                                         */
     uint32_t found_count;               /* of these, found                                  */
     acre_cache_stats stats;
-    struct tally tally;                 /* what policy torch has yet to bring into stats    */
+    struct stats_tally tally;                 /* what policy torch has yet to bring into stats    */
     struct observers *oom_observers, *rejection_observers, *reclaimers, *trackers;
     struct history history;
     uint64_t rejection_logged_ns; /* when a rejection was last logged; 0: never      */

@@ -17,7 +17,7 @@
 static inline void count_taken(acre_cache *cache, bool is_small, bool was_split,
                                const struct block *block, const struct block *tail)
 {
-    struct tally *tally = &cache->tally;
+    struct stats_tally *tally = &cache->tally;
 
     if (cache->facts.counts_late || block->is_expandable)
         return;

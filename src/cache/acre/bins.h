@@ -81,7 +81,7 @@ static inline void bins_link(struct bins *bins, struct block *block, size_t inde
     }
     struct list *head = bins_head(bins, index), *first = head->next;
 
-    block->bin = (uint32_t)index;
+    block->bin = (uint16_t)index;
     if (first == head) {
         bins->words[index / 64] |= (uint64_t)1 << index % 64;
         bins->summary |= (uint64_t)1 << index / 64;

@@ -107,12 +107,14 @@ static inline void lane_prepare(struct block *block, size_t units, enum credit_c
                                 struct arena *key)
 {
     block->units = units;
-    block->bin = LIKELY(class == credit_class_of(units)) ? (uint32_t)lane_bin(units)
-                                                         : (uint32_t)LANE_BORROWED_BIN;
-    block->class_budget = (uint32_t)(offsetof(struct lane, thread_budget.class_budgets) +
+    block->bin = LIKELY(class == credit_class_of(units)) ? (uint16_t)lane_bin(units)
+                                                         : (uint16_t)LANE_BORROWED_BIN;
+    block->class_budget = (uint16_t)(offsetof(struct lane, thread_budget.class_budgets) +
                                (size_t)class * sizeof(struct class_budget));
     atomic_store_explicit(&block->key, key, memory_order_relaxed);
 }
+
+_Static_assert(sizeof(struct lane) <= UINT16_MAX, "blocks know an offset in a lane");
 
 /* The class under which a block is counted. */
 static inline enum credit_class lane_class(const struct block *block)

@@ -45,7 +45,7 @@ static void stat_catch_up(acre_stat *stat, int64_t change, int64_t gained, int64
     CHECK(stat->current >= 0 && stat->current <= stat->peak && change <= gained);
 }
 
-void tally_settle(struct tally *tally, acre_cache_stats *stats)
+void tally_settle(struct stats_tally *tally, acre_cache_stats *stats)
 {
     for (int m = 0; m < TALLY_MEASURES; m++) {
         int64_t gained_all = tally->levels[TALLY_SMALL][m].sum + tally->levels[TALLY_LARGE][m].sum;
@@ -64,7 +64,7 @@ void tally_settle(struct tally *tally, acre_cache_stats *stats)
     }
 }
 
-void tally_resume(struct tally *tally, const acre_cache_stats *stats)
+void tally_resume(struct stats_tally *tally, const acre_cache_stats *stats)
 {
     acre_cache_stats *all = (acre_cache_stats *)stats; /* only read */
 
@@ -80,14 +80,14 @@ void tally_resume(struct tally *tally, const acre_cache_stats *stats)
     }
 }
 
-void tally_wait(struct tally *tally, acre_cache_stats *stats, bool is_small, size_t bytes)
+void tally_wait(struct stats_tally *tally, acre_cache_stats *stats, bool is_small, size_t bytes)
 {
     tally_settle(tally, stats);
     stats_live_drop(stats, is_small, bytes);
     tally_resume(tally, stats);
 }
 
-void tally_retire(struct tally *tally, acre_cache_stats *stats, bool is_small, size_t bytes,
+void tally_retire(struct stats_tally *tally, acre_cache_stats *stats, bool is_small, size_t bytes,
                   size_t requested)
 {
     tally_settle(tally, stats);

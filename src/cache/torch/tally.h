@@ -48,7 +48,7 @@ struct tally_level {
     int64_t sum; /* of TALLY_ALL: unused */
 };
 
-struct tally {
+struct stats_tally {
     struct tally_level levels[TALLY_CLASSES][TALLY_MEASURES];
 };
 
@@ -72,7 +72,8 @@ static inline void tally_down(struct tally_level *level, struct tally_level *all
 }
 
 /* A block was handed out. */
-static inline void tally_add(struct tally *tally, bool is_small, size_t bytes, size_t requested)
+static inline void tally_add(struct stats_tally *tally, bool is_small, size_t bytes,
+                             size_t requested)
 {
     struct tally_level *own = tally->levels[is_small ? TALLY_SMALL : TALLY_LARGE];
     struct tally_level *all = tally->levels[TALLY_ALL];
@@ -83,7 +84,8 @@ static inline void tally_add(struct tally *tally, bool is_small, size_t bytes, s
 }
 
 /* It was freed, and nobody uses it. */
-static inline void tally_remove(struct tally *tally, bool is_small, size_t bytes, size_t requested)
+static inline void tally_remove(struct stats_tally *tally, bool is_small, size_t bytes,
+                                size_t requested)
 {
     struct tally_level *own = tally->levels[is_small ? TALLY_SMALL : TALLY_LARGE];
     struct tally_level *all = tally->levels[TALLY_ALL];
@@ -94,7 +96,7 @@ static inline void tally_remove(struct tally *tally, bool is_small, size_t bytes
 }
 
 /* Moves one measure by a net change. */
-static inline void tally_move(struct tally *tally, bool is_small, enum tally_measure m,
+static inline void tally_move(struct stats_tally *tally, bool is_small, enum tally_measure m,
                               int64_t change)
 {
     struct tally_level *own = &tally->levels[is_small ? TALLY_SMALL : TALLY_LARGE][m];
@@ -107,20 +109,21 @@ static inline void tally_move(struct tally *tally, bool is_small, enum tally_mea
 }
 
 /* Free blocks that are part of a segment came or went, as one net change. */
-static inline void tally_split(struct tally *tally, bool is_small, int64_t count, int64_t bytes)
+static inline void tally_split(struct stats_tally *tally, bool is_small, int64_t count,
+                               int64_t bytes)
 {
     tally_move(tally, is_small, TALLY_SPLITS, count);
     tally_move(tally, is_small, TALLY_SPLIT_BYTES, bytes);
 }
 
 /* A block was freed that streams still use; later, they do so no more. */
-void tally_wait(struct tally *tally, acre_cache_stats *stats, bool is_small, size_t bytes);
-void tally_retire(struct tally *tally, acre_cache_stats *stats, bool is_small, size_t bytes,
+void tally_wait(struct stats_tally *tally, acre_cache_stats *stats, bool is_small, size_t bytes);
+void tally_retire(struct stats_tally *tally, acre_cache_stats *stats, bool is_small, size_t bytes,
                   size_t requested);
 
 /* Brings the statistics up to date. */
-void tally_settle(struct tally *tally, acre_cache_stats *stats);
+void tally_settle(struct stats_tally *tally, acre_cache_stats *stats);
 /* Goes on from them, whose peaks may have been reset. A zeroed tally goes with zeroed ones. */
-void tally_resume(struct tally *tally, const acre_cache_stats *stats);
+void tally_resume(struct stats_tally *tally, const acre_cache_stats *stats);
 
 #endif

@@ -9,7 +9,7 @@
 /* Levels move without the statistics, which are exact as soon as somebody looks. */
 TEST(statistics_are_exact_once_settled)
 {
-    static struct tally tally;
+    static struct stats_tally tally;
     static acre_cache_stats stats;
 
     memset(&tally, 0, sizeof tally);
@@ -31,7 +31,7 @@ TEST(statistics_are_exact_once_settled)
 /* The peaks of live and of waiting blocks are kept apart. */
 TEST(waiting_blocks_part_the_peaks)
 {
-    static struct tally tally;
+    static struct stats_tally tally;
     static acre_cache_stats stats;
 
     memset(&tally, 0, sizeof tally);
@@ -61,7 +61,7 @@ struct piece {
 };
 
 /* Lets one piece go on, in the tally and in statistics that are moved at once. */
-static void piece_step(struct piece *piece, struct tally *tally, acre_cache_stats *stats,
+static void piece_step(struct piece *piece, struct stats_tally *tally, acre_cache_stats *stats,
                        acre_cache_stats *plain)
 {
     bool is_small = piece->bytes <= 4096;
@@ -93,7 +93,7 @@ static void piece_step(struct piece *piece, struct tally *tally, acre_cache_stat
  * at once. */
 TEST(agrees_with_statistics_that_are_moved_at_once)
 {
-    static struct tally tally;
+    static struct stats_tally tally;
     static acre_cache_stats stats, plain;
     static struct piece pieces[BLOCKS];
     int64_t splits[2] = {0};
