@@ -76,8 +76,7 @@ acre_status acre_hostmem_create(const acre_hostmem_config *config, acre_hostmem 
         status = acre_device_get(ACRE_DEVICE_CPU, 0, &device);
     if (status != ACRE_OK)
         return status;
-    status = chunks_start();
-    heap = status == ACRE_OK ? heap_zalloc(sizeof *heap) : NULL;
+    heap = heap_zalloc(sizeof *heap);
     if (!heap)
         return ACRE_ERR_HOST_MEMORY;
     cache_config.limit_bytes = chosen.limit_bytes;
@@ -86,6 +85,7 @@ acre_status acre_hostmem_create(const acre_hostmem_config *config, acre_hostmem 
         goto free_heap;
     inside_fit_best(heap->cache);
     heap->flags = chosen.flags;
+    atomic_init(&heap->small_max, ACRE_HOSTMEM_SMALL_MAX);
     lock_init(&heap->lock, RANK_HEAP, "heap of host memory");
     fork_guard_lock(&heap->fork_guard, &heap->lock);
     slabs_init(&heap->slabs);
@@ -108,6 +108,18 @@ free_heap:
     return status;
 }
 
+/* The addresses of a heap that ends may be those of the next. */
+static void chunks_forget_all(acre_hostmem *heap)
+{
+    acre_cache_layout *layout;
+
+    if (acre_cache_layout_create(heap->cache, &layout) != ACRE_OK)
+        return;
+    for (uint64_t i = 0; i < layout->segment_count; i++)
+        chunks_forget(layout->segments[i].base, layout->segments[i].bytes);
+    acre_cache_layout_destroy(layout);
+}
+
 void acre_hostmem_destroy(acre_hostmem *heap)
 {
     if (!heap)
@@ -118,6 +130,7 @@ void acre_hostmem_destroy(acre_hostmem *heap)
     magazines_fini(heap);
     lock_drop(&heaps_lock);
     slabs_fini(&heap->slabs);
+    chunks_forget_all(heap);
     acre_cache_destroy(heap->cache);
     fork_guard_end(&heap->fork_guard);
     lock_fini(&heap->lock);
@@ -148,8 +161,8 @@ static acre_status large_alloc(acre_hostmem *heap, size_t bytes, bool may_move, 
     acre_status status;
 
     idle_wish(heap, &heap->idle);
-    if (LIKELY(bytes <= SIZE_MAX - HEAP_PAGE))
-        bytes = round_up(bytes, HEAP_PAGE);
+    if (LIKELY(bytes <= SIZE_MAX - GRAIN_BYTES))
+        bytes = round_up(bytes, bytes >= CHUNK_TAKE_MIN ? GRAIN_BYTES : HEAP_PAGE);
     status = acre_cache_alloc(heap->cache, bytes, NULL, out);
     if (LIKELY(status == ACRE_OK)) {
         if (bytes >= HEAP_HUGE_MIN && (heap->flags & ACRE_HOSTMEM_HUGE_PAGES))
@@ -160,30 +173,43 @@ static acre_status large_alloc(acre_hostmem *heap, size_t bytes, bool may_move, 
     return status;
 }
 
-acre_status heap_take(acre_hostmem *heap, size_t bytes, bool may_move, void **out)
+/* A block from the cache, or NULL for no bytes. */
+static __attribute__((noinline)) acre_status cache_take(acre_hostmem *heap, size_t bytes,
+                                                        bool may_move, void **out)
 {
-    if (LIKELY(bytes - 1 < ACRE_HOSTMEM_SMALL_MAX &&
-               !atomic_load_explicit(&heap->is_recording, memory_order_relaxed))) {
-        unsigned class_index = slab_class(bytes);
-        void *pointer = magazine_take(heap, magazines_own[heap->index], class_index);
-
-        if (UNLIKELY(!pointer))
-            return magazine_refill(heap, class_index, out);
-        *out = pointer;
-        return ACRE_OK;
-    }
     if (bytes >= HEAP_LARGE_MIN)
         return large_alloc(heap, bytes, may_move, out);
     return acre_cache_alloc(heap->cache, bytes, NULL, out);
 }
 
+/* The hot path has no call but at its end, so that it saves no registers. */
+static inline acre_status take(acre_hostmem *heap, size_t bytes, bool may_move, void **out)
+{
+    unsigned class_index;
+    void *pointer;
+
+    if (UNLIKELY(bytes - 1 >= atomic_load_explicit(&heap->small_max, memory_order_relaxed)))
+        return cache_take(heap, bytes, may_move, out);
+    class_index = slab_class(bytes);
+    pointer = magazine_take(heap, magazines_own[heap->index], class_index);
+    if (UNLIKELY(!pointer))
+        return magazine_refill(heap, class_index, out);
+    *out = pointer;
+    return ACRE_OK;
+}
+
+acre_status heap_take(acre_hostmem *heap, size_t bytes, bool may_move, void **out)
+{
+    return take(heap, bytes, may_move, out);
+}
+
 acre_status acre_hostmem_alloc(acre_hostmem *heap, size_t bytes, void **out)
 {
-    return heap_take(heap, bytes, true, out);
+    return take(heap, bytes, true, out);
 }
 
 /* Frees a block of the cache. */
-static acre_status large_free(acre_hostmem *heap, void *pointer)
+static __attribute__((noinline)) acre_status large_free(acre_hostmem *heap, void *pointer)
 {
     size_t bytes = inside_block_bytes(heap->cache, pointer);
     acre_status status = acre_cache_free(heap->cache, pointer);
@@ -193,7 +219,7 @@ static acre_status large_free(acre_hostmem *heap, void *pointer)
     return status;
 }
 
-static acre_status free_refuse(const void *pointer)
+static __attribute__((noinline)) acre_status free_refuse(const void *pointer)
 {
     return status_fail(ACRE_ERR_INVALID,
                        "%p is not the first byte of a live block of this heap: "
@@ -203,21 +229,20 @@ static acre_status free_refuse(const void *pointer)
 
 acre_status acre_hostmem_free(acre_hostmem *heap, void *pointer)
 {
-    struct slab *slab;
+    struct slab *slab = granule_find(pointer);
+    struct slot out = {.pointer = pointer};
     uint32_t slot;
 
-    if (UNLIKELY(!pointer))
-        return ACRE_OK;
-    slab = granule_find(pointer);
     if (!slab)
-        return large_free(heap, pointer);
+        return pointer ? large_free(heap, pointer) : ACRE_OK;
     slot = slab_slot(slab, pointer);
+    out.is_live = &slab->is_live[slot];
     if (UNLIKELY(slab->heap != heap || slot == slab->slot_count ||
-                 !atomic_load_explicit(&slab->is_live[slot], memory_order_relaxed)))
+                 !atomic_load_explicit(out.is_live, memory_order_relaxed)))
         return free_refuse(pointer);
-    atomic_store_explicit(&slab->is_live[slot], 0, memory_order_relaxed);
-    if (UNLIKELY(!magazine_put(heap, magazines_own[heap->index], slab->class_index, pointer)))
-        return magazine_flush(heap, slab->class_index, pointer);
+    atomic_store_explicit(out.is_live, 0, memory_order_relaxed);
+    if (UNLIKELY(!magazine_put(heap, magazines_own[heap->index], slab->class_index, out)))
+        return magazine_flush(heap, slab->class_index, out);
     return ACRE_OK;
 }
 
@@ -280,12 +305,12 @@ acre_status acre_hostmem_history_start(acre_hostmem *heap, const acre_history_co
     acre_status status = acre_cache_history_start(heap->cache, config);
 
     if (status == ACRE_OK)
-        atomic_store(&heap->is_recording, true);
+        atomic_store(&heap->small_max, 0);
     return status;
 }
 
 void acre_hostmem_history_stop(acre_hostmem *heap)
 {
-    atomic_store(&heap->is_recording, false);
+    atomic_store(&heap->small_max, ACRE_HOSTMEM_SMALL_MAX);
     acre_cache_history_stop(heap->cache);
 }

@@ -33,11 +33,11 @@ enum {
 };
 
 struct acre_hostmem {
-    acre_cache *cache;         /* constant                                          */
-    unsigned index;            /* constant: in magazines_own                        */
-    uint32_t flags;            /* constant: acre_hostmem_flag                       */
-    _Atomic bool is_recording; /* small blocks come from the cache                  */
-    struct lock lock;          /* guards slabs, threads and retired                 */
+    acre_cache *cache;            /* constant                                          */
+    unsigned index;               /* constant: in magazines_own                        */
+    uint32_t flags;               /* constant: acre_hostmem_flag                       */
+    _Atomic size_t small_max;     /* blocks up to this come from slabs; 0 while recording */
+    struct lock lock;             /* guards slabs, threads and retired                 */
     struct fork_guard fork_guard; /* of the lock                                    */
     struct slabs slabs;
     struct list threads;         /* magazines of all threads                          */

@@ -85,6 +85,15 @@ static bool block_discard(void *arg, char *base, size_t bytes, bool is_whole_seg
     return walk->gone < walk->wanted && walk->held < HOLD_BYTES;
 }
 
+/* A segment that is free as a whole is about to go. */
+static bool block_forget(void *arg, char *base, size_t bytes, bool is_whole_segment)
+{
+    (void)arg;
+    if (is_whole_segment)
+        chunks_forget(base, bytes);
+    return true;
+}
+
 /* Discards walk->wanted bytes, from large blocks first. */
 static void walk_discard(acre_cache *cache, struct idle_walk *walk)
 {
@@ -110,8 +119,10 @@ static uint64_t trim_locked(acre_hostmem *heap, uint64_t keep_bytes)
         return 0;
     walk.wanted = walk.resident - keep_bytes;
     walk_discard(heap->cache, &walk);
-    if (keep_bytes == 0 && walk.whole)
+    if (keep_bytes == 0 && walk.whole) {
+        inside_walk_free(heap->cache, block_forget, NULL);
         acre_cache_empty(heap->cache);
+    }
     atomic_fetch_add(&heap->idle.trimmed_bytes, (int64_t)walk.gone);
     atomic_fetch_add(&heap->idle.trim_count, 1);
     return walk.gone;

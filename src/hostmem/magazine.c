@@ -16,15 +16,42 @@ static bool has_key;
 
 /* ---- Slots between magazines and slabs ------------------------------------------- */
 
-/* Gives the first count slots of a magazine back to the slabs: the coldest. */
-static void magazine_return_locked(acre_hostmem *heap, struct magazine *magazine, uint32_t count)
+/* The place before the first slot of a class. */
+static struct slot *magazine_bottom(struct magazines *magazines, unsigned class_index)
 {
-    uint32_t kept = atomic_load_explicit(&magazine->count, memory_order_relaxed) - count;
+    return magazines->slots[class_index];
+}
 
-    slabs_put_locked(heap, count, magazine->items);
-    for (uint32_t i = 0; i < kept; i++)
-        magazine->items[i] = magazine->items[i + count];
-    atomic_store_explicit(&magazine->count, kept, memory_order_relaxed);
+/* Slots that a magazine keeps. */
+static int64_t magazine_count(struct magazines *magazines, unsigned class_index)
+{
+    return atomic_load_explicit(&magazines->of[class_index].top, memory_order_relaxed) -
+           magazine_bottom(magazines, class_index);
+}
+
+/* Gives the first count slots of a magazine back to the slabs: the coldest. */
+static void magazine_return_locked(acre_hostmem *heap, struct magazines *magazines,
+                                   unsigned class_index, int64_t count)
+{
+    struct slot *bottom = magazine_bottom(magazines, class_index);
+    int64_t kept = magazine_count(magazines, class_index) - count;
+
+    slabs_put_locked(heap, (unsigned)count, bottom + 1);
+    for (int64_t i = 1; i <= kept; i++)
+        bottom[i] = bottom[i + count];
+    atomic_store_explicit(&magazines->of[class_index].top, bottom + kept, memory_order_relaxed);
+    magazines->of[class_index].taken -= count;
+}
+
+/* Adds up what happened to blocks of a class. */
+static void magazine_count_add(struct magazines *magazines, unsigned class_index,
+                               int64_t *allocated, int64_t *freed)
+{
+    struct magazine *magazine = &magazines->of[class_index];
+    int64_t freed_here = atomic_load_explicit(&magazine->freed, memory_order_relaxed);
+
+    *allocated += magazine->taken + freed_here - magazine_count(magazines, class_index);
+    *freed += freed_here;
 }
 
 /* Gives everything back, adds the counts to those of the heap and frees the magazines.
@@ -33,9 +60,8 @@ static void magazines_end(acre_hostmem *heap, struct magazines *magazines)
 {
     lock_take(&heap->lock);
     for (unsigned i = 0; i < SLAB_CLASSES; i++) {
-        magazine_return_locked(heap, &magazines->of[i], magazines->of[i].count);
-        atomic_fetch_add(&heap->retired.allocated[i], magazines->counts.allocated[i]);
-        atomic_fetch_add(&heap->retired.freed[i], magazines->counts.freed[i]);
+        magazine_return_locked(heap, magazines, i, magazine_count(magazines, i));
+        magazine_count_add(magazines, i, &heap->retired.allocated[i], &heap->retired.freed[i]);
     }
     list_remove(&magazines->link);
     lock_drop(&heap->lock);
@@ -83,9 +109,10 @@ static struct magazines *magazines_get(acre_hostmem *heap)
     atomic_init(&own->heap, heap);
     for (unsigned i = 0; i < SLAB_CLASSES; i++) {
         uint32_t fitting = MAGAZINE_BYTES / slab_class_bytes(i);
-        own->of[i].capacity = fitting > MAGAZINE_MAX   ? MAGAZINE_MAX
-                              : fitting < MAGAZINE_MIN ? MAGAZINE_MIN
-                                                       : fitting;
+        own->of[i].full = magazine_bottom(own, i) + (fitting > MAGAZINE_MAX   ? MAGAZINE_MAX
+                                                     : fitting < MAGAZINE_MIN ? MAGAZINE_MIN
+                                                                              : fitting);
+        atomic_init(&own->of[i].top, magazine_bottom(own, i));
     }
     lock_take(&heap->lock);
     list_push_back(&heap->threads, &own->link);
@@ -103,13 +130,15 @@ acre_status magazine_refill(acre_hostmem *heap, unsigned class_index, void **out
     if (!own)
         return ACRE_ERR_HOST_MEMORY;
     struct magazine *magazine = &own->of[class_index];
+    struct slot *bottom = magazine_bottom(own, class_index);
     do {
         lock_take(&heap->lock);
         if (region)
             slabs_region_add_locked(&heap->slabs, region);
-        unsigned count =
-            slabs_take_locked(heap, class_index, magazine->capacity / 2, magazine->items, &status);
-        atomic_store_explicit(&magazine->count, count, memory_order_relaxed);
+        unsigned count = slabs_take_locked(
+            heap, class_index, (unsigned)(magazine->full - bottom) / 2, bottom + 1, &status);
+        atomic_store_explicit(&magazine->top, bottom + count, memory_order_relaxed);
+        magazine->taken += count;
         lock_drop(&heap->lock);
         if (status == ACRE_ERR_NOT_FOUND) {
             status = region_create(heap, &region);
@@ -123,23 +152,23 @@ acre_status magazine_refill(acre_hostmem *heap, unsigned class_index, void **out
     return ACRE_OK;
 }
 
-acre_status magazine_flush(acre_hostmem *heap, unsigned class_index, void *pointer)
+acre_status magazine_flush(acre_hostmem *heap, unsigned class_index, struct slot slot)
 {
     struct magazines *own = magazines_get(heap);
     struct region *idle;
 
     lock_take(&heap->lock);
     if (own) {
-        magazine_return_locked(heap, &own->of[class_index], own->of[class_index].count / 2);
+        magazine_return_locked(heap, own, class_index, magazine_count(own, class_index) / 2);
     } else {
-        slabs_put_locked(heap, 1, &pointer);
-        atomic_fetch_add(&heap->retired.freed[class_index], 1);
+        slabs_put_locked(heap, 1, &slot);
+        heap->retired.freed[class_index]++;
     }
     idle = slabs_region_remove_locked(&heap->slabs);
     lock_drop(&heap->lock);
     if (idle)
         region_destroy(heap, idle);
-    if (own && !magazine_put(heap, own, class_index, pointer))
+    if (own && !magazine_put(heap, own, class_index, slot))
         CHECK(false);
     return ACRE_OK;
 }
@@ -169,14 +198,12 @@ void magazines_fini(acre_hostmem *heap)
 void magazines_count_locked(acre_hostmem *heap, int64_t *allocated, int64_t *freed)
 {
     for (unsigned i = 0; i < SLAB_CLASSES; i++) {
-        allocated[i] = atomic_load(&heap->retired.allocated[i]);
-        freed[i] = atomic_load(&heap->retired.freed[i]);
+        allocated[i] = heap->retired.allocated[i];
+        freed[i] = heap->retired.freed[i];
     }
     LIST_FOR_EACH(link, &heap->threads) {
         struct magazines *magazines = CONTAINER_OF(link, struct magazines, link);
-        for (unsigned i = 0; i < SLAB_CLASSES; i++) {
-            allocated[i] += atomic_load(&magazines->counts.allocated[i]);
-            freed[i] += atomic_load(&magazines->counts.freed[i]);
-        }
+        for (unsigned i = 0; i < SLAB_CLASSES; i++)
+            magazine_count_add(magazines, i, &allocated[i], &freed[i]);
     }
 }

@@ -4,7 +4,7 @@
  *   thread ──► magazines (heap) ──► of[class] ──► slot, slot, ...
  *
  * Allocating takes the last slot, freeing adds one: no lock, no atomic instruction but
- * plain loads and stores, and no access to the slot itself. An empty magazine is filled
+ * plain loads and stores, and no access to the memory itself. An empty magazine is filled
  * half from the slabs, a full one gives half back, under the heap's lock.
  *
  * The counts are written by the thread alone and read by anybody. A thread that ends gives
@@ -22,23 +22,27 @@ enum {
     MAGAZINE_MIN = 8,
 };
 
-/* What happened to small blocks. */
+/* What happened to small blocks of threads that ended. */
 struct small_counts {
-    _Atomic int64_t allocated[SLAB_CLASSES];
-    _Atomic int64_t freed[SLAB_CLASSES];
+    int64_t allocated[SLAB_CLASSES];
+    int64_t freed[SLAB_CLASSES];
 };
 
+/* The free slots of a class. Those allocated are not counted: what came in and is neither
+ * here nor went out again is live. */
 struct magazine {
-    _Atomic uint32_t count;
-    uint32_t capacity; /* constant */
-    void *items[MAGAZINE_MAX];
+    _Atomic(struct slot *) top; /* the last one; before the first one when there is none */
+    struct slot *full;          /* constant: top when there is no room                   */
+    _Atomic int64_t freed;      /* ever, by this thread                                  */
+    int64_t taken;              /* from the slabs less given back; the heap's lock       */
 };
 
 struct magazines {
     struct list link;             /* in heap.threads                     */
     _Atomic(acre_hostmem *) heap; /* NULL once it has ended    */
-    struct small_counts counts;
     struct magazine of[SLAB_CLASSES];
+    /* The first of each class stays empty: it stands before all others. */
+    struct slot slots[SLAB_CLASSES][MAGAZINE_MAX + 1];
 };
 
 /* The calling thread's, by the index of the heap; NULL where it has none yet. */
@@ -47,7 +51,7 @@ extern _Thread_local struct magazines *magazines_own[ACRE_HOSTMEM_HEAPS_MAX];
 /* A slot of a class when the magazine has none. Errors: as acre_cache_alloc. */
 acre_status magazine_refill(acre_hostmem *heap, unsigned class_index, void **out);
 /* Frees a slot when the magazine is full or missing. */
-acre_status magazine_flush(acre_hostmem *heap, unsigned class_index, void *pointer);
+acre_status magazine_flush(acre_hostmem *heap, unsigned class_index, struct slot slot);
 /* Gives back what other threads kept. In the child of a fork, which has lost them. */
 void magazines_adopt(acre_hostmem *heap);
 /* The heap ends: frees the calling thread's magazines; other threads free theirs when they
@@ -66,41 +70,36 @@ static inline void count_up(_Atomic int64_t *count)
 static inline void *magazine_take(const acre_hostmem *heap, struct magazines *own,
                                   unsigned class_index)
 {
-    struct magazine *magazine;
-    uint32_t count;
+    struct slot *top;
     void *pointer;
 
     if (UNLIKELY(!own || atomic_load_explicit(&own->heap, memory_order_relaxed) != heap))
         return NULL;
-    magazine = &own->of[class_index];
-    count = atomic_load_explicit(&magazine->count, memory_order_relaxed);
-    if (UNLIKELY(count == 0))
+    top = atomic_load_explicit(&own->of[class_index].top, memory_order_relaxed);
+    pointer = top->pointer;
+    if (UNLIKELY(!pointer))
         return NULL;
-    pointer = magazine->items[count - 1];
-    atomic_store_explicit(&magazine->count, count - 1, memory_order_relaxed);
-    count_up(&own->counts.allocated[class_index]);
-    const struct slab *slab = granule_find(pointer);
-    atomic_store_explicit((_Atomic uint8_t *)&slab->is_live[slab_slot(slab, pointer)], 1,
-                          memory_order_relaxed);
+    atomic_store_explicit(top->is_live, 1, memory_order_relaxed);
+    atomic_store_explicit(&own->of[class_index].top, top - 1, memory_order_relaxed);
     return pointer;
 }
 
 /* Takes a slot back that is not live any more; false when there is no room. */
 static inline bool magazine_put(const acre_hostmem *heap, struct magazines *own,
-                                unsigned class_index, void *pointer)
+                                unsigned class_index, struct slot slot)
 {
     struct magazine *magazine;
-    uint32_t count;
+    struct slot *top;
 
     if (UNLIKELY(!own || atomic_load_explicit(&own->heap, memory_order_relaxed) != heap))
         return false;
     magazine = &own->of[class_index];
-    count = atomic_load_explicit(&magazine->count, memory_order_relaxed);
-    if (UNLIKELY(count == magazine->capacity))
+    top = atomic_load_explicit(&magazine->top, memory_order_relaxed);
+    if (UNLIKELY(top == magazine->full))
         return false;
-    magazine->items[count] = pointer;
-    atomic_store_explicit(&magazine->count, count + 1, memory_order_relaxed);
-    count_up(&own->counts.freed[class_index]);
+    *++top = slot;
+    atomic_store_explicit(&magazine->top, top, memory_order_relaxed);
+    count_up(&magazine->freed);
     return true;
 }
 

@@ -10,6 +10,15 @@
 #define REGION_BYTES    ((size_t)(SLAB_REGION_GRANULES + 1) * GRANULE_BYTES - HEAP_PAGE)
 #define REGION_ALL_FREE ((1u << SLAB_REGION_GRANULES) - 1)
 
+#define TWICE(n) n, n
+#define FOUR(n)  n, n, n, n
+
+const uint8_t slab_classes[ACRE_HOSTMEM_SMALL_MAX / ACRE_HOSTMEM_ALIGNMENT] = {
+    0,         1,         2,         3,         4,         5,         6,         7,
+    8,         9,         10,        11,        12,        13,        14,        15,
+    TWICE(16), TWICE(17), TWICE(18), TWICE(19), TWICE(20), TWICE(21), TWICE(22), TWICE(23),
+    FOUR(24),  FOUR(25),  FOUR(26),  FOUR(27),  FOUR(28),  FOUR(29),  FOUR(30),  FOUR(31)};
+
 void slabs_init(struct slabs *slabs)
 {
     for (unsigned i = 0; i < SLAB_CLASSES; i++)
@@ -151,8 +160,8 @@ static bool slab_is_empty(const struct slab *slab)
     return slab->free_count == slab->fresh;
 }
 
-unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned count, void **items,
-                           acre_status *out_status)
+unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned count,
+                           struct slot *items, acre_status *out_status)
 {
     struct list *partial = &heap->slabs.partial[class_index];
     unsigned taken = 0;
@@ -167,7 +176,8 @@ unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned co
             return 0;
         for (; taken < count && !slab_is_full(slab); taken++) {
             unsigned slot = slab->free_count ? slab->stack[--slab->free_count] : slab->fresh++;
-            items[taken] = slab->base + (size_t)slot * slab->slot_bytes;
+            items[taken] =
+                (struct slot){slab->base + (size_t)slot * slab->slot_bytes, &slab->is_live[slot]};
         }
         if (slab_is_full(slab)) {
             list_remove(&slab->link);
@@ -178,11 +188,11 @@ unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned co
     return taken;
 }
 
-void slabs_put_locked(acre_hostmem *heap, unsigned count, void **items)
+void slabs_put_locked(acre_hostmem *heap, unsigned count, const struct slot *items)
 {
     for (unsigned i = 0; i < count; i++) {
-        struct slab *slab = granule_find(items[i]);
-        uint32_t slot = slab_slot(slab, items[i]);
+        struct slab *slab = granule_find(items[i].pointer);
+        uint32_t slot = slab_slot(slab, items[i].pointer);
         struct list *partial = &heap->slabs.partial[slab->class_index];
 
         CHECK(slot < slab->slot_count && slab->free_count < slab->fresh);

@@ -28,6 +28,12 @@ enum {
     SLAB_SLOTS_MAX = GRANULE_BYTES / ACRE_HOSTMEM_ALIGNMENT,
 };
 
+/* A slot that is out, and where the slab notes that it is live. */
+struct slot {
+    void *pointer;
+    _Atomic uint8_t *is_live;
+};
+
 /* Granules of one block of the cache. */
 struct region {
     struct list link;  /* in slabs.regions                        */
@@ -60,14 +66,13 @@ struct slabs {
     struct region *idle; /* out of the list, to be destroyed, or NULL  */
 };
 
+/* The classes of requests of 1 to 64 bytes, of 65 to 128, and so on. */
+extern const uint8_t slab_classes[ACRE_HOSTMEM_SMALL_MAX / ACRE_HOSTMEM_ALIGNMENT];
+
 /* The class of a request of 1 to ACRE_HOSTMEM_SMALL_MAX bytes. */
 static inline unsigned slab_class(size_t bytes)
 {
-    if (bytes <= 1024)
-        return (unsigned)((bytes - 1) / 64);
-    if (bytes <= 2048)
-        return 16 + (unsigned)((bytes - 1025) / 128);
-    return 24 + (unsigned)((bytes - 2049) / 256);
+    return slab_classes[(bytes - 1) / ACRE_HOSTMEM_ALIGNMENT];
 }
 
 /* The size of the slots of a class. */
@@ -104,10 +109,10 @@ struct region *slabs_region_remove_locked(struct slabs *slabs);
 
 /* Takes up to count slots of a class out, into items; gives how many. For 0, out_status
  * tells why: ACRE_ERR_NOT_FOUND when a region has to be added, ACRE_ERR_HOST_MEMORY. */
-unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned count, void **items,
-                           acre_status *out_status);
+unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned count,
+                           struct slot *items, acre_status *out_status);
 /* Puts slots back. Slabs that become empty go, but for one of their class. */
-void slabs_put_locked(acre_hostmem *heap, unsigned count, void **items);
+void slabs_put_locked(acre_hostmem *heap, unsigned count, const struct slot *items);
 
 /* Whether everything noted about slabs agrees; names the fact that does not hold. */
 bool slabs_check_locked(const struct slabs *slabs, const char **fact);

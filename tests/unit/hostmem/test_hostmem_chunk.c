@@ -31,10 +31,10 @@ TEST(a_new_block_takes_the_pages_of_free_ones_that_do_not_fit)
     large = block_make(heap, 16 << 20);
     EXPECT_EQ((uintptr_t)large % CHUNK_BYTES, 0);
     EXPECT_EQ(pages_of(large, 16 << 20), 4096);
-    EXPECT_EQ(chunks_count(large, 16 << 20), 8);
+    EXPECT_EQ(chunks_count(large, 16 << 20), 256);
     for (int i = 0; i < 8; i++) {
         EXPECT_EQ(pages_of(pieces[i], 4 << 20), i % 2 ? 1024 : 0);
-        EXPECT_EQ(chunks_count(pieces[i], 4 << 20), i % 2 ? 2 : 0);
+        EXPECT_EQ(chunks_count(pieces[i], 4 << 20), i % 2 ? 64 : 0);
         for (size_t at = 0; at < 4 << 20 && i % 2; at += 512)
             REQUIRE_EQ(pieces[i][at], i);
     }
@@ -59,6 +59,67 @@ TEST(cleared_blocks_take_no_pages_and_trimmed_chunks_give_none)
     char *large = block_make(heap, 10 << 20);
     EXPECT_EQ(pages_of(large, 10 << 20), 0);
     REQUIRE_OK(acre_hostmem_free(heap, second));
+    acre_hostmem_destroy(heap);
+}
+
+/* Pages of all that a heap holds, live or free. */
+static size_t pages_held(acre_hostmem *heap)
+{
+    acre_cache_layout *layout;
+    size_t count = 0;
+
+    REQUIRE_OK(acre_cache_layout_create(acre_hostmem_cache(heap), &layout));
+    for (size_t i = 0; i < layout->segment_count; i++)
+        count += pages_of(layout->segments[i].base, layout->segments[i].bytes);
+    acre_cache_layout_destroy(layout);
+    return count;
+}
+
+/* Neither size is a multiple of 2 MiB, and no block fits where those of the other size were. The
+ * ends of all blocks move as well, so what is resident is the highest use, but for a grain of
+ * each block, in the first round and in the last. */
+TEST(the_ends_of_blocks_move_too_and_nothing_piles_up)
+{
+    T_NEEDS("MREMAP_DONTUNMAP");
+    enum { SMALL = 2801664, LARGE = 5603328, GRAIN_PAGES = 16 };
+    acre_hostmem *heap = heap_make(0, 0);
+    size_t most = 4 * (SMALL / 4096 + GRAIN_PAGES) + LARGE / 4096 + GRAIN_PAGES;
+    char *small[4], *large[2];
+
+    for (int round = 0; round < 40; round++) {
+        for (int i = 0; i < 4; i++)
+            memset(small[i] = block_make(heap, SMALL), i, SMALL);
+        memset(large[0] = block_make(heap, LARGE), 8, LARGE);
+        REQUIRE_OK(acre_hostmem_free(heap, small[round % 4]));
+        REQUIRE_OK(acre_hostmem_free(heap, small[(round + 2) % 4]));
+        memset(large[1] = block_make(heap, LARGE), 9, LARGE);
+        EXPECT(pages_held(heap) <= most + GRAIN_PAGES);
+        for (size_t at = 0; at < SMALL; at += 512)
+            REQUIRE(small[(round + 1) % 4][at] == (round + 1) % 4 && large[0][at] == 8 &&
+                    small[(round + 3) % 4][at] == (round + 3) % 4);
+        REQUIRE_OK(acre_hostmem_free(heap, small[(round + 1) % 4]));
+        REQUIRE_OK(acre_hostmem_free(heap, small[(round + 3) % 4]));
+        REQUIRE_OK(acre_hostmem_free(heap, large[0]));
+        REQUIRE_OK(acre_hostmem_free(heap, large[1]));
+    }
+    acre_hostmem_destroy(heap);
+}
+
+/* A heap that holds much moves whole chunks only, so that the kernel keeps few mappings. */
+TEST(a_large_heap_moves_whole_chunks_only)
+{
+    T_NEEDS("MREMAP_DONTUNMAP");
+    acre_hostmem *heap = heap_make(0, 0);
+    char *untouched = block_make(heap, GRAIN_HELD_MAX), *first = block_make(heap, 3 << 20);
+    char *between = block_make(heap, 1 << 20), *second;
+
+    memset(first, 1, 3 << 20);
+    REQUIRE_OK(acre_hostmem_free(heap, first));
+    second = block_make(heap, 7 << 20);
+    EXPECT_EQ(pages_of(second, 7 << 20), 512);
+    REQUIRE_OK(acre_hostmem_free(heap, between));
+    REQUIRE_OK(acre_hostmem_free(heap, second));
+    REQUIRE_OK(acre_hostmem_free(heap, untouched));
     acre_hostmem_destroy(heap);
 }
 T_MAIN()
