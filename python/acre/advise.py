@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Any, Optional, Union
 
-from . import structs
+from . import tool_structs as structs
 from .library import encode, lib, make
 from .report import CHOOSE, items
 

@@ -8,12 +8,10 @@ from .block import Block
 from .closing import Closing
 from .device import Device
 from .error import Error, choose
-from .history import History
+from .history import LEVELS, History
 from .library import call, encode, lib, make
 from .snapshot import Snapshot
 from .tensor import users_of
-
-LEVELS = {None: 0, "state": 1, "alloc": 2, "all": 3}
 
 
 class Cache(Closing):

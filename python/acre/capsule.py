@@ -2,7 +2,7 @@
 """Capsules: how Python hands DLPack's structs from one package to another."""
 import ctypes
 
-from . import structs
+from . import tool_structs as structs
 
 PLAIN, VERSIONED = b"dltensor", b"dltensor_versioned"
 _KINDS = {PLAIN: structs.dl_managed, VERSIONED: structs.dl_versioned}

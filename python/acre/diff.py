@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Any, Union
 
-from . import structs
+from . import tool_structs as structs
 from .library import call, encode, lib, make
 from .number import number
 from .report import CHOOSE, Report, items

@@ -3,7 +3,7 @@
 import ctypes
 import os
 
-from . import structs
+from . import tool_structs as structs
 from .closing import Closing
 from .error import choose
 from .library import call, encode, lib, make

@@ -3,11 +3,10 @@
 import ctypes
 
 from . import number, structs
-from .cache import LEVELS
 from .closing import Closing
 from .error import Error, choose
+from .history import LEVELS
 from .library import call, lib, make, text
-from .snapshot import Snapshot
 
 _HUGE_PAGES, _NO_THREAD, _INTERLEAVE = 1, 2, 4
 _RESOLVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(structs.frame))
@@ -121,6 +120,7 @@ class Heap(Closing):
 
     def snapshot(self):
         """A Snapshot of this moment, history included."""
+        from .snapshot import Snapshot
         caches = (ctypes.c_void_p * 1)(self._cache)
         return Snapshot(_handle=make("acre_cache_snapshot", caches, ctypes.c_size_t(1), None))
 

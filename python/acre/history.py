@@ -5,6 +5,8 @@ import ctypes
 from . import structs
 from .library import lib, make, text
 
+LEVELS = {None: 0, "state": 1, "alloc": 2, "all": 3}
+
 
 class History:
     """A copy of the events of a cache, oldest first: a list of dictionaries."""

@@ -7,7 +7,6 @@ where the C type is wider than int.
 """
 import ctypes
 import os
-import pathlib
 
 from .error import Error
 
@@ -22,13 +21,22 @@ def _candidates():
     if chosen:
         yield chosen
         return
-    here = pathlib.Path(__file__).resolve().parent
-    yield from (str(here / name) for name in _NAMES if (here / name).exists())  # of a wheel
-    for folder in list(pathlib.Path(__file__).resolve().parents)[1:5]:
-        for pattern in ("", "build/", "*-linux-*/"):
-            for name in _NAMES:
-                yield from sorted(str(path) for path in folder.glob(pattern + name))
+    folder = os.path.dirname(os.path.realpath(__file__))
+    yield from _existing(folder)  # of a wheel
+    for _ in range(4):
+        folder = os.path.dirname(folder)
+        yield from _existing(folder)
+        yield from _existing(os.path.join(folder, "build"))
+        for name in sorted(os.listdir(folder)):
+            if "-linux-" in name:
+                yield from _existing(os.path.join(folder, name))
     yield _NAMES[0]
+
+
+def _existing(folder):
+    """The library in a folder, under each of its names."""
+    paths = (os.path.join(folder, name) for name in _NAMES)
+    return [path for path in paths if os.path.exists(path)]
 
 
 def _load():
@@ -45,10 +53,10 @@ def _load():
 def _load_tools(beside):
     """The library of files, replays and explanations: it lies beside the other one."""
     reasons = []
-    folder = pathlib.Path(beside).resolve().parent if "/" in beside else None
+    folder = os.path.dirname(os.path.realpath(beside)) if "/" in beside else None
     for name in _TOOLS:
         try:
-            return ctypes.CDLL(str(folder / name) if folder else name)
+            return ctypes.CDLL(os.path.join(folder, name) if folder else name)
         except OSError as reason:
             reasons.append(str(reason))
     raise ImportError("libacre_tools.so.0 cannot be loaded; it belongs beside libacre.so.0 ("

@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Optional, Sequence, Union
 
-from . import structs
+from . import tool_structs as structs
 from .library import call, encode, lib, make
 from .number import number
 from .report import CHOOSE, size_text

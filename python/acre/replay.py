@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Any, Optional, Union
 
-from . import structs
+from . import tool_structs as structs
 from .error import choose
 from .library import call, encode
 from .report import CHOOSE, Report, size_text

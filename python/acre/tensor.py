@@ -4,7 +4,7 @@ import ctypes
 import math
 import re
 
-from . import capsule, structs
+from . import capsule, tool_structs as structs
 from .capsule import forever
 from .error import Error
 from .lease import buffer_of, give_back, leases, lend

@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Optional, Union
 
-from . import structs
+from . import tool_structs as structs
 from .error import choose
 from .library import call, encode, lib, make, text
 

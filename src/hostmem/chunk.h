@@ -16,8 +16,9 @@
  * A bit tells that a block which overlaps the grain was handed out since its pages went away.
  * A bit that is wrong costs page faults or memory, nothing else: contents of free memory do
  * not matter. Blocks that take pages consist of whole grains, so that the pages at their ends
- * can move like the others, and none stay behind. Only whole grains inside a free block give pages, under the lock of the cache;
- * only whole grains inside a new block, which nobody has touched yet, take them.
+ * can move like the others, and none stay behind. Only whole grains inside a free block give
+ * pages, under the lock of the cache; only whole grains inside a new block, which nobody has
+ * touched yet, take them.
  *
  * Each move may split a mapping of the kernel. There are at most as many pieces as chunks, or
  * grains; a process may have some 65,000 mappings. So moving grains ends at GRAIN_HELD_MAX,

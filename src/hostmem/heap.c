@@ -183,7 +183,7 @@ static __attribute__((noinline)) acre_status cache_take(acre_hostmem *heap, size
 }
 
 /* The hot path has no call but at its end, so that it saves no registers. */
-static inline acre_status take(acre_hostmem *heap, size_t bytes, bool may_move, void **out)
+static inline acre_status block_take(acre_hostmem *heap, size_t bytes, bool may_move, void **out)
 {
     unsigned class_index;
     void *pointer;
@@ -200,12 +200,12 @@ static inline acre_status take(acre_hostmem *heap, size_t bytes, bool may_move, 
 
 acre_status heap_take(acre_hostmem *heap, size_t bytes, bool may_move, void **out)
 {
-    return take(heap, bytes, may_move, out);
+    return block_take(heap, bytes, may_move, out);
 }
 
 acre_status acre_hostmem_alloc(acre_hostmem *heap, size_t bytes, void **out)
 {
-    return take(heap, bytes, true, out);
+    return block_take(heap, bytes, true, out);
 }
 
 /* Frees a block of the cache. */
@@ -230,7 +230,7 @@ static __attribute__((noinline)) acre_status free_refuse(const void *pointer)
 acre_status acre_hostmem_free(acre_hostmem *heap, void *pointer)
 {
     struct slab *slab = granule_find(pointer);
-    struct slot out = {.pointer = pointer};
+    struct slab_slot out = {.pointer = pointer};
     uint32_t slot;
 
     if (!slab)

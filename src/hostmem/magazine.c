@@ -17,7 +17,7 @@ static bool has_key;
 /* ---- Slots between magazines and slabs ------------------------------------------- */
 
 /* The place before the first slot of a class. */
-static struct slot *magazine_bottom(struct magazines *magazines, unsigned class_index)
+static struct slab_slot *magazine_bottom(struct magazines *magazines, unsigned class_index)
 {
     return magazines->slots[class_index];
 }
@@ -33,7 +33,7 @@ static int64_t magazine_count(struct magazines *magazines, unsigned class_index)
 static void magazine_return_locked(acre_hostmem *heap, struct magazines *magazines,
                                    unsigned class_index, int64_t count)
 {
-    struct slot *bottom = magazine_bottom(magazines, class_index);
+    struct slab_slot *bottom = magazine_bottom(magazines, class_index);
     int64_t kept = magazine_count(magazines, class_index) - count;
 
     slabs_put_locked(heap, (unsigned)count, bottom + 1);
@@ -130,7 +130,7 @@ acre_status magazine_refill(acre_hostmem *heap, unsigned class_index, void **out
     if (!own)
         return ACRE_ERR_HOST_MEMORY;
     struct magazine *magazine = &own->of[class_index];
-    struct slot *bottom = magazine_bottom(own, class_index);
+    struct slab_slot *bottom = magazine_bottom(own, class_index);
     do {
         lock_take(&heap->lock);
         if (region)
@@ -152,7 +152,7 @@ acre_status magazine_refill(acre_hostmem *heap, unsigned class_index, void **out
     return ACRE_OK;
 }
 
-acre_status magazine_flush(acre_hostmem *heap, unsigned class_index, struct slot slot)
+acre_status magazine_flush(acre_hostmem *heap, unsigned class_index, struct slab_slot slot)
 {
     struct magazines *own = magazines_get(heap);
     struct region *idle;

@@ -31,10 +31,10 @@ struct small_counts {
 /* The free slots of a class. Those allocated are not counted: what came in and is neither
  * here nor went out again is live. */
 struct magazine {
-    _Atomic(struct slot *) top; /* the last one; before the first one when there is none */
-    struct slot *full;          /* constant: top when there is no room                   */
-    _Atomic int64_t freed;      /* ever, by this thread                                  */
-    int64_t taken;              /* from the slabs less given back; the heap's lock       */
+    _Atomic(struct slab_slot *) top; /* the last one; before the first one when there is none */
+    struct slab_slot *full;          /* constant: top when there is no room                   */
+    _Atomic int64_t freed;           /* ever, by this thread                                  */
+    int64_t taken;                   /* from the slabs less given back; the heap's lock       */
 };
 
 struct magazines {
@@ -42,7 +42,7 @@ struct magazines {
     _Atomic(acre_hostmem *) heap; /* NULL once it has ended    */
     struct magazine of[SLAB_CLASSES];
     /* The first of each class stays empty: it stands before all others. */
-    struct slot slots[SLAB_CLASSES][MAGAZINE_MAX + 1];
+    struct slab_slot slots[SLAB_CLASSES][MAGAZINE_MAX + 1];
 };
 
 /* The calling thread's, by the index of the heap; NULL where it has none yet. */
@@ -51,7 +51,7 @@ extern _Thread_local struct magazines *magazines_own[ACRE_HOSTMEM_HEAPS_MAX];
 /* A slot of a class when the magazine has none. Errors: as acre_cache_alloc. */
 acre_status magazine_refill(acre_hostmem *heap, unsigned class_index, void **out);
 /* Frees a slot when the magazine is full or missing. */
-acre_status magazine_flush(acre_hostmem *heap, unsigned class_index, struct slot slot);
+acre_status magazine_flush(acre_hostmem *heap, unsigned class_index, struct slab_slot slot);
 /* Gives back what other threads kept. In the child of a fork, which has lost them. */
 void magazines_adopt(acre_hostmem *heap);
 /* The heap ends: frees the calling thread's magazines; other threads free theirs when they
@@ -70,7 +70,7 @@ static inline void count_up(_Atomic int64_t *count)
 static inline void *magazine_take(const acre_hostmem *heap, struct magazines *own,
                                   unsigned class_index)
 {
-    struct slot *top;
+    struct slab_slot *top;
     void *pointer;
 
     if (UNLIKELY(!own || atomic_load_explicit(&own->heap, memory_order_relaxed) != heap))
@@ -86,10 +86,10 @@ static inline void *magazine_take(const acre_hostmem *heap, struct magazines *ow
 
 /* Takes a slot back that is not live any more; false when there is no room. */
 static inline bool magazine_put(const acre_hostmem *heap, struct magazines *own,
-                                unsigned class_index, struct slot slot)
+                                unsigned class_index, struct slab_slot slot)
 {
     struct magazine *magazine;
-    struct slot *top;
+    struct slab_slot *top;
 
     if (UNLIKELY(!own || atomic_load_explicit(&own->heap, memory_order_relaxed) != heap))
         return false;

@@ -161,7 +161,7 @@ static bool slab_is_empty(const struct slab *slab)
 }
 
 unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned count,
-                           struct slot *items, acre_status *out_status)
+                           struct slab_slot *items, acre_status *out_status)
 {
     struct list *partial = &heap->slabs.partial[class_index];
     unsigned taken = 0;
@@ -176,8 +176,8 @@ unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned co
             return 0;
         for (; taken < count && !slab_is_full(slab); taken++) {
             unsigned slot = slab->free_count ? slab->stack[--slab->free_count] : slab->fresh++;
-            items[taken] =
-                (struct slot){slab->base + (size_t)slot * slab->slot_bytes, &slab->is_live[slot]};
+            items[taken] = (struct slab_slot){slab->base + (size_t)slot * slab->slot_bytes,
+                                              &slab->is_live[slot]};
         }
         if (slab_is_full(slab)) {
             list_remove(&slab->link);
@@ -188,7 +188,7 @@ unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned co
     return taken;
 }
 
-void slabs_put_locked(acre_hostmem *heap, unsigned count, const struct slot *items)
+void slabs_put_locked(acre_hostmem *heap, unsigned count, const struct slab_slot *items)
 {
     for (unsigned i = 0; i < count; i++) {
         struct slab *slab = granule_find(items[i].pointer);

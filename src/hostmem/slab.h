@@ -29,7 +29,7 @@ enum {
 };
 
 /* A slot that is out, and where the slab notes that it is live. */
-struct slot {
+struct slab_slot {
     void *pointer;
     _Atomic uint8_t *is_live;
 };
@@ -110,9 +110,9 @@ struct region *slabs_region_remove_locked(struct slabs *slabs);
 /* Takes up to count slots of a class out, into items; gives how many. For 0, out_status
  * tells why: ACRE_ERR_NOT_FOUND when a region has to be added, ACRE_ERR_HOST_MEMORY. */
 unsigned slabs_take_locked(acre_hostmem *heap, unsigned class_index, unsigned count,
-                           struct slot *items, acre_status *out_status);
+                           struct slab_slot *items, acre_status *out_status);
 /* Puts slots back. Slabs that become empty go, but for one of their class. */
-void slabs_put_locked(acre_hostmem *heap, unsigned count, const struct slot *items);
+void slabs_put_locked(acre_hostmem *heap, unsigned count, const struct slab_slot *items);
 
 /* Whether everything noted about slabs agrees; names the fact that does not hold. */
 bool slabs_check_locked(const struct slabs *slabs, const char **fact);

@@ -7,6 +7,7 @@ import importlib
 import os
 import pathlib
 import pickle
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -303,6 +304,20 @@ class Tools(unittest.TestCase):
             self.assertIn("return", hints, name)
             self.assertEqual(len(hints), function.__code__.co_argcount + 1, name)
         self.assertTrue((pathlib.Path(acre.__file__).parent / "py.typed").exists())
+
+    def test_parts_are_imported_when_they_are_asked_for(self):
+        said = subprocess.run(
+            [sys.executable, "-c",
+             "import sys, acre.heap\n"
+             "loaded = [n for n in sys.modules if n.startswith('acre.') or n == 'pathlib']\n"
+             "assert len(loaded) < 9 and 'pathlib' not in loaded, loaded\n"
+             "import acre.view, acre\n"
+             "assert acre.view is acre.view.__globals__['view'] and acre.Why.__name__ == 'Why'\n"
+             "assert acre.structs.device_id and set(acre.__all__) <= set(dir(acre))\n"
+             "assert not hasattr(acre, 'nothing')\n"
+             "print(*sorted(set(acre.__all__) - {n for n in acre.__all__ if hasattr(acre, n)}))"],
+            check=True, capture_output=True, text=True)
+        self.assertEqual(said.stdout.strip(), "")
 
 
 class Files(unittest.TestCase):
