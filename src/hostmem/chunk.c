@@ -24,9 +24,9 @@ enum {
 
 #define CHUNK_WHOLE UINT32_MAX /* all grains of a chunk */
 
-/* The grains of chunks, the lowest bit for the first. */
 struct chunk_leaf {
-    _Atomic uint32_t grains[CHUNK_LEAF_COUNT];
+    _Atomic uint32_t grains[CHUNK_LEAF_COUNT]; /* the lowest bit for the first grain         */
+    _Atomic uint8_t nodes[CHUNK_LEAF_COUNT];   /* of their pages, plus 1; 0: it is not known */
 };
 
 static _Atomic(struct chunk_leaf *) chunk_roots[CHUNK_ROOT_COUNT];
@@ -71,6 +71,15 @@ static _Atomic uint32_t *grains_make(const char *chunk)
     return grains_of(chunk);
 }
 
+/* The node of the pages of a chunk whose leaf exists, plus 1. */
+static _Atomic uint8_t *node_of(const char *chunk)
+{
+    struct chunk_leaf *leaf =
+        atomic_load_explicit(&chunk_roots[(uintptr_t)chunk >> LEAF_SHIFT], memory_order_acquire);
+
+    return &leaf->nodes[((uintptr_t)chunk >> CHUNK_SHIFT) % CHUNK_LEAF_COUNT];
+}
+
 /* The bits from grain first to below grain end. */
 static uint32_t grains_run(unsigned first, unsigned end)
 {
@@ -103,11 +112,14 @@ struct taker {
 };
 
 /* All of them, for one walk over the free blocks. Whole chunks are served first, then the
- * others: from chunks that are free in part, so that huge pages stay whole, then from all. */
+ * others: from chunks that are free in part, so that huge pages stay whole, then from all.
+ * TAKE_EXCHANGE is for whole chunks that have pages of another node. */
 struct takers {
     struct taker items[CHUNK_TAKERS];
     size_t count;
-    enum { TAKE_CHUNKS, TAKE_FROM_PARTS, TAKE_GRAINS } way;
+    enum { TAKE_CHUNKS, TAKE_FROM_PARTS, TAKE_GRAINS, TAKE_EXCHANGE } way;
+    uint8_t node; /* of the calling thread, plus 1; 0: any      */
+    char *aside;  /* a chunk of addresses, for TAKE_EXCHANGE    */
 };
 
 static bool pages_hang(char *from, char *to, size_t bytes)
@@ -131,12 +143,34 @@ static bool run_move(struct taker *taker, char *chunk, uint32_t *given)
     return true;
 }
 
+/* Lets the pages of two chunks change places. */
+static bool chunks_exchange(char *a, char *b, char *aside)
+{
+    uint8_t node = atomic_load_explicit(node_of(a), memory_order_relaxed);
+
+    if (!pages_hang(a, aside, CHUNK_BYTES))
+        return false;
+    if (!pages_hang(b, a, CHUNK_BYTES)) {
+        pages_hang(aside, a, CHUNK_BYTES);
+        return false;
+    }
+    atomic_store_explicit(node_of(a), atomic_load_explicit(node_of(b), memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(node_of(b), node, memory_order_relaxed);
+    return pages_hang(aside, b, CHUNK_BYTES);
+}
+
 /* Gives the pages of a chunk away, of which the grains given lie in a free block. */
 static bool chunk_give(struct takers *takers, char *chunk, uint32_t given, _Atomic uint32_t *grains)
 {
     uint32_t left = given;
     bool goes_on = true;
 
+    if (takers->node && atomic_load_explicit(node_of(chunk), memory_order_relaxed) != takers->node)
+        return true;
+    if (takers->way == TAKE_EXCHANGE)
+        return given != CHUNK_WHOLE ||
+               chunks_exchange(takers->items[--takers->count].chunk, chunk, takers->aside);
     if (takers->way != TAKE_GRAINS && (given == CHUNK_WHOLE) != (takers->way == TAKE_CHUNKS))
         return true;
     while (left && takers->count && goes_on) {
@@ -202,7 +236,7 @@ static void takers_serve(acre_hostmem *heap, struct takers *takers)
 
     if (takers->count && heap_has_spare(heap, held)) {
         if (whole) {
-            struct takers some = {.count = whole, .way = TAKE_CHUNKS};
+            struct takers some = {.count = whole, .way = TAKE_CHUNKS, .node = takers->node};
             for (size_t i = 0; i < whole; i++)
                 some.items[i] = takers->items[parts + i];
             inside_walk_free(heap->cache, block_give, &some);
@@ -215,6 +249,37 @@ static void takers_serve(acre_hostmem *heap, struct takers *takers)
     takers->count = 0;
 }
 
+/* Several nodes: looks for free pages of the thread's own for whole chunks of a block that have
+ * those of another. */
+static void strangers_serve(acre_hostmem *heap, char *base, size_t bytes, uint8_t node)
+{
+    char *first = (char *)round_up((uintptr_t)base, CHUNK_BYTES), *aside;
+    struct takers takers = {.count = 0, .way = TAKE_EXCHANGE, .node = node};
+
+    for (char *chunk = first; chunk + CHUNK_BYTES <= base + bytes && takers.count < CHUNK_TAKERS;
+         chunk += CHUNK_BYTES) {
+        uint8_t of = grains_of(chunk) ? atomic_load(node_of(chunk)) : 0;
+        if (of && of != node)
+            takers.items[takers.count++] = (struct taker){chunk, CHUNK_WHOLE};
+    }
+    if (!takers.count || !heap_has_spare(heap, inside_held_bytes(heap->cache)))
+        return;
+    aside = heap_map(2 * CHUNK_BYTES);
+    if (!aside)
+        return;
+    takers.aside = (char *)round_up((uintptr_t)aside, CHUNK_BYTES);
+    inside_walk_free(heap->cache, block_give, &takers);
+    heap_unmap(aside, 2 * CHUNK_BYTES);
+}
+
+/* The node of the calling thread, plus 1; 0 when there is one node, or pages are spread. */
+static uint8_t node_own(const acre_hostmem *heap)
+{
+    if (LIKELY(heap->numa->count <= 1) || (heap->flags & ACRE_HOSTMEM_INTERLEAVE))
+        return 0;
+    return (uint8_t)(numa_choose(heap->numa, NUMA_LOCAL) + 1);
+}
+
 void chunks_admit(acre_hostmem *heap, char *base, size_t bytes, bool may_move)
 {
     struct takers takers;
@@ -223,6 +288,9 @@ void chunks_admit(acre_hostmem *heap, char *base, size_t bytes, bool may_move)
     takers.count = 0;
     if (!range_is_known(base, bytes))
         return;
+    takers.node = may_take ? node_own(heap) : 0;
+    if (UNLIKELY(takers.node))
+        strangers_serve(heap, base, bytes, takers.node);
     for (char *chunk = chunk_down(base); chunk < base + bytes; chunk += CHUNK_BYTES) {
         _Atomic uint32_t *grains = grains_make(chunk);
         if (!grains)
@@ -232,6 +300,8 @@ void chunks_admit(acre_hostmem *heap, char *base, size_t bytes, bool may_move)
         if (LIKELY(!(touched & ~has)))
             continue;
         has = atomic_fetch_or(grains, touched);
+        if (UNLIKELY(takers.node && !has))
+            atomic_store_explicit(node_of(chunk), takers.node, memory_order_relaxed);
         touched = grains_between(chunk, grain_up(base), grain_down(base + bytes)) & ~has;
         if (!touched || !may_take)
             continue;

@@ -11,6 +11,7 @@
 
 #include <acre/device.h>
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #define FLAGS_KNOWN (ACRE_HOSTMEM_HUGE_PAGES | ACRE_HOSTMEM_NO_THREAD | ACRE_HOSTMEM_INTERLEAVE)
@@ -40,6 +41,14 @@ static acre_status config_read(const acre_hostmem_config *config, acre_hostmem_c
                            "most 1000",
                            out->keep_percent);
     return ACRE_OK;
+}
+
+static struct numa nodes;
+static pthread_once_t nodes_once = PTHREAD_ONCE_INIT;
+
+static void nodes_load(void)
+{
+    numa_load(&nodes, NUMA_ROOT);
 }
 
 /* Gives the heap a place among all heaps. */
@@ -84,6 +93,8 @@ acre_status acre_hostmem_create(const acre_hostmem_config *config, acre_hostmem 
     if (status != ACRE_OK)
         goto free_heap;
     inside_fit_best(heap->cache);
+    pthread_once(&nodes_once, nodes_load);
+    heap->numa = &nodes;
     heap->flags = chosen.flags;
     atomic_init(&heap->small_max, ACRE_HOSTMEM_SMALL_MAX);
     lock_init(&heap->lock, RANK_HEAP, "heap of host memory");

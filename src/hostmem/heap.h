@@ -18,6 +18,7 @@
 #include "base/process/fork.h"
 #include "base/check.h"
 #include "base/lock.h"
+#include "host/numa.h"
 #include "hostmem/idle.h"
 #include "hostmem/magazine.h"
 #include "hostmem/slab.h"
@@ -37,6 +38,7 @@ struct acre_hostmem {
     unsigned index;               /* constant: in magazines_own                        */
     uint32_t flags;               /* constant: acre_hostmem_flag                       */
     _Atomic size_t small_max;     /* blocks up to this come from slabs; 0 while recording */
+    const struct numa *numa;      /* constant: the memory nodes of the machine         */
     struct lock lock;             /* guards slabs, threads and retired                 */
     struct fork_guard fork_guard; /* of the lock                                    */
     struct slabs slabs;

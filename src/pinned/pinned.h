@@ -13,7 +13,7 @@
 #include "pinned/events.h"
 #include "pinned/host_arena.h"
 #include "pinned/level.h"
-#include "pinned/numa.h"
+#include "host/numa.h"
 #include "pinned/poller.h"
 
 #include <acre/pinned.h>

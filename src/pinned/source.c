@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "base/heap.h"
 #include "pinned/host_arena.h"
-#include "pinned/numa.h"
+#include "host/numa.h"
 #include "pinned/touch.h"
 
 static acre_status get_registered(struct acre_device *device, const struct source_wish *wish,

@@ -122,4 +122,70 @@ TEST(a_large_heap_moves_whole_chunks_only)
     REQUIRE_OK(acre_hostmem_free(heap, untouched));
     acre_hostmem_destroy(heap);
 }
+
+/* Lets the calling thread be on a node, whatever its processor is. */
+static void node_enter(struct numa *numa, uint8_t node)
+{
+    *numa = (struct numa){.online = 3, .count = 2};
+    memset(numa->node_of_cpu, node, sizeof numa->node_of_cpu);
+}
+
+/* A block of 4 MiB for a thread on a node; what is in its pages, which nobody has cleared. */
+static int contents_on(acre_hostmem *heap, struct numa *numa, uint8_t node, char **out)
+{
+    node_enter(numa, node);
+    *out = block_make(heap, 4 << 20);
+    for (size_t at = 0; at < 4 << 20; at += 4096)
+        REQUIRE_EQ((*out)[at], (*out)[0]);
+    return (*out)[0];
+}
+
+TEST(threads_get_pages_of_their_own_node_back)
+{
+    T_NEEDS("MREMAP_DONTUNMAP");
+    static struct numa numa;
+    char *blocks[2];
+
+    for (int order = 0; order < 2; order++) {
+        acre_hostmem *heap = heap_make(0, 0);
+        heap->numa = &numa;
+        for (int i = 0; i < 2; i++) {
+            node_enter(&numa, (uint8_t)i);
+            memset(blocks[i] = block_make(heap, 4 << 20), 10 + i, 4 << 20);
+            block_make(heap, 64 << 10);
+        }
+        for (int round = 0; round < 8; round++) {
+            REQUIRE_OK(acre_hostmem_free(heap, blocks[(round / 2) % 2]));
+            REQUIRE_OK(acre_hostmem_free(heap, blocks[1 - (round / 2) % 2]));
+            int first = (order + round) % 2;
+            EXPECT_EQ(contents_on(heap, &numa, (uint8_t)first, &blocks[first]), 10 + first);
+            EXPECT_EQ(contents_on(heap, &numa, (uint8_t)(1 - first), &blocks[1 - first]),
+                      11 - first);
+        }
+        acre_hostmem_destroy(heap);
+    }
+}
+
+TEST(new_blocks_take_no_pages_of_other_nodes)
+{
+    T_NEEDS("MREMAP_DONTUNMAP");
+    static struct numa numa;
+    acre_hostmem *heap = heap_make(0, 0);
+    char *first, *between, *other, *own;
+
+    heap->numa = &numa;
+    node_enter(&numa, 0);
+    memset(first = block_make(heap, 4 << 20), 1, 4 << 20);
+    between = block_make(heap, 64 << 10);
+    REQUIRE_OK(acre_hostmem_free(heap, first));
+    node_enter(&numa, 1);
+    other = block_make(heap, 6 << 20);
+    EXPECT_EQ(pages_of(other, 6 << 20), 0);
+    EXPECT_EQ(pages_of(first, 4 << 20), 1024);
+    node_enter(&numa, 0);
+    own = block_make(heap, 8 << 20);
+    EXPECT_EQ(pages_of(own, 8 << 20), 1024);
+    REQUIRE_OK(acre_hostmem_free(heap, between));
+    acre_hostmem_destroy(heap);
+}
 T_MAIN()

@@ -5,7 +5,7 @@
 
 #include "base/heap.h"
 #include "pinned/level.h"
-#include "pinned/numa.h"
+#include "host/numa.h"
 #include "pinned/touch.h"
 #include "tests/support/t.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "pinned/numa.h"
+#include "host/numa.h"
 
 #include "base/text.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory nodes of the machine, as the kernel shows them below /sys, and placing pages
  * there with its own calls; no library is needed. */
-#ifndef SRC_PINNED_NUMA_H
-#define SRC_PINNED_NUMA_H
+#ifndef SRC_HOST_NUMA_H
+#define SRC_HOST_NUMA_H
 
 #include <acre/base.h>
 
