@@ -8,7 +8,8 @@
 Each round starts one process for each row and allocator, one after the other, so that what
 else the machine does meets all alike. Printed is the processor time of the fastest step (of short
 steps, of the fastest batch; --median: of the median step of the fastest round), the page faults per
-step in that round, and the least peak of resident memory. A star marks the best of a row. "Acre" must stay within 1.02 of the best other in both; the last lines count.
+step in that round, and the least peak of resident memory. A star marks the best of a row. "Acre"
+must stay within 1.02 of the best other in both; the last lines count.
 """
 import argparse
 import glob

@@ -47,7 +47,8 @@ typedef enum acre_hostmem_flag {
     /** Does not start a thread: memory goes back by acre_hostmem_trim() only. */
     ACRE_HOSTMEM_NO_THREAD = 1u << 1,
     /** Spreads the pages of segments over all memory nodes. The default leaves each page
-     *  on the node of the thread that touches it first. */
+     *  on the node of the thread that touches it first, and gives threads blocks of 2 MiB and
+     *  more on pages of their own node, as far as free ones are there. */
     ACRE_HOSTMEM_INTERLEAVE = 1u << 2,
 } acre_hostmem_flag;
 
