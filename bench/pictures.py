@@ -71,11 +71,13 @@ def draw_waste(options):
     rows = {os.path.basename(trace).split(".")[0]: waste_of(f"{options.build}/acre", trace)
             for trace in traces}
     left, width, bar, gap = 150, 480, 12, 14
-    most = math.ceil(max(max(row.values()) for row in rows.values()) / 5) * 5
+    most = max(max(row.values()) for row in rows.values())
+    step = 5 if most < 50 else 25
+    most = math.ceil(most / step) * step
     height = sum(len(row) * bar + gap for row in rows.values()) + 70
     out = begin(left + width + 90, height)
     out += legend(next(iter(rows.values())), left, 18)
-    for mark in range(0, most + 1, 5):
+    for mark in range(0, most + 1, step):
         x = left + width * mark / most
         out.append(line(x, 30, x, height - 25))
         out.append(text(x, height - 10, f"{mark} %", "middle"))
