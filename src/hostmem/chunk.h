@@ -20,9 +20,9 @@
  * pages, under the lock of the cache; only whole grains inside a new block, which nobody has
  * touched yet, take them.
  *
- * On a machine with several memory nodes the table also knows the node of each chunk's pages: that
- * of the thread that first asked for a block there. A thread takes pages of its own node only, and
- * where a block of its lies on pages of another node, these change places with free ones of its own.
+ * On a machine with several memory nodes the table also knows the node of each chunk's pages:
+ * that of the thread that first asked for a block there. A thread takes pages of its own node
+ * only; where its block lies on pages of another node, these change places with free ones.
  *
  * Each move may split a mapping of the kernel. There are at most as many pieces as chunks, or
  * grains; a process may have some 65,000 mappings. So moving grains ends at GRAIN_HELD_MAX,
