@@ -92,3 +92,47 @@ uint64_t uses_of(int index, acre_pool_id id)
 
     return acre_pool_use_count(torch.cache(index), id, &uses) == ACRE_OK ? uses : 0;
 }
+
+/* ---- Faults ---------------------------------------------------------------------------- */
+
+/* How calls of the device are made to fail: those of the reference device, or those of a
+ * stand-in for a driver (tests/standin/standin.h). */
+static struct {
+    acre_backend *sim;
+    void (*fail_nth)(uint64_t nth, int code);
+    uint64_t (*fail_end)(void);
+} faults;
+
+bool faults_find(void)
+{
+    const char *name = getenv("ACRE_BACKEND"), *path;
+    void (*spare)(int);
+
+    if (!name || strcmp(name, "sim") == 0)
+        return acre_backend_find("sim", &faults.sim) == ACRE_OK;
+    path = getenv(strcmp(name, "hip") == 0 ? "ACRE_HIP_LIBRARY" : "ACRE_CUDA_LIBRARY");
+    void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    if (!library)
+        return false;
+    *(void **)&faults.fail_nth = dlsym(library, "standin_fail_nth");
+    *(void **)&faults.fail_end = dlsym(library, "standin_fail_end");
+    *(void **)&spare = dlsym(library, "standin_spare");
+    if (spare)
+        spare(1);
+    return faults.fail_nth && faults.fail_end;
+}
+
+void faults_arm(uint64_t nth)
+{
+    const acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_ANY, .nth = nth};
+
+    if (faults.sim)
+        REQUIRE_OK(acre_sim_fault_arm(faults.sim, &fault));
+    else
+        faults.fail_nth(nth, 999);
+}
+
+bool faults_end(void)
+{
+    return faults.sim ? acre_sim_fault_disarm(faults.sim) > 0 : faults.fail_end() > 0;
+}

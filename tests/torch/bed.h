@@ -42,4 +42,10 @@ uint64_t uses_of(int index, acre_pool_id id);
 void *new_stream(void);
 void end_stream(void *stream);
 
+/* Calls of the device that fail: whether this backend can, the n-th call from now on, and the
+ * end of it, which tells whether one failed. */
+bool faults_find(void);
+void faults_arm(uint64_t nth);
+bool faults_end(void);
+
 #endif

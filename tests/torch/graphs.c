@@ -436,6 +436,77 @@ TEST(a_capture_that_fails_is_in_nobodys_way)
     end_stream(outside);
 }
 
+/* ---- Faults ---------------------------------------------------------------------------- */
+
+/* One graph from begin to release, whatever fails on the way. */
+static void graph_life(acre_pool_id pool, void *stream, void *side, void *event)
+{
+    acre_capture_info info = {.struct_size = sizeof info};
+    struct graph graph = {.device = device, .pool = pool, .stream = stream};
+    struct cxx_filter filter = {{&graph, NULL}, graph_manage, graph_passes};
+
+    torch.begin(0, pool, &filter);
+    bool captures = acre_capture_begin(device, stream) == ACRE_OK;
+    if (captures && acre_capture_info_get(device, stream, &info) == ACRE_OK)
+        graph.capture_id = info.id;
+    void *inside = torch.malloc(BYTES, 0, stream);
+    if (inside && acre_event_native_record(device, event, stream) == ACRE_OK &&
+        acre_stream_native_wait(device, side, event) == ACRE_OK) {
+        torch.record_stream(inside, side);
+        if (acre_event_native_record(device, event, side) == ACRE_OK)
+            (void)acre_stream_native_wait(device, stream, event);
+    }
+    torch.free(inside, BYTES, 0, stream);
+    void *next = torch.malloc(300000, 0, stream);
+    torch.free(next, 300000, 0, stream);
+    if (captures && acre_capture_end(device, stream, &graph.native) != ACRE_OK) {
+        faults_end();
+        if (acre_capture_info_get(device, stream, &info) == ACRE_OK &&
+            info.status != ACRE_CAPTURE_NONE)
+            (void)acre_capture_end(device, stream, &graph.native);
+    }
+    torch.end(0, pool);
+    if (graph.native && acre_graph_launch(device, graph.native, stream) == ACRE_OK)
+        (void)acre_stream_native_synchronize(device, stream);
+    torch.release(0, pool);
+    torch.reset();
+    if (graph.native && acre_graph_destroy(device, graph.native) != ACRE_OK) {
+        faults_end();
+        REQUIRE_OK(acre_graph_destroy(device, graph.native));
+    }
+}
+
+TEST(every_call_in_the_life_of_a_graph_may_fail)
+{
+    bool is_hit = true;
+    uint64_t nth;
+    void *event;
+
+    start();
+    if (!has_captures() || !faults_find())
+        T_SKIP("this backend has no captures, or its calls cannot be made to fail");
+    torch.reset();
+    for (nth = 1; is_hit; nth++) {
+        void *stream = new_stream(), *side = new_stream();
+        acre_pool_id pool = acre_pool_id_next_graph();
+        REQUIRE_OK(acre_event_native_create(device, 0, &event));
+        faults_arm(nth);
+        graph_life(pool, stream, side, event);
+        is_hit = faults_end();
+        REQUIRE_OK(acre_device_synchronize(device));
+        torch.reset();
+        EXPECT_EQ(uses_of(0, pool), 0);
+        EXPECT_EQ(allocated_now(), 0);
+        EXPECT_EQ(reserved_now(), 0);
+        REQUIRE_OK(acre_cache_check(torch.cache(0)));
+        REQUIRE_OK(acre_event_native_destroy(device, event));
+        end_stream(stream);
+        end_stream(side);
+        REQUIRE(nth < 1000);
+    }
+    EXPECT_GT(nth, 5);
+}
+
 /* ---- Threads -------------------------------------------------------------------------- */
 
 static _Atomic int is_over;
