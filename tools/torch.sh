@@ -14,7 +14,8 @@ cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 folder=$root/build/torch
 jobs=${JOBS:-2}
-packages="torch==2.13.0 numpy==2.2.6 pytest==8.3.4 pytest-xdist==3.6.1 expecttest==0.3.0 transformers==4.51.3"
+packages="torch==2.13.0 numpy==2.2.6 pytest==8.3.4 pytest-xdist==3.6.1"
+packages="$packages expecttest==0.3.0 transformers==4.51.3"
 
 fail() {
     echo "tools/torch.sh: $*" >&2
