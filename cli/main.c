@@ -91,8 +91,9 @@ static int run_command(int argc, char **argv)
     return CLI_BAD;
 }
 
-/* With --json, errors are JSON too, for bad use and bad input: what was said on standard error,
- * as one object. Arguments of run, exec and predict may be those of another program. */
+/* With --json, errors are JSON too, for bad use and bad input, also for input that status 1 stands
+ * for: what was said on standard error, as one object. Arguments of run, exec and predict may be
+ * those of another program. */
 static void answer_json(int argc, char **argv)
 {
     static const char *const starters[] = {"run", "exec", "predict"};
@@ -151,7 +152,7 @@ int main(int argc, char **argv)
         printf("acre %s\n", acre_version());
     else
         status = run_command(argc - 1, argv + 1);
-    if (status == CLI_BAD)
+    if (status != CLI_DONE)
         answer_json(argc - 1, argv + 1);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("acre: writing to standard output failed");

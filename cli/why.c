@@ -53,11 +53,53 @@ static bool read_request(int argc, char **argv, struct why_request *request)
 
 /* ---- Replays ------------------------------------------------------------------------------- */
 
-/* What became of the job, the request that failed included, under the setting that is advised. */
+/* What became of the job, the request that failed included, under the setting that helps most. */
 struct replayed {
     const char *conf; /* NULL: not replayed */
-    acre_setting setting;
+    bool fits;
+    uint64_t tried;                   /* settings of PyTorch    */
+    char conf_text[256], remedy[512]; /* what the others point at */
+    acre_remedy remedies[9];          /* those of why, the one about a setting put right */
+    uint64_t remedy_count;
 };
+
+/* The setting to tell about: the recommended one where it fits, else any that does, else
+ * growing segments, which do not. */
+static const acre_setting *setting_choose(const acre_advice *advice)
+{
+    const acre_setting *found = NULL;
+
+    if (advice->recommended >= 0 && advice->settings[advice->recommended].fits == 1)
+        return &advice->settings[advice->recommended];
+    for (uint64_t i = 0; i < advice->setting_count; i++) {
+        const acre_setting *setting = &advice->settings[i];
+        if (setting->policy != ACRE_POLICY_TORCH || setting->flags & ACRE_SETTING_PLAN ||
+            setting->fits < 0)
+            continue;
+        if (strcmp(setting->conf, "expandable_segments:True") == 0 || !found)
+            found = setting;
+    }
+    return found;
+}
+
+/* Puts the remedies right: a setting is advised when the replay fits, and only then. The first
+ * remedy against fragmentation is about a setting. */
+static void remedies_correct(const acre_why *why, struct replayed *out)
+{
+    bool is_setting = why->remedy_count && strncmp(why->remedies[0].text, "Set ", 4) == 0;
+
+    if (out->fits) {
+        snprintf(
+            out->remedy, sizeof out->remedy,
+            "Set %s=%s: replayed with it, the job and the request that failed fit this device.",
+            why->allocator[0] == 't' ? "PYTORCH_NPU_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF",
+            out->conf);
+        out->remedies[out->remedy_count++] = (acre_remedy){
+            .bytes = is_setting ? why->remedies[0].bytes : 0, .is_enough = 1, .text = out->remedy};
+    }
+    for (uint64_t i = is_setting; i < why->remedy_count && out->remedy_count < 9; i++)
+        out->remedies[out->remedy_count++] = why->remedies[i];
+}
 
 /* Replays the recording when a setting is advised against fragmentation, so that its effect is
  * known and not hoped for. Without a history, or when it cannot be replayed, nothing is told. */
@@ -67,27 +109,34 @@ static void setting_replay(const char *file, const acre_why *why, struct replaye
     acre_advice *advice = NULL;
 
     *out = (struct replayed){0};
+    for (uint64_t i = 0; i < why->remedy_count && i < 9; i++)
+        out->remedies[out->remedy_count++] = why->remedies[i];
     if (why->verdict != ACRE_VERDICT_FRAGMENTATION || why->is_expandable || !why->has_history ||
         acre_advise(file, &config, &advice) != ACRE_OK)
         return;
+    const acre_setting *setting = setting_choose(advice);
     for (uint64_t i = 0; i < advice->setting_count; i++)
-        if (strcmp(advice->settings[i].conf, "expandable_segments:True") == 0 &&
-            advice->settings[i].policy == ACRE_POLICY_TORCH && advice->settings[i].fits >= 0) {
-            out->setting = advice->settings[i];
-            out->conf = "expandable_segments:True";
-        }
+        out->tried += advice->settings[i].policy == ACRE_POLICY_TORCH;
+    if (setting) {
+        snprintf(out->conf_text, sizeof out->conf_text, "%s", setting->conf);
+        out->conf = out->conf_text;
+        out->fits = setting->fits == 1;
+        out->remedy_count = 0;
+        remedies_correct(why, out);
+    }
     acre_advice_destroy(advice);
 }
 
 static void print_replayed(const struct replayed *replayed)
 {
-    if (!replayed->conf)
+    if (!replayed->conf || replayed->fits)
         return;
-    char text[160];
+    char text[256];
 
-    snprintf(text, sizeof text, "Replayed with %s, the request that failed included: it %s.",
-             replayed->conf,
-             replayed->setting.fits ? "fits this device" : "does not fit this device either");
+    snprintf(text, sizeof text,
+             "Replayed under %llu settings of PyTorch, the request that failed included: none of "
+             "them fits this device. Less has to be live.",
+             (unsigned long long)replayed->tried);
     putchar('\n');
     print_paragraph(stdout, text);
 }
@@ -98,8 +147,9 @@ static void print_replayed_json(const struct replayed *replayed)
         fputs(",\n \"replayed\": null", stdout);
         return;
     }
-    printf(",\n \"replayed\": {\"conf\": \"%s\", \"fits\": %s}", replayed->conf,
-           replayed->setting.fits ? "true" : "false");
+    fputs(",\n \"replayed\": {\"conf\": ", stdout);
+    print_json_string(stdout, replayed->conf);
+    printf(", \"fits\": %s}", replayed->fits ? "true" : "false");
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
@@ -192,7 +242,7 @@ static void print_json(const char *file, const acre_why *why, const struct repla
     print_shares("sizes", "size", why->sizes, why->size_count);
     print_growth_json(why);
     print_categories_json(why);
-    print_remedies_json(stdout, why->remedies, why->remedy_count);
+    print_remedies_json(stdout, replayed->remedies, replayed->remedy_count);
     print_replayed_json(replayed);
     fputs(",\n \"text\": ", stdout);
     print_json_string(stdout, why->text);
@@ -270,7 +320,7 @@ static void print_categories(const acre_why *why)
 static void print_text(const acre_why *why, const struct replayed *replayed)
 {
     print_paragraph(stdout, why->text);
-    print_remedies(why->remedies, why->remedy_count);
+    print_remedies(replayed->remedies, replayed->remedy_count);
     print_replayed(replayed);
     if (why->device_count > 1)
         printf("\nDevice %u of %u, %s\n", why->device, why->device_count, why->device_reason);

@@ -13,14 +13,14 @@
 
 const char *print_bytes(uint64_t bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     static char buffers[BUFFERS][32];
     static unsigned turn;
     char *buffer = buffers[turn++ % BUFFERS];
     unsigned unit = 0;
     uint64_t scale = 1;
 
-    while (unit < 4 && bytes / scale >= 1024) {
+    while (unit < 6 && bytes / scale >= 1024) {
         scale *= 1024;
         unit++;
     }

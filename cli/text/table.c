@@ -80,7 +80,10 @@ static int line_length(const char *text, int width)
     for (at = width; at > width / 3; at--)
         if (strchr("/:_\\", text[at - 1]))
             return at;
-    return width;
+    /* Characters of several bytes stay whole. */
+    for (at = width; at > 1 && ((unsigned char)text[at] & 0xc0) == 0x80; at--)
+        continue;
+    return at;
 }
 
 /* Prints one line of a row; what is left of each cell stays in rests. False: nothing was

@@ -57,7 +57,8 @@ static const struct trial {
     {"expandable_segments:True,roundup_power2_divisions:8", ACRE_POLICY_TORCH, 0, ""},
     {"expandable_segments:True,max_split_size_mb:128", ACRE_POLICY_TORCH, 0, ""},
     {"", ACRE_POLICY_ACRE, 0, "this library's own policy"},
-    {"", ACRE_POLICY_DEFAULT, ACRE_SETTING_PLAN, "placed ahead: for jobs that repeat exactly"},
+    {"", ACRE_POLICY_DEFAULT, ACRE_SETTING_PLAN,
+     "placed ahead, streams apart: for jobs that repeat exactly"},
 };
 
 #define TRIALS (sizeof trials / sizeof *trials)
@@ -101,6 +102,7 @@ struct advise_work {
     pthread_mutex_t mutex;           /* guards why                 */
     struct status_saved why;         /* its text                   */
     uint64_t requested_peak, events; /* of the first setting   */
+    bool is_recorded_device; /* the device in question is no larger than that of the recording */
 };
 
 /* ---- Trying --------------------------------------------------------------------------------- */
@@ -138,6 +140,9 @@ static acre_status try_fit(struct advise_work *work, acre_setting *setting)
     setting->fits = -1;
     if (!device_bytes)
         return ACRE_OK;
+    setting->fits = 0;
+    if (work->whole->advice.wanted_peak_bytes > device_bytes)
+        return ACRE_OK; /* no placement can do it, and the request may be absurdly large */
     setting->fits =
         setting->min_capacity_bytes && setting->min_capacity_bytes <= device_bytes ? 1 : 0;
     if (!work->requests || !setting->fits)
@@ -292,6 +297,7 @@ static acre_status read_levels(struct advise_work *work, const struct snapshot *
     advice->wanted_peak_bytes = levels.wanted_peak;
     if (!advice->device_bytes)
         advice->device_bytes = levels.device_total;
+    work->is_recorded_device = advice->device_bytes <= levels.device_total;
     bool has_failed = facts_last_oom(snapshot, advice->device, &event);
     if (has_failed)
         status = read_request(work, snapshot, event);
@@ -477,6 +483,7 @@ static acre_status advise_advise(struct advise_work *work)
                                   .settings = whole->settings,
                                   .state = work->state,
                                   .savings = &work->savings,
+                                  .is_recorded_device = work->is_recorded_device,
                                   .notes = &whole->notes,
                                   .text = whole->text,
                                   .text_bytes = sizeof whole->text};

@@ -8,7 +8,9 @@
 #include "format/snapshot/facts.h"
 #include "replay/recorded.h"
 
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FRAMES_SHOWN 3
 
@@ -134,7 +136,8 @@ static bool is_private(const struct snapshot *snapshot, uint32_t pool)
     return pool != SNAP_NONE && (snapshot->pools[pool].id[0] || snapshot->pools[pool].id[1]);
 }
 
-/* What the request might have taken: free memory of its stream, pool and size. */
+/* What the request might have taken: free memory of its stream and pool. In one piece it takes
+ * such of segments for its size alone; small requests have segments of their own. */
 struct own {
     uint64_t stream;
     uint32_t pool;
@@ -146,9 +149,7 @@ static bool own_matches(const struct snapshot *snapshot, const struct own *own,
 {
     bool is_other_pool = is_private(snapshot, segment->pool) || is_private(snapshot, own->pool);
 
-    if (segment->stream != own->stream || (is_other_pool && segment->pool != own->pool))
-        return false;
-    return !own->has_request || segment->is_small == own->is_small;
+    return segment->stream == own->stream && (!is_other_pool || segment->pool == own->pool);
 }
 
 /* One segment: its blocks are those from *at on. */
@@ -159,6 +160,7 @@ static void look_at_segment(const struct snapshot *snapshot, struct device_state
     uint64_t end = segment->address + segment->bytes, from = segment->address;
     uint64_t used = 0, largest = 0;
     bool is_own = own_matches(snapshot, own, segment);
+    bool is_fit = is_own && (!own->has_request || segment->is_small == own->is_small);
 
     for (; *at < past->block_count && past->blocks[*at].address < end; (*at)++) {
         const struct past_block *block = &past->blocks[*at];
@@ -173,7 +175,7 @@ static void look_at_segment(const struct snapshot *snapshot, struct device_state
         largest = end - from;
     uint64_t idle = segment->bytes > used ? segment->bytes - used : 0;
     device_state->reserved_bytes += segment->bytes;
-    if (is_own && largest > device_state->own_largest_bytes)
+    if (is_fit && largest > device_state->own_largest_bytes)
         device_state->own_largest_bytes = largest;
     if (is_own && used)
         device_state->own_free_bytes += idle;
@@ -296,10 +298,31 @@ static const char *short_path(const char *path)
     return before ? before + 1 : path;
 }
 
+/* How much of a name is shown: of C++ not the arguments, which say nothing that helps. */
+static int name_length(const char *name)
+{
+    const char *at = strstr(name, "::") ? strchr(name, '(') : NULL;
+
+    while (at && (strncmp(at, "(anonymous", 10) == 0 || strncmp(at, "()(", 3) == 0))
+        at = strchr(at + 1, '(');
+    size_t length = at && at > name ? (size_t)(at - name) : strlen(name);
+    return length > INT_MAX ? INT_MAX : (int)length;
+}
+
+/* One frame in one line, whatever its names hold. C++ without a file is a name alone. */
 static void add_frame(struct text *text, const char *before, const char *name, const char *file,
                       int64_t line)
 {
-    text_add(text, "%s%s (%s:%lld)", before, name, short_path(file), (long long)line);
+    bool has_file = *file && strcmp(file, "??") != 0;
+
+    text_add(text, "%s", before);
+    char *from = text->buffer + text->length;
+    text_add(text, "%.*s", name_length(name), name);
+    if (has_file)
+        text_add(text, " (%s:%lld)", short_path(file), (long long)line);
+    for (; *from; from++)
+        if ((unsigned char)*from < ' ')
+            *from = '?';
 }
 
 /* The user's own lines, innermost first, and the call of a library that they made. */

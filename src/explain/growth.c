@@ -5,6 +5,7 @@
 #include "base/ptrmap.h"
 #include "explain/device_state.h"
 #include "format/array.h"
+#include "format/snapshot/facts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -274,10 +275,7 @@ acre_status growth_find(const struct snapshot *snapshot, uint32_t device,
     if (snapshot->stack_count == 0 || end < 64)
         return ACRE_OK;
     watch.entries = snapshot_history(snapshot, device);
-    watch.free_action = SNAP_FREE_REQUESTED;
-    for (uint64_t i = 0; i < end; i++)
-        if (watch.entries[i].action == SNAP_FREE_COMPLETED)
-            watch.free_action = SNAP_FREE_COMPLETED;
+    watch.free_action = facts_free_action(snapshot, device);
     status = choose_moments(&watch, device, end);
     if (status != ACRE_OK || watch.device_state_count < ITERATIONS_MIN ||
         (!watch.has_marks && !is_steady(&watch)))

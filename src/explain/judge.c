@@ -141,7 +141,14 @@ static void tell_best(struct text *text, const acre_advice *advice, const acre_s
     add_bytes(text, "The present settings need a device of ", now->min_capacity_bytes,
               " and reserve ");
     add_bytes(text, "", now->bytes_reserved_peak, " in ample memory. ");
-    if (best->bytes_reserved_peak <= now->bytes_reserved_peak) {
+    if (advice->failed_bytes && now->fits == 0 && best->fits == 1 && !is_better(best, now) &&
+        best->bytes_reserved_peak <= now->bytes_reserved_peak) {
+        add_bytes(text,
+                  "Fragmentation: with them the request that failed finds no room in one piece. "
+                  "With the line below, which needs a device of ",
+                  best->min_capacity_bytes, " and reserves ");
+        add_bytes(text, "", best->bytes_reserved_peak, ", it does");
+    } else if (best->bytes_reserved_peak <= now->bytes_reserved_peak) {
         add_bytes(text, "Fragmentation: with the line below ", advice->saves_bytes,
                   " less are needed");
         add_bytes(text, " and ", now->bytes_reserved_peak - best->bytes_reserved_peak,
@@ -157,8 +164,19 @@ static void tell_best(struct text *text, const acre_advice *advice, const acre_s
              *best->conf ? best->conf : "\"\"");
 }
 
-static void tell_setting(struct text *text, const acre_advice *advice, const acre_setting *now)
+/* The job fails in the recording and does not in the replay of its own settings. */
+static void tell_other_cause(struct text *text)
 {
+    text_add(text, "Replayed with the present settings the request that failed is served: they "
+                   "are not what stood in its way. \"acre why\" tells what did: streams, private "
+                   "pools, or a limit of the process.");
+}
+
+static void tell_setting(struct text *text, const struct judgement *judgement,
+                         const acre_setting *now)
+{
+    const acre_advice *advice = judgement->advice;
+    bool has_other_cause = advice->failed_bytes && now->fits == 1 && judgement->is_recorded_device;
     const acre_setting *best =
         advice->recommended < 0 ? NULL : &advice->settings[advice->recommended];
     const acre_setting *shown = best ? best : now;
@@ -168,6 +186,10 @@ static void tell_setting(struct text *text, const acre_advice *advice, const acr
     else
         add_bytes(text, "The present settings need a device of ", now->min_capacity_bytes,
                   "; no other setting of PyTorch needs or reserves noticeably less. ");
+    if (has_other_cause) {
+        tell_other_cause(text);
+        return;
+    }
     if (shown->fits >= 0)
         add_bytes(text,
                   shown->fits ? "It fits the device of " : "Even so it does not fit the device of ",
@@ -223,7 +245,7 @@ acre_status judge_settings(struct judgement *judgement)
     if (advice->is_shortage)
         tell_shortage(&text, advice);
     else
-        tell_setting(&text, advice, &now);
+        tell_setting(&text, judgement, &now);
     advice->why = judgement->text;
     return find_remedies(judgement, &now);
 }

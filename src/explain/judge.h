@@ -22,6 +22,7 @@ struct judgement {
     acre_setting *settings;           /* the present ones first; sorted by the call */
     const struct device_state *state; /* or NULL                                    */
     const struct savings *savings;    /* of that state; NULL without one            */
+    bool is_recorded_device; /* the device is no larger than the one where the request failed */
     struct notes *notes;
     char *text; /* room for the paragraph */
     size_t text_bytes;

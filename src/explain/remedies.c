@@ -37,7 +37,9 @@ static void add_settings(struct remedy_list *list, const struct device_state *de
 
     if (why->verdict == ACRE_VERDICT_FRAGMENTATION && !why->is_expandable)
         remedy_add(list, why->free_split_bytes + why->oom_device_free_bytes,
-                   "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: up to ",
+                   why->allocator && why->allocator[0] == 't'
+                       ? "Set PYTORCH_NPU_ALLOC_CONF=expandable_segments:True: up to "
+                       : "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: up to ",
                    " of free memory can then serve a request of this size.");
     if (why->verdict == ACRE_VERDICT_FRAGMENTATION && why->is_expandable)
         remedy_add(list, why->free_split_bytes, "expandable_segments is on already. Up to ",

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRAGMENTED " fragmented (free inside partly used segments)"
+#define FRAGMENTED " were fragmented (free inside partly used segments)"
 
 #define TOP_MAX 20
 #define MIB     ((uint64_t)1 << 20)
@@ -25,6 +25,7 @@
 struct why_whole {
     acre_why why;                 /* first: the user holds its address */
     uint64_t large_segment_bytes; /* as recorded: large_segment_size_mb */
+    uint64_t allocs_after;        /* in the history behind the failure  */
     struct notes notes;
     char text[4096];
 };
@@ -91,27 +92,47 @@ static void add_bytes(struct text *text, const char *before, uint64_t bytes, con
     text_add(text, "%s", after);
 }
 
+/* The parts of what was held, those of nothing left out: they add up. */
+static void tell_parts(struct text *text, const acre_why *why)
+{
+    const struct {
+        uint64_t bytes;
+        const char *after;
+    } parts[] = {{why->waiting_bytes, " waited for other streams"},
+                 {why->free_split_bytes, FRAGMENTED},
+                 {why->free_whole_bytes, " were free in whole segments"},
+                 {why->private_free_bytes, " were free in private pools"}};
+    size_t left = 0;
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        left += parts[i].bytes > 0;
+    text_add(text, ", of which ");
+    text_add_bytes_beside(text, why->allocated_bytes, why->reserved_bytes);
+    text_add(text, " were in use");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].bytes)
+            add_bytes(text, --left ? ", " : " and ", parts[i].bytes, parts[i].after);
+}
+
 /* What was held, and what of it was in use. A history that begins before the snapshot, or one
  * without its segments, may tell of more than is there. */
 static void tell_held(struct text *text, const acre_why *why)
 {
     uint64_t live = why->allocated_bytes + why->waiting_bytes;
 
-    if (live > why->reserved_bytes)
-        add_bytes(text, "the history tells of ", live, " in use, more than the ");
-    else
-        text_add(text, "the allocator held ");
-    text_add_bytes_beside(text, why->reserved_bytes, live > why->reserved_bytes ? live : 0);
     if (live > why->reserved_bytes) {
-        text_add(text, " in the segments of the snapshot, which is not whole; of these");
-    } else {
-        text_add(text, ", of which ");
-        text_add_bytes_beside(text, why->allocated_bytes, why->reserved_bytes);
-        text_add(text, " were in use");
-        if (why->waiting_bytes)
-            add_bytes(text, ", ", why->waiting_bytes, " waited for other streams");
-        text_add(text, " and");
+        add_bytes(text, "the history tells of ", live, " in use, more than the ");
+        text_add_bytes_beside(text, why->reserved_bytes, live);
+        text_add(text, " in the segments of the snapshot, which is not whole");
+        return;
     }
+    text_add(text, why->reserved_bytes ? "the allocator held " : "the allocator held nothing");
+    if (why->reserved_bytes)
+        text_add_bytes(text, why->reserved_bytes);
+    if (why->reserved_bytes && why->allocated_bytes == why->reserved_bytes)
+        text_add(text, ", all of it in use");
+    else if (why->reserved_bytes)
+        tell_parts(text, why);
 }
 
 static void tell_request(struct text *text, const acre_why *why)
@@ -121,14 +142,30 @@ static void tell_request(struct text *text, const acre_why *why)
         text_add(text, ", made by %s", why->oom_stack);
     add_bytes(text, ". The device had ", why->oom_device_free_bytes, " free; ");
     tell_held(text, why);
-    add_bytes(text, " ", why->free_split_bytes, FRAGMENTED ", ");
-    add_bytes(text, "at most ", why->largest_free_bytes, " in one piece. ");
+    if (why->largest_free_bytes)
+        add_bytes(text, ", at most ", why->largest_free_bytes, " in one piece");
+    text_add(text, ". ");
+}
+
+/* A request that is larger than all there is: a mistake in a shape more often than not. */
+static bool is_oversized(const acre_why *why)
+{
+    uint64_t all = why->reserved_bytes + why->oom_device_free_bytes;
+
+    return why->oom_requested_bytes > all && all >= why->reserved_bytes;
 }
 
 static void tell_shortage(struct text *text, const acre_why *why)
 {
     const acre_share *share = shares_first_known(why->top, why->top_count);
 
+    if (is_oversized(why)) {
+        add_bytes(text, "The request alone is larger than all the memory there is, ",
+                  why->reserved_bytes + why->oom_device_free_bytes,
+                  ": a true shortage, which no setting cures. Look at the shapes in that line "
+                  "first.");
+        return;
+    }
     add_bytes(text,
               "All that was free together was not enough: a true shortage, which no setting "
               "cures. ",
@@ -138,14 +175,21 @@ static void tell_shortage(struct text *text, const acre_why *why)
     text_add(text, "%s.", share ? share->text : "");
 }
 
+/* The variable of the environment that holds the allocator's settings. */
+static const char *why_variable(const acre_why *why)
+{
+    return why->allocator[0] == 't' ? "PYTORCH_NPU_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
+}
+
 static void tell_verdict(struct text *text, const acre_why *why)
 {
     switch (why->verdict) {
     case ACRE_VERDICT_FRAGMENTATION:
         text_add(text, "Enough was free, but not in one piece: fragmentation.");
         if (!why->is_expandable)
-            text_add(text, " Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; \"acre advise\" "
-                           "compares the settings on this recording.");
+            text_add(text, " %s=expandable_segments:True may help%s.", why_variable(why),
+                     why->has_history ? "; \"acre advise\" compares the settings on this recording"
+                                      : "");
         break;
     case ACRE_VERDICT_STREAMS:
         add_bytes(text, "What was free belonged to other streams, or waited for them (",
@@ -183,17 +227,18 @@ static void tell_peak(struct text *text, const acre_why *why)
                               : "No history was recorded; when the snapshot was taken, ",
              (unsigned long long)why->event);
     tell_held(text, why);
-    add_bytes(text, " ", why->free_split_bytes, FRAGMENTED ". ");
+    text_add(text, ".");
     const acre_share *share = shares_first_known(why->top, why->top_count);
     if (share)
-        add_bytes(text, "The largest share with a stack, ", share->bytes, ", is of ");
+        add_bytes(text, " The largest share with a stack, ", share->bytes, ", is of ");
     if (share)
-        text_add(text, "%s. ", share->text);
+        text_add(text, "%s.", share->text);
     if (why->reserved_bytes && why->free_split_bytes > why->reserved_bytes / 5)
-        text_add(text, why->has_history
-                           ? "More than a fifth of what is held is free but split: \"acre advise\" "
-                             "may find a setting that needs less."
-                           : "More than a fifth of what is held is free but split.");
+        text_add(text,
+                 why->has_history
+                     ? " More than a fifth of what is held is free but split: \"acre advise\" "
+                       "may find a setting that needs less."
+                     : " More than a fifth of what is held is free but split.");
 }
 
 /* What is not known, and how to record it the next time. */
@@ -214,6 +259,24 @@ static void tell_gaps(struct text *text, const acre_why *why)
                          "torch.cuda.memory._dump_snapshot(\"job.pickle\").");
 }
 
+static void tell_growth(struct text *text, const acre_why *why)
+{
+    if (why->growth_count == 1)
+        text_add(text, " What is allocated by %s", why->growth[0].text);
+    else
+        text_add(text, " What is allocated by %llu stacks, the most of it by %s,",
+                 (unsigned long long)why->growth_count, why->growth[0].text);
+    text_add(text, " grows from iteration to iteration: look for tensors that are kept.");
+}
+
+/* Whether a failure was caught: the job allocated on, beyond what an exception handler does. */
+static void tell_rest(struct text *text, const struct why_whole *whole)
+{
+    if (whole->allocs_after > 16)
+        text_add(text, " The job caught this failure and made %llu more allocations.",
+                 (unsigned long long)whole->allocs_after);
+}
+
 static void why_tell(struct why_whole *whole)
 {
     acre_why *why = &whole->why;
@@ -223,6 +286,7 @@ static void why_tell(struct why_whole *whole)
     if (why->has_oom) {
         tell_request(&text, why);
         tell_verdict(&text, why);
+        tell_rest(&text, whole);
     } else {
         tell_peak(&text, why);
     }
@@ -231,16 +295,13 @@ static void why_tell(struct why_whole *whole)
                   " of the device "
                   "are in use: other processes, communication buffers, the driver.");
     if (why->growth_count)
-        text_add(&text,
-                 " Memory of %llu stack%s grows from iteration to iteration, the most by "
-                 "%s: look for tensors that are kept.",
-                 (unsigned long long)why->growth_count, why->growth_count > 1 ? "s" : "",
-                 why->growth[0].text);
+        tell_growth(&text, why);
     tell_gaps(&text, why);
     if (why->allocator[0] != 'P')
         text_add(&text,
                  " The snapshot is of Ascend's torch_npu, whose blocks hold 32 bytes more than "
-                 "was asked for; its settings go into PYTORCH_NPU_ALLOC_CONF.");
+                 "was asked for; its settings go into %s.",
+                 why_variable(why));
     why->text = whole->text;
 }
 
@@ -316,6 +377,8 @@ static acre_status why_begin(const struct snapshot *snapshot, struct why_whole *
     if (!why->has_oom)
         return device_state_of_peak(snapshot, why->device, &why->event);
     const struct snap_entry *entry = &snapshot_history(snapshot, why->device)[why->event];
+    for (uint64_t i = why->event; i < snapshot->devices[why->device].entry_count; i++)
+        whole->allocs_after += entry[i - why->event].action == SNAP_ALLOC;
     why->oom_requested_bytes = entry->bytes;
     why->oom_device_free_bytes = entry->address;
     *out_request = entry;

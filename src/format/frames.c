@@ -50,11 +50,23 @@ static bool is_torch(const char *file)
         "amp",         "_tensor.py", "_ops.py",       "_higher_",    "functional.",
         "_prims",      "_refs",      "_decomp",       "_compile.py", "_library",
         "export",      "jit",        "_subclass",     "profiler",    "random.py",
-        "_C",          "__init__",   "serialization", "npu",         "_jit_internal"};
+        "_C",          "__init__",   "serialization", "npu",         "_jit_internal",
+        "_tensor_str", "_utils",     "storage.py",    "overrides",   "_meta_registrations",
+        "_linalg",     "_vmap",      "_lobpcg",       "_lowrank",    "_guards",
+        "_numpy",      "_export",    "_lazy",         "_logging",    "_weights_only",
+        "_custom_op",  "library.py", "quasirandom",   "hub.py",      "multiprocessing"};
+    static const char *const folders[] = {
+        "linalg",  "sparse", "nested",       "distributions", "ao",       "func",       "fft",
+        "special", "masked", "onnx",         "backends",      "compiler", "signal",     "xpu",
+        "mps",     "mtia",   "quantization", "futures",       "testing",  "accelerator"};
     const char *rest = folder_find(file, "torch");
 
     for (size_t i = 0; rest && i < sizeof parts / sizeof *parts; i++)
         if (strncmp(rest, parts[i], strlen(parts[i])) == 0)
+            return true;
+    for (size_t i = 0; rest && i < sizeof folders / sizeof *folders; i++)
+        if (strncmp(rest, folders[i], strlen(folders[i])) == 0 &&
+            is_separator(rest[strlen(folders[i])]))
             return true;
     return false;
 }

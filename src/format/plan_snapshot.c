@@ -82,14 +82,6 @@ static acre_status take_blocks(struct plan_reading *reading, const struct snapsh
     return status;
 }
 
-static uint16_t find_free_action(const struct snapshot *snapshot, const struct snap_device *history)
-{
-    for (uint64_t e = 0; e < history->entry_count; e++)
-        if (snapshot->entries[history->first_entry + e].action == SNAP_FREE_COMPLETED)
-            return SNAP_FREE_COMPLETED;
-    return SNAP_FREE_REQUESTED;
-}
-
 static acre_status take_snapshot(acre_plan_table *table, const struct snapshot *snapshot,
                                  uint32_t device, const char *path)
 {
@@ -105,7 +97,7 @@ static acre_status take_snapshot(acre_plan_table *table, const struct snapshot *
                            "torch.cuda.memory._record_memory_history() before the job",
                            path);
     const struct snap_device *history = &snapshot->devices[device];
-    reading.free_action = find_free_action(snapshot, history);
+    reading.free_action = facts_free_action(snapshot, device);
     ptrmap_init(&reading.live);
     for (uint64_t e = 0; e < history->entry_count && status == ACRE_OK; e++)
         status = take_entry(&reading, &snapshot->entries[history->first_entry + e]);

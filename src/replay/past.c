@@ -234,15 +234,14 @@ static acre_status add_end(struct undo *undo, uint32_t device)
                                                           .is_expandable = from->is_expandable});
         for (uint64_t k = 0; k < from->block_count && status == ACRE_OK; k++) {
             const struct snap_block *block = &snapshot->blocks[from->first_block + k];
-            uint64_t requested =
-                block->has & SNAP_HAS_REQUESTED ? block->requested_bytes : block->bytes;
+            uint64_t requested = facts_block_requested(snapshot, block);
             if (block->state != SNAP_INACTIVE)
                 status = add_block(
                     undo, &(struct past_block){.address = block->address,
                                                .bytes = block->bytes,
                                                .requested_bytes = requested ? requested : 1,
                                                .stream = from->stream,
-                                               .stack = block->stack,
+                                               .stack = facts_block_stack(snapshot, block),
                                                .is_kept = true,
                                                .is_pending = block->state != SNAP_ALLOCATED});
         }
@@ -448,10 +447,7 @@ acre_status past_recover_at(const struct snapshot *snapshot, uint32_t device, ui
         return status_fail(ACRE_ERR_NOT_FOUND, "there is no device %u in the snapshot", device);
     CHECK(event <= snapshot->devices[device].entry_count);
     undo.entry_count = snapshot->devices[device].entry_count;
-    for (uint64_t i = 0; i < undo.entry_count; i++)
-        past->has_completed |=
-            snapshot->entries[snapshot->devices[device].first_entry + i].action ==
-            SNAP_FREE_COMPLETED;
+    past->has_completed = facts_free_action(snapshot, device) == SNAP_FREE_COMPLETED;
     undo.entries = snapshot_history(snapshot, device);
     if (event)
         undo.entries += event;

@@ -101,7 +101,7 @@ void recorded_measure(const struct snapshot *snapshot, uint32_t device, const st
     out->requested_peak = requested;
     for (uint64_t i = 0; i < trace->entry_count; i++) {
         const struct snap_entry *entry = &snapshot->entries[trace->first_entry + i];
-        uint64_t total;
+        uint64_t total, wanted;
         switch (entry->action) {
         case SNAP_SEGMENT_ALLOC:
         case SNAP_SEGMENT_MAP:
@@ -121,9 +121,9 @@ void recorded_measure(const struct snapshot *snapshot, uint32_t device, const st
             break;
         case SNAP_OOM:
             total = reserved + entry->address;
-            out->wanted_peak = requested + entry->bytes > out->wanted_peak
-                                   ? requested + entry->bytes
-                                   : out->wanted_peak;
+            if (__builtin_add_overflow(requested, entry->bytes, &wanted))
+                wanted = UINT64_MAX; /* a size computed wrongly, as jobs do ask for */
+            out->wanted_peak = wanted > out->wanted_peak ? wanted : out->wanted_peak;
             out->device_total = total > out->device_total ? total : out->device_total;
             break;
         default:

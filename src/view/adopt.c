@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "format/frames.h"
+#include "format/snapshot/facts.h"
 #include "format/snapshot/snapshot.h"
 
 #include <string.h>
@@ -189,13 +190,12 @@ static acre_status adopt_blocks(struct adoption *adoption, struct view_history *
         struct span span = *place;
         if (block->state == SNAP_INACTIVE)
             continue;
+        /* What waits was not freed by its request, whether other frees were recorded or not. */
+        history->has_completed |= block->state > SNAP_ALLOCATED;
         span.address = block->address;
-        span.bytes = block->has & SNAP_HAS_REQUESTED ? block->requested_bytes : block->bytes;
+        span.bytes = facts_block_requested(snapshot, block);
         span.block_bytes = block->bytes > span.bytes ? block->bytes : span.bytes;
-        uint32_t stack = block->stack == SNAP_NONE && block->past_count
-                             ? snapshot->pasts[block->first_past].stack
-                             : block->stack;
-        status = find_stack(adoption, stack, &span.stack);
+        status = find_stack(adoption, facts_block_stack(snapshot, block), &span.stack);
         if (status == ACRE_OK)
             status = history_last_block(history, &span);
     }

@@ -20,6 +20,46 @@ bool facts_has_history(const struct snapshot *snapshot, uint32_t device)
     return count == 2;
 }
 
+uint16_t facts_free_action(const struct snapshot *snapshot, uint32_t device)
+{
+    const struct snap_device *trace = &snapshot->devices[device];
+
+    for (uint64_t i = 0; i < trace->entry_count; i++)
+        if (snapshot->entries[trace->first_entry + i].action == SNAP_FREE_COMPLETED)
+            return SNAP_FREE_COMPLETED;
+    for (size_t i = 0; i < snapshot->segment_count; i++) {
+        const struct snap_segment *segment = &snapshot->segments[i];
+        for (uint64_t k = 0; segment->device == device && k < segment->block_count; k++)
+            if (snapshot->blocks[segment->first_block + k].state > SNAP_ALLOCATED)
+                return SNAP_FREE_COMPLETED;
+    }
+    return SNAP_FREE_REQUESTED;
+}
+
+/* The latest item of a legacy block's own history, or NULL. */
+static const struct snap_past *block_past(const struct snapshot *snapshot,
+                                          const struct snap_block *block)
+{
+    return block->has & SNAP_HAS_HISTORY && block->past_count ? &snapshot->pasts[block->first_past]
+                                                              : NULL;
+}
+
+uint32_t facts_block_stack(const struct snapshot *snapshot, const struct snap_block *block)
+{
+    const struct snap_past *past = block_past(snapshot, block);
+
+    return block->stack == SNAP_NONE && past ? past->stack : block->stack;
+}
+
+uint64_t facts_block_requested(const struct snapshot *snapshot, const struct snap_block *block)
+{
+    const struct snap_past *past = block_past(snapshot, block);
+
+    if (block->has & SNAP_HAS_REQUESTED)
+        return block->requested_bytes;
+    return past && past->bytes && past->bytes <= block->bytes ? past->bytes : block->bytes;
+}
+
 bool facts_last_oom(const struct snapshot *snapshot, uint32_t device, uint64_t *out_event)
 {
     const struct snap_device *trace = &snapshot->devices[device];
@@ -98,7 +138,10 @@ acre_status facts_device(const struct snapshot *snapshot, uint32_t wanted, enum 
     } else if (choose_by_oom(snapshot, &device)) {
         *reason = "where a request failed";
     } else if (choose_by_size(snapshot, need, &device)) {
-        *reason = "which holds most memory";
+        uint32_t most = device;
+        choose_by_size(snapshot, FACTS_STATE, &most);
+        *reason = most == device ? "which holds most memory"
+                                 : "which holds most memory of those that have a history";
     } else {
         for (uint32_t i = 1; i < snapshot->device_count; i++)
             if (snapshot->devices[i].entry_count > snapshot->devices[device].entry_count)

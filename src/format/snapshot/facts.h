@@ -28,6 +28,17 @@ acre_status facts_device(const struct snapshot *snapshot, uint32_t wanted, enum 
  * not count. */
 bool facts_has_history(const struct snapshot *snapshot, uint32_t device);
 
+/* The event that ends a block: SNAP_FREE_COMPLETED, or SNAP_FREE_REQUESTED in recordings that
+ * leave completed frees out. A block that waits for a stream at the end proves that a free
+ * was requested and not completed, also where no other free is. */
+uint16_t facts_free_action(const struct snapshot *snapshot, uint32_t device);
+
+/* Who allocated a block of a segment, or SNAP_NONE; and how much was asked for, its size when
+ * that is not told. Files of PyTorch before 2.1 tell both in the block's own history, the
+ * latest first. */
+uint32_t facts_block_stack(const struct snapshot *snapshot, const struct snap_block *block);
+uint64_t facts_block_requested(const struct snapshot *snapshot, const struct snap_block *block);
+
 /* The last request that failed on a device; false: no request failed. */
 bool facts_last_oom(const struct snapshot *snapshot, uint32_t device, uint64_t *out_event);
 

@@ -12,11 +12,13 @@ static acre_setting settings[4];
 static acre_advice advice;
 static char text[4096];
 static struct notes notes;
+static uint64_t failed_mib; /* the request that failed; 0: none */
 
 static void judge(uint64_t device_mib)
 {
     struct judgement judgement = {.advice = &advice, .settings = settings, .notes = &notes,
-                                  .text = text, .text_bytes = sizeof text};
+                                  .text = text, .text_bytes = sizeof text,
+                                  .is_recorded_device = device_mib <= 1000};
 
     advice = (acre_advice){.setting_count = 4, .device_bytes = device_mib * MIB,
                            .bytes_requested_peak = 700 * MIB, .wanted_peak_bytes = 700 * MIB,
@@ -24,6 +26,10 @@ static void judge(uint64_t device_mib)
     for (int i = 0; i < 4; i++)
         settings[i].fits =
             device_mib ? settings[i].min_capacity_bytes <= device_mib * MIB : -1;
+    advice.failed_bytes = failed_mib * MIB;
+    for (int i = 0; i < 4; i++)
+        if (failed_mib && settings[i].reserved) /* marked by the test: no room in one piece */
+            settings[i].fits = 0;
     REQUIRE_OK(judge_settings(&judgement));
 }
 
@@ -84,6 +90,41 @@ TEST(unless_nothing_else_fits_and_then_it_is_said)
     EXPECT_STR_EQ(recommended(), "max_split_size_mb:32");
     EXPECT_HAS(advice.why, "more than now");
     EXPECT_HAS(advice.why, "It fits the device of 950.00 MiB");
+}
+
+/* What serves the request that failed and changes nothing else is not said to save 0 bytes. */
+TEST(the_request_that_failed_is_a_reason_of_its_own)
+{
+    set(0, "", 900, 900);
+    set(1, "expandable_segments:True", 900, 900);
+    set(2, "max_split_size_mb:32", 1740, 900);
+    set(3, "roundup_power2_divisions:8", 960, 960);
+    settings[0].reserved = settings[3].reserved = 1;
+    failed_mib = 200;
+    judge(1000);
+    EXPECT_STR_EQ(recommended(), "expandable_segments:True");
+    EXPECT(!strstr(advice.why, "0 bytes"));
+    EXPECT_HAS(advice.why, "finds no room in one piece");
+    EXPECT_HAS(advice.why, "the request of 200.00 MiB that failed is served");
+    failed_mib = 0;
+}
+
+/* A job that fits by its own settings failed for another reason; on a larger device it is no
+ * wonder that it fits. */
+TEST(a_failure_that_no_setting_explains_is_said_to_be_one)
+{
+    set(0, "", 400, 400);
+    set(1, "expandable_segments:True", 400, 400);
+    set(2, "max_split_size_mb:32", 400, 400);
+    set(3, "roundup_power2_divisions:8", 420, 420);
+    failed_mib = 300;
+    judge(1000);
+    EXPECT_STR_EQ(recommended(), "none");
+    EXPECT_HAS(advice.why, "not what stood in its way");
+    judge(2000);
+    EXPECT(!strstr(advice.why, "stood in its way"));
+    EXPECT_HAS(advice.why, "the request of 300.00 MiB that failed is served");
+    failed_mib = 0;
 }
 
 TEST(settings_are_ranked_by_both_figures)

@@ -63,11 +63,54 @@ TEST(else_the_one_that_holds_most)
         " [" EVENT("alloc", 4096, 1) "," EVENT("free_completed", 4096, 2) "]]}";
 
     expect_device(text, FACTS_STATE, 1, "which holds most memory");
-    expect_device(text, FACTS_HISTORY, 2, "which holds most memory");
+    expect_device(text, FACTS_HISTORY, 2,
+                  "which holds most memory of those that have a history");
     expect_device("{\"segments\": [" SEGMENT(0, 4096, 512) "]}", FACTS_STATE, 0,
                   "the only one in the snapshot");
     expect_device("{\"segments\": [], \"device_traces\": [[], [" EVENT("alloc", 4096, 1) "]]}",
                   FACTS_STATE, 1, "which has the longest history");
+}
+
+/* A block that waits at the end was freed by request alone, though no free completes. */
+TEST(what_waits_tells_which_event_frees)
+{
+    static const char text[] =
+        "{\"segments\": [{\"device\": 0, \"address\": 4096, \"total_size\": 512,"
+        " \"allocated_size\": 0, \"active_size\": 512, \"stream\": 0, \"segment_type\": \"small\","
+        " \"blocks\": [{\"size\": 512, \"state\": \"active_pending_free\"}]}],"
+        " \"device_traces\": [[" EVENT("alloc", 4096, 1) "," EVENT("free_requested", 4096, 2)
+        "], [" EVENT("alloc", 4096, 1) "," EVENT("free_requested", 4096, 2) "]]}";
+    struct snapshot *snapshot = open_text(text);
+
+    EXPECT_EQ(facts_free_action(snapshot, 0), SNAP_FREE_COMPLETED);
+    EXPECT_EQ(facts_free_action(snapshot, 1), SNAP_FREE_REQUESTED);
+    snapshot_destroy(snapshot);
+}
+
+/* PyTorch 2.0 tells of a block's stack and request in the block's own history, latest first. */
+TEST(old_files_tell_in_the_history_of_blocks)
+{
+    static const char text[] =
+        "{\"frames\": [{\"filename\": \"a.py\", \"line\": 7, \"name\": \"f\"},"
+        " {\"filename\": \"b.py\", \"line\": 7, \"name\": \"g\"}], \"stacks\": [[0], [1]],"
+        " \"segments\": [{\"device\": 0, \"address\": 4096, \"total_size\": 1024,"
+        " \"allocated_size\": 512, \"active_size\": 512, \"stream\": 0,"
+        " \"segment_type\": \"small\", \"blocks\": ["
+        "{\"size\": 512, \"state\": \"active_allocated\", \"history\": ["
+        "{\"addr\": 4096, \"real_size\": 500, \"stack\": 1},"
+        " {\"addr\": 4096, \"real_size\": 400, \"stack\": 0}]},"
+        " {\"size\": 512, \"state\": \"inactive\"}]}]}";
+    struct snapshot *snapshot = open_text(text);
+
+    REQUIRE_EQ(snapshot->block_count, 2);
+    const struct snap_block *block = &snapshot->blocks[0];
+    REQUIRE_EQ(block->past_count, 2);
+    EXPECT_EQ(facts_block_stack(snapshot, block), snapshot->pasts[block->first_past].stack);
+    EXPECT_NE(facts_block_stack(snapshot, block), SNAP_NONE);
+    EXPECT_EQ(facts_block_requested(snapshot, &snapshot->blocks[0]), 500);
+    EXPECT_EQ(facts_block_stack(snapshot, &snapshot->blocks[1]), SNAP_NONE);
+    EXPECT_EQ(facts_block_requested(snapshot, &snapshot->blocks[1]), 512);
+    snapshot_destroy(snapshot);
 }
 
 TEST(an_empty_snapshot_has_no_device)
