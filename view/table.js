@@ -48,14 +48,27 @@ function facts(pairs) {
   return list;
 }
 
+// A stack: the user's own line first, then its callers; frames of C++ and of the framework's
+// insides are folded behind them, where the whole stack stands.
 function frameList(app, stack) {
   const list = make("ol"), frames = app.stacks.of(stack);
   const own = app.stacks.own[stack] >= 0 ? app.stacks.own[stack] : frames.findIndex(isTelling);
-  frames.forEach((frame, i) => list.append(make("li",
+  const item = (frame, i) => make("li",
     { className: i === own ? "own" : isTelling(frame) || own < 0 ? "" : "inside" },
-    frame[0] || "?", make("span", {}, placeOf(frame)))));
+    frame[0] || "?", make("span", {}, placeOf(frame)));
+  const shown = frames.map(item).filter((_, i) => own < 0 || i === own ||
+    (i > own && isTelling(frames[i])));
+  list.append(...shown);
   if (!frames.length)
     list.append(make("li", { className: "hint" }, "no stack was recorded"));
+  if (shown.length < frames.length)
+    list.append(make("li", { className: "fold" }, make("details", {},
+      make("summary", {}, "all " + countText(frames.length) + " frames, innermost first"),
+      make("ol", {}, ...frames.map((frame, i) => {
+        const whole = item(frame, i);
+        whole.className = i === own ? "" : whole.className;
+        return whole;
+      })))));
   return list;
 }
 

@@ -9,6 +9,7 @@ and moved through, and the times are checked.
 import base64
 import os
 import pathlib
+import pickle
 import re
 import subprocess
 import sys
@@ -364,6 +365,38 @@ def opens_at_the_failure_of_its_device(b):
     b.screenshot(OUT / "devices.png")
     b.open(make("known"))
     assert b.run("return acre.app.moment") == 90
+    quiet(b)
+
+
+@test
+def the_own_line_stands_first_and_the_rest_is_folded(b):
+    torch = "/x/site-packages/torch/nn/modules/"
+    frames = [{"name": name, "filename": file, "line": line} for name, file, line in (
+        ("torch::unwind::unwind()", "??", 0), ("at::empty(long)", "??", 0),
+        ("forward", torch + "linear.py", 116), ("_call_impl", torch + "module.py", 1518),
+        ("attend", "/srv/job/model.py", 31), ("_call_impl", torch + "module.py", 1518),
+        ("main", "/srv/job/train.py", 80))]
+    failure = {"action": "oom", "device_free": 0, "size": 1 << 20, "stream": 0, "frames": frames,
+               "time_us": 5}
+    OUT.mkdir(parents=True, exist_ok=True)
+    made = [{"action": action, "addr": 1 << 30, "size": 2 * MIB, "stream": 0, "time_us": 1,
+             "frames": frames} for action in ("segment_alloc", "alloc")]
+    segment = {"device": 0, "address": 1 << 30, "total_size": 2 * MIB, "allocated_size": 2 * MIB,
+               "active_size": 2 * MIB, "stream": 0, "segment_type": "large",
+               "blocks": [{"size": 2 * MIB, "state": "active_allocated"}]}
+    (OUT / "folded.pickle").write_bytes(
+        pickle.dumps({"segments": [segment], "device_traces": [[*made, failure]]}))
+    subprocess.run([BUILD / "acre", "view", OUT / "folded.pickle", "-o", OUT / "folded.html"],
+                   check=True, stdout=subprocess.DEVNULL)
+    b.open(OUT / "folded.html")
+    shown = b.run("return [...document.querySelectorAll('#details > ol > li')]"
+                  ".map(e => e.className + ':' + e.firstChild.textContent)")
+    assert shown[:2] == ["own:attend", ":main"] and len(shown) == 3, shown
+    assert "unwind" not in b.text("#details"), b.text("#details")
+    assert b.text("#details summary").startswith("all 7 frames"), b.text("#details summary")
+    b.run("document.querySelector('#details details').open = true")
+    assert b.text("#details details").count("_call_impl") == 2
+    b.screenshot(OUT / "folded.png")
     quiet(b)
 
 
