@@ -134,17 +134,20 @@ static void print_json(const char *file, const acre_advice *advice)
 
 static void print_heading(const acre_advice *advice)
 {
+    char text[2048];
+
     if (advice->device_count > 1)
         printf("Device %u of %u, %s.\n", advice->device, advice->device_count,
                advice->device_reason);
     if (advice->allocator[0] == 't')
         puts("Recorded by Ascend's torch_npu: blocks hold 32 bytes more than was asked for.");
-    printf("%s; at most %s live at once%s", print_count(advice->events, "event"),
-           print_bytes(advice->bytes_requested_peak), advice->recorded_reserved_peak ? "" : ".\n");
-    if (advice->recorded_reserved_peak)
-        printf("; %s held in the recording.\n", print_bytes(advice->recorded_reserved_peak));
+    snprintf(text, sizeof text, "%s; at most %s live at once%s%s%s.",
+             print_count(advice->events, "event"), print_bytes(advice->bytes_requested_peak),
+             advice->recorded_reserved_peak ? "; " : "",
+             advice->recorded_reserved_peak ? print_bytes(advice->recorded_reserved_peak) : "",
+             advice->recorded_reserved_peak ? " held in the recording" : "");
+    print_paragraph(stdout, text);
     if (advice->failed_bytes) {
-        char text[2048];
         snprintf(text, sizeof text, "A request of %s failed%s%s.",
                  print_bytes(advice->failed_bytes), *advice->failed_stack ? ", made by " : "",
                  advice->failed_stack);
@@ -179,7 +182,10 @@ static void print_text(const acre_advice *advice)
                    is_best && *setting->note ? "; " : "", setting->note);
     }
     table_end(&table, stdout);
-    puts("\nreserved: the most it holds in ample memory; needs: the smallest device\n");
+    putchar('\n');
+    print_paragraph(stdout,
+                    "reserved: the most it holds in ample memory; needs: the smallest device");
+    putchar('\n');
     print_paragraph(stdout, advice->why);
     print_remedies(advice->remedies, advice->remedy_count);
     if (advice->remedy_count == 0 || advice->top_count == 0)

@@ -337,6 +337,7 @@ static void print_start(const struct replay_run *run)
 static void print_table(const struct replay_request *request, const struct replay_run *runs)
 {
     const char *columns[20];
+    char text[400];
     int count = 0;
     struct text_table table;
 
@@ -366,15 +367,17 @@ static void print_table(const struct replay_request *request, const struct repla
             add_row(&table, request, &runs[i], true);
     }
     table_end(&table, stdout);
-    if (request->host)
-        puts("\nPage-locked host memory. Peaks in MiB: requested by the job, allocated in blocks, "
-             "reserved\nfrom the system; waste is reserved above requested. alloc/free count calls "
-             "to the system.");
-    else
-        printf("\nDevice of %s. Peaks in MiB: requested by the job, allocated in blocks, reserved "
-               "from\nthe device; waste is reserved above requested. alloc/free and map/unmap "
-               "count calls to\nthe device.\n",
-               print_bytes(runs[0].result.device_bytes));
+    snprintf(text, sizeof text,
+             request->host
+                 ? "Page-locked host memory%s. Peaks in MiB: requested by the job, allocated in "
+                   "blocks, reserved from the system; waste is reserved above requested. "
+                   "alloc/free count calls to the system."
+                 : "Device of %s. Peaks in MiB: requested by the job, allocated in blocks, "
+                   "reserved from the device; waste is reserved above requested. alloc/free and "
+                   "map/unmap count calls to the device.",
+             request->host ? "" : print_bytes(runs[0].result.device_bytes));
+    putchar('\n');
+    print_paragraph(stdout, text);
     for (int i = 0; i < run_count(request); i++)
         if (i == 0 || runs[i].file != runs[i - 1].file)
             print_start(&runs[i]);

@@ -317,6 +317,25 @@ static void print_categories(const acre_why *why)
     table_end(&table, stdout);
 }
 
+static void print_growth(const acre_why *why)
+{
+    static const char *const columns[] = {"from", "to", "blocks", "<growing all the time", NULL};
+    struct text_table table;
+
+    if (why->growth_count == 0)
+        return;
+    putchar('\n');
+    table_begin(&table, columns);
+    for (uint64_t i = 0; i < why->growth_count; i++) {
+        table_cell(&table, "%s", print_bytes(why->growth[i].bytes_from));
+        table_cell(&table, "%s", print_bytes(why->growth[i].bytes_to));
+        table_cell(&table, "%llu to %llu", (unsigned long long)why->growth[i].count_from,
+                   (unsigned long long)why->growth[i].count_to);
+        table_cell(&table, "%s", why->growth[i].text);
+    }
+    table_end(&table, stdout);
+}
+
 static void print_text(const acre_why *why, const struct replayed *replayed)
 {
     print_paragraph(stdout, why->text);
@@ -330,12 +349,7 @@ static void print_text(const acre_why *why, const struct replayed *replayed)
     print_categories(why);
     print_table("<live, by stack: your own line first, then its callers", why->top, why->top_count);
     print_table("<live, by size of block", why->sizes, why->size_count);
-    if (why->growth_count)
-        puts("\nGrowing all the time:");
-    for (uint64_t i = 0; i < why->growth_count; i++)
-        printf("  %s to %s, %llu to %llu blocks: %s\n", print_bytes(why->growth[i].bytes_from),
-               print_bytes(why->growth[i].bytes_to), (unsigned long long)why->growth[i].count_from,
-               (unsigned long long)why->growth[i].count_to, why->growth[i].text);
+    print_growth(why);
 }
 
 int cmd_why(int argc, char **argv)

@@ -215,7 +215,9 @@ class Texts {
     document.getElementById("categories").replaceChildren(...list.map(([category, bytes]) => {
       const swatch = make("i", { className: "swatch" });
       swatch.style.background = cssOf(app.colours.ofCategory(category));
-      return make("span", {}, swatch, " " + app.categoryName(category) + " ",
+      // Colours mean something here only when the chart has them.
+      return make("span", {}, app.colours.by === "category" ? swatch : "",
+        " " + app.categoryName(category) + " ",
         make("b", {}, copyable(sizeText(bytes), bytes)));
     }));
   }

@@ -8,7 +8,9 @@
 #include <string.h>
 
 /* No column of text becomes narrower than this. */
-#define WIDTH_MIN 14
+#define WIDTH_MIN 11
+/* No cell of a turned table becomes wider than this. */
+#define TURNED_MAX 20
 
 static void table_add(struct text_table *table, const char *text)
 {
@@ -111,8 +113,8 @@ static bool print_line(const struct text_table *table, const int *widths, const 
     return true;
 }
 
-/* Narrows the widest columns of text until the table fits. */
-static void table_fit(const struct text_table *table, int *widths)
+/* Narrows the widest columns of text until the table fits; false: it does not. */
+static bool table_fit(const struct text_table *table, int *widths)
 {
     int columns = print_columns(), total = -2;
 
@@ -125,9 +127,71 @@ static void table_fit(const struct text_table *table, int *widths)
                 (widest < 0 || widths[i] > widths[widest]))
                 widest = i;
         if (widest < 0)
-            return;
+            return false;
         widths[widest]--;
         total--;
+    }
+    return true;
+}
+
+static void print_rows(const struct text_table *table, const int *widths, const char **rests,
+                       FILE *file)
+{
+    for (int row = 0; row < table->row_count; row++) {
+        for (int column = 0; column < table->column_count; column++)
+            rests[column] = table_shown(table, row, column);
+        while (print_line(table, widths, rests, file))
+            continue;
+    }
+}
+
+static void table_free(struct text_table *table)
+{
+    for (int i = 0; i < table->row_count * table->column_count + table->at; i++)
+        free(table->cells[i]);
+    free(table->cells);
+}
+
+/* Prints some rows of a table as columns: the names of the columns stand to the left. */
+static void print_turned(const struct text_table *table, int first, int count, const int *widths,
+                         FILE *file)
+{
+    struct text_table turned = {.column_count = count + 1};
+    const char **rests = calloc((size_t)count + 1, sizeof *rests);
+
+    for (int column = 0; column < table->column_count; column++) {
+        table_add(&turned, column ? table_shown(table, 0, column) : table->cells[0]);
+        for (int i = 0; i < count; i++)
+            table_add(&turned, table_shown(table, first + i, column));
+    }
+    if (!turned.is_lost && rests)
+        print_rows(&turned, widths, rests, file);
+    table_free(&turned);
+    free(rests);
+}
+
+/* A table whose numbers alone are too wide for the terminal: as many rows beside each other as
+ * there is room for, then the next ones. Reuses widths. */
+static void table_turn(const struct text_table *table, int *widths, FILE *file)
+{
+    int name = 0, width = 0, columns = print_columns();
+
+    for (int i = 0; i < table->column_count; i++) {
+        int length = (int)strlen(table_shown(table, 0, i));
+        name = length > name ? length : name;
+        width = widths[i] > width ? widths[i] : width;
+    }
+    width = width > TURNED_MAX ? TURNED_MAX : width;
+    int together = (columns - name) / (width + 2);
+    together = together < 1 ? 1 : together;
+    together = together < table->column_count ? together : table->column_count;
+    for (int i = 0; i <= together; i++)
+        widths[i] = i ? width : name;
+    for (int row = 1; row < table->row_count; row += together) {
+        int left = table->row_count - row;
+        if (row > 1)
+            putc('\n', file);
+        print_turned(table, row, left < together ? left : together, widths, file);
     }
 }
 
@@ -139,13 +203,10 @@ static void table_print(const struct text_table *table, int *widths, const char 
         if (length > widths[i % table->column_count])
             widths[i % table->column_count] = length;
     }
-    table_fit(table, widths);
-    for (int row = 0; row < table->row_count; row++) {
-        for (int column = 0; column < table->column_count; column++)
-            rests[column] = table_shown(table, row, column);
-        while (print_line(table, widths, rests, file))
-            ;
-    }
+    if (table_fit(table, widths))
+        print_rows(table, widths, rests, file);
+    else
+        table_turn(table, widths, file);
 }
 
 void table_end(struct text_table *table, FILE *file)
@@ -157,9 +218,7 @@ void table_end(struct text_table *table, FILE *file)
         fputs("acre: out of memory for the table\n", stderr);
     else
         table_print(table, widths, rests, file);
-    for (int i = 0; i < table->row_count * table->column_count + table->at; i++)
-        free(table->cells[i]);
-    free(table->cells);
+    table_free(table);
     free(widths);
     free(rests);
 }

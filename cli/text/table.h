@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A table for people: cells are texts, columns as wide as their widest cell. On a terminal
- * that is too narrow, columns of text are narrowed and their cells take several lines. */
+ * that is too narrow, columns of text are narrowed and their cells take several lines; when the
+ * numbers alone are too wide, the table is turned: rows become columns. */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
 

@@ -362,6 +362,24 @@ def check_names(folder):
                     complain(f"a letter was cut: {line}")
 
 
+def check_widths(folder):
+    """What is printed fits the terminal; a table whose numbers alone are too wide is turned."""
+    path = write(folder, "wide", whole(train(Device(900), 90, leak=9)))
+    calls = [("why", path), ("advise", path), ("diff", path, path), ("plan", path),
+             ("replay", path, "--policy", "torch,acre", "--min-capacity", "--conf", "",
+              "--conf", "expandable_segments:True,max_split_size_mb:128")]
+    for columns in (60, 80, 120):
+        for call in calls:
+            done = run(*call, columns=columns)
+            for line in done.stdout.decode().splitlines():
+                if len(line) > columns and not line.startswith("  export "):
+                    complain(f"{call[0]}: {len(line)} of {columns} columns: {line}")
+    said = run(*calls[-1], columns=80).stdout.decode().split()
+    whole_run = run(*calls[-1]).stdout.decode().split()
+    if said.count("896.0") != whole_run.count("896.0") or "ns/event" not in said:
+        complain(f"a turned table lacks something: {said}")
+
+
 def check_json(folder):
     content = whole(train(Device(4000)))
     content["segments"][0]["total_size"] += 512
@@ -379,7 +397,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for part in (check_fragmentation, check_other_causes, check_states, check_names,
-                     check_json):
+                     check_widths, check_json):
             part(folder)
     print(f"{failed} faults")
     return 1 if failed else 0
