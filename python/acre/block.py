@@ -20,6 +20,9 @@ class Block(Closing):
         self.size = size
         self._handle = pointer
 
+    def _facts(self) -> str:
+        return f"{self.size} bytes at {self.address:#x} on {self.cache.device!r}"
+
     def _end(self, handle):
         used = sum(held is self for held in list(leases.values()))
         if used:

@@ -59,6 +59,12 @@ class Tensor:
         self.shape = tuple(number(extent, ctypes.c_int64, "extent").value for extent in self.shape)
         self.nbytes = math.prod(self.shape) * size
 
+    def __repr__(self) -> str:
+        kinds = {code: name for name, code in _CODES.items()}
+        shape = " x ".join(map(str, self.shape)) or "a single value"
+        kind = kinds[self.dtype.code] + (str(self.dtype.bits) if self.dtype.code != 6 else "")
+        return f"<Tensor: {shape} of {kind}, in {self.block!r}>"
+
     def _layout(self):
         count = len(self.shape)
         numbers = (ctypes.c_int64 * max(count, 1))(*self.shape)

@@ -277,6 +277,10 @@ class Tools(unittest.TestCase):
         with acre.Snapshot(place / "b.pickle") as snapshot:
             self.assertIn("1 device(s), 3 segments", repr(snapshot))
         self.assertIn("closed", repr(snapshot))
+        with acre.Cache(acre.Device("cpu")) as cache, cache.alloc(4096) as block:
+            self.assertRegex(repr(block), r"<Block: 4096 bytes at 0x[0-9a-f]+ on acre.Device")
+            self.assertIn("<Tensor: 4 x 8 of float32, in <Block",
+                          repr(block.tensor("float32", (4, 8))))
         for kind in (acre.Device("openreg"), acre.Cache(), acre.Stream(acre.Device("openreg"))):
             self.assertNotIn("object at 0x", repr(kind))
 
