@@ -10,9 +10,12 @@ namespace acre_torch::group {
 
 /* Up to this size every rank reads all data of all ranks: one meeting instead of two. */
 static constexpr std::size_t ONE_SHOT_BYTES = 32u << 10;
-/* Bytes of a piece that passes through the slots, so that the slots of two steps and the piece of
- * the tensor stay in a second-level cache of 512 KiB. */
-static constexpr std::size_t PIECE_BYTES = 128u << 10;
+/* Bytes of a piece that passes through the slots, so that the slots of two steps stay in the
+ * second-level cache. */
+static constexpr std::size_t PIECE_BYTES = 256u << 10;
+/* The same of an all-reduce, which comes back to the piece of the tensor: that stays there, too,
+ * in a cache of 512 KiB. */
+static constexpr std::size_t PIECE_BYTES_SUM = 128u << 10;
 /* The same where ranks share processors, and each meeting costs switches between them. */
 static constexpr std::size_t PIECE_BYTES_CROWDED = SLOT_BYTES;
 /* What is worked on at once, while the lines of the next block come from another processor. */
@@ -33,19 +36,10 @@ static std::size_t share_bytes(const Room &room, std::size_t element)
     return bytes / element * element;
 }
 
-/* Blocks are small enough for the C library to move them in vectors: its instruction for long
- * strings is slow on lines that another processor has. */
 static void copy(void *to, const void *from, std::size_t bytes)
 {
-    char *out = static_cast<char *>(to);
-    const char *in = static_cast<const char *>(from);
-
-    if (out == in)
-        return;
-    for (; bytes > BLOCK_BYTES; bytes -= BLOCK_BYTES, out += BLOCK_BYTES, in += BLOCK_BYTES)
-        std::memcpy(out, in, BLOCK_BYTES);
-    if (bytes)
-        std::memcpy(out, in, bytes);
+    if (bytes && to != from)
+        std::memcpy(to, from, bytes);
 }
 
 /* Whether lines are worth asking for before they are written. Where cores share a cache behind
@@ -194,7 +188,8 @@ struct Reduction {
 bool exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t count,
                          Reduce reduce, c10::ScalarType type)
 {
-    std::size_t element = c10::elementSize(type), most = piece_bytes(room);
+    std::size_t element = c10::elementSize(type);
+    std::size_t most = room.is_crowded() ? PIECE_BYTES_CROWDED : PIECE_BYTES_SUM;
 
     room.begin(call);
     if (count * element <= ONE_SHOT_BYTES) {
@@ -202,7 +197,7 @@ bool exchange_all_reduce(Room &room, const Call &call, char *data, std::size_t c
         return true;
     }
     /* Messages of a few pieces pass in at least two, so that copying and reducing overlap. */
-    if (count * element > PIECE_BYTES / 2)
+    if (count * element > PIECE_BYTES_SUM)
         most = std::min(most, (count * element / 2 + 4095) / 4096 * 4096);
     Reduction work{room, data, count, element, most / element, reduce, type};
     std::size_t pieces = (count + work.piece - 1) / work.piece;
