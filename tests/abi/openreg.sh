@@ -41,7 +41,7 @@ orStreamQuery
 orStreamSynchronize
 orStreamWaitEvent
 END
-nm -D --defined-only "$ACRE_BUILD/libopenreg.so" | awk '{print $3}' | sed 's/@.*//' |
+nm -D -g --defined-only "$ACRE_BUILD/libopenreg.so" | awk '{print $3}' | sed 's/@.*//' |
     LC_ALL=C sort >"$folder/exported"
 diff "$folder/expected" "$folder/exported" ||
     { echo "expected (<) and exported (>) names differ"; exit 1; }

@@ -18,7 +18,7 @@ acre_torch_record_stream
 acre_torch_release_pool
 acre_torch_reset
 END
-nm -D --defined-only "$ACRE_BUILD/libacre_torch.so" | awk '{print $3}' | sed 's/@.*//' |
+nm -D -g --defined-only "$ACRE_BUILD/libacre_torch.so" | awk '{print $3}' | sed 's/@.*//' |
     LC_ALL=C sort >"$folder/exported"
 diff "$folder/expected" "$folder/exported" ||
     { echo "expected (<) and exported (>) names differ"; exit 1; }

@@ -107,7 +107,7 @@ acre_status wrap_create(acre_backend *inner, const struct wrap_config *config,
 
 void *wrap_arg(acre_backend *backend)
 {
-    return ((struct wrap *)backend->self)->arg;
+    return ((struct wrap *)backend->given_self)->arg;
 }
 
 int wrap_current(void)

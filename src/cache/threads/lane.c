@@ -532,6 +532,15 @@ static inline void lane_take_back(acre_cache *cache, struct block *block)
     lane_push(lane, block);
 }
 
+/* Whether other processes may use a block, which is asked when it is freed. */
+static inline bool block_is_held(const struct block *block)
+{
+    for (const struct use *use = block->uses; use; use = use->next)
+        if (UNLIKELY(use->hold))
+            return true;
+    return false;
+}
+
 acre_status front_free_used(acre_cache *cache, struct block *block, void *pointer)
 {
     if (UNLIKELY(cache->fork_generation != fork_generation()))
@@ -540,7 +549,7 @@ acre_status front_free_used(acre_cache *cache, struct block *block, void *pointe
     if (UNLIKELY(atomic_load_explicit(&block->tag, memory_order_relaxed) !=
                      ((uintptr_t)pointer | BLOCK_TAG_USED) ||
                  capture_may_run_locked(cache) || cache->history.is_armed ||
-                 cache->deferred.held_count || block->pool->owner)) {
+                 cache->deferred.held_count || block->pool->owner || block_is_held(block))) {
         quick_lock_drop(&cache->lock);
         return cache_free(cache, pointer);
     }
