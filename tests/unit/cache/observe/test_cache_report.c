@@ -121,6 +121,9 @@ static void expect_addresses(acre_policy policy, const char *conf, const char *h
 
 TEST(the_text_tells_addresses_from_memory)
 {
+#if defined(__SANITIZE_THREAD__)
+    T_SKIP("ThreadSanitizer needs the addresses that this test uses up");
+#endif
     expect_addresses(ACRE_POLICY_ACRE, NULL, "or set stitched_memory:False");
     expect_addresses(ACRE_POLICY_TORCH, "expandable_segments:True",
                      "or set expandable_segments:False");
