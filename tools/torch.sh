@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 folder=$root/build/torch
 jobs=${JOBS:-2}
-packages="torch==2.13.0 numpy==2.2.6 pytest==8.3.4 pytest-xdist==3.6.1"
+packages="torch==2.13.0 numpy==2.2.6 pytest==8.3.4"
 packages="$packages expecttest==0.3.0 transformers==4.51.3"
 
 fail() {
@@ -92,8 +92,7 @@ build) build ;;
 test)
     build
     unset ACRE_SIM ACRE_CONF ACRE_LOG ACRE_TORCH_DEVICE ACRE_TORCH_STRICT ACRE_TORCH_BACKEND
-    # All tests run on as many processes as there are jobs, a file on one of them.
-    [ $# -gt 0 ] || set -- -n "$jobs" --dist loadfile pytorch/tests
+    [ $# -gt 0 ] || set -- pytorch/tests
     exec "$folder/python" -m pytest -q -p no:cacheprovider --rootdir=pytorch/tests "$@" </dev/null
     ;;
 bench)
