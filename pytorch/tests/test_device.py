@@ -323,6 +323,21 @@ print(torch.acre.get_device_properties().backend)
     assert done.stdout.strip() == ("torch" if device == "sim" else device)
 
 
+def test_forked_child_starts_the_engine(run_python):
+    """A thread of the engine for each device, in children of a process that had used threads."""
+    run_python("""
+import os, torch, torch_acre
+torch.set_num_threads(4)
+torch.get_num_threads()
+for _ in range(60):
+    if os.fork() == 0:
+        x = torch.ones(3, requires_grad=True)
+        x.square().sum().backward()
+        os._exit(0 if x.grad.tolist() == [2, 2, 2] and torch.get_num_threads() == 4 else 1)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+""", ACRE_SIM="devices:8")
+
+
 def test_another_name(run_python):
     """ACRE_TORCH_NAME: a program written for another backend finds everything under its name."""
     run_python("""

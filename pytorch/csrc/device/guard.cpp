@@ -125,8 +125,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
         return stream_native(stream);
     }
 
+    /* The autograd engine asks before it starts a thread for each device. */
     c10::DeviceIndex deviceCount() const noexcept override
     {
+        fork_settle();
         return static_cast<c10::DeviceIndex>(runtime_count());
     }
 

@@ -4,6 +4,7 @@
 #include "device/scratch.h"
 #include "device/status.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/DeviceType.h>
 #include <c10/util/Exception.h>
 
@@ -20,6 +21,7 @@ namespace {
 /* Set once, by the first call that succeeds; the object is never freed. */
 std::atomic<Runtime *> the_runtime{nullptr};
 std::atomic<bool> is_forked{false};
+std::atomic<bool> is_child{false}; /* until fork_settle() has run there */
 
 /* Not destroyed at exit: other threads may still want it then. */
 std::mutex &start_mutex()
@@ -32,7 +34,10 @@ void fork_child()
 {
     if (the_runtime.load())
         is_forked = true;
+    is_child = true;
 }
+
+[[maybe_unused]] const int fork_watch = pthread_atfork(nullptr, nullptr, fork_child);
 
 std::string variable_text(const char *name, const char *otherwise)
 {
@@ -129,7 +134,6 @@ void caches_open(Runtime &runtime)
 
 Runtime *runtime_start()
 {
-    static bool is_watched = false;
     auto runtime = new Runtime;
 
     try {
@@ -147,9 +151,6 @@ Runtime *runtime_start()
         delete runtime;
         throw;
     }
-    if (!is_watched)
-        pthread_atfork(nullptr, nullptr, fork_child);
-    is_watched = true;
     return runtime;
 }
 
@@ -158,6 +159,17 @@ Runtime *runtime_start()
 bool runtime_is_forked()
 {
     return is_forked.load(std::memory_order_relaxed);
+}
+
+void fork_settle() noexcept
+{
+    if (__builtin_expect(!is_child.load(std::memory_order_relaxed), 1) || !is_child.exchange(false))
+        return;
+    try {
+        at::set_num_threads(at::get_num_threads());
+    } catch (...) {
+        /* PyTorch says so itself when it starts its threads. */
+    }
 }
 
 bool runtime_is_started()

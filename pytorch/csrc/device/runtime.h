@@ -47,6 +47,11 @@ TORCH_ACRE_API int runtime_count() noexcept;
 /* Whether this process is a child of one that had started the runtime. */
 TORCH_ACRE_API bool runtime_is_forked();
 
+/* In a forked child, renews the pool of threads that PyTorch made before the fork. PyTorch does so
+ * in whichever thread asks first, without a lock, and the threads of the autograd engine ask all
+ * at once, one for each device. */
+void fork_settle() noexcept;
+
 /* The cache of a device, index -1 meaning the current one. Throws on a wrong index. */
 TORCH_ACRE_API acre_cache *cache_of(int index);
 
