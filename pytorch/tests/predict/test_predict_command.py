@@ -128,8 +128,9 @@ print("legal", len(events) > 600)
 """
 
 
-@pytest.mark.parametrize("seed", (1, random.SystemRandom().randrange(1 << 32)))
-def test_random_programs_are_legal_and_replayed_exactly(seed):
+@pytest.mark.parametrize("choice", ("fixed", "drawn"))
+def test_random_programs_are_legal_and_replayed_exactly(choice):
+    seed = 1 if choice == "fixed" else random.SystemRandom().randrange(1 << 32)
     environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"),
                        TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     environment.setdefault("ACRE_LIBRARY", str(ROOT / "build" / "libacre.so"))
