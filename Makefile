@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all demo test test-again test-long test-build install docs fuzz bench \
+.PHONY: all demo test test-more test-again test-long test-build install docs fuzz bench \
         bench-instructions clean \
         torch test-torch bench-torch bench-cpu uninstall package test-packages help
 .NOTPARALLEL:
@@ -42,6 +42,11 @@ bench-cpu: release
 	@tools/needs.sh bench-cpu
 	@JOBS=$(JOBS) tools/torch.sh build
 	@build/torch/python bench/cpu/run.py $(ROWS)
+
+# Races, and the build that users get: the other half of what continuous integration runs.
+test-more:
+	@tools/needs.sh test
+	@JOBS=$(JOBS) tools/test.sh more
 
 # As "make test", but what passes when it is run again is only named.
 test-again:
@@ -101,7 +106,9 @@ help:
 	@echo 'make                     the release, into build/: acre, libacre.so, libacre.a,'
 	@echo '                         libopenreg.so, libacre_torch.so, bench/*, examples/*'
 	@echo 'make demo                installs what is missing, builds, shows what Acre does'
-	@echo 'make test                installs what is missing, builds, runs every test (minutes)'
+	@echo 'make test                installs what is missing, builds, runs every test (minutes),'
+	@echo '                         with checks, and again with AddressSanitizer and UBSan'
+	@echo 'make test-more           with ThreadSanitizer, and with the release as users get it'
 	@echo 'make test-again          the same, where a test that passes at its second try is forgiven'
 	@echo 'make test-long           the long forms, hours, in parts that can go on where they stopped:'
 	@echo '                         PART=dev|full|asan|tsan|clang|release|fuzz, an hour each at most'

@@ -1,6 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds and runs the tests: tools/test.sh short|again. The long forms are tools/long.sh.
+# Builds and runs the tests: tools/test.sh short|again|more. The long forms are tools/long.sh.
+#
+#   short   presets dev and asan, what "make test" runs
+#   again   the same, where a test that passes at its second try is forgiven
+#   more    presets tsan and release, what "make test-more" runs
 #
 # Every preset is built and run even when an earlier one failed, so that one
 # run tells everything. The closing line sums up the test cases of all presets;
@@ -69,15 +73,18 @@ without=$nothing
 straight=
 setarch "$(uname -m)" -R true 2>/dev/null && straight="setarch $(uname -m) -R"
 
-if [ "${1:-short}" = again ]; then
-    forgive=--forgive
+what=${1:-short}
+[ "$what" = again ] && forgive=--forgive
+if [ "$what" = more ]; then
+    export ACRE_TEST_SHORT=1
+    wrap=$straight without=$alone
+    run tsan tsan "$inner" -DACRE_BENCH=OFF
+    wrap= without=$nothing
+    run release release "$outer"
+else
+    run dev dev "$every"
+    export ACRE_TEST_SHORT=1
+    run asan asan "$inner" -DACRE_BENCH=OFF
 fi
-run dev dev "$every"
-export ACRE_TEST_SHORT=1
-run asan asan "$inner" -DACRE_BENCH=OFF
-wrap=$straight without=$alone
-run tsan tsan "$inner" -DACRE_BENCH=OFF
-wrap= without=$nothing
-run release release "$outer"
 # shellcheck disable=SC2086
 python3 tools/count.py $forgive "$results"
