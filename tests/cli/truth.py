@@ -198,6 +198,16 @@ def write(folder, name, content):
     return str(path)
 
 
+def compare(name, said, parts, without):
+    """What an answer has to say, and what it must not say."""
+    for part in parts:
+        if part not in said:
+            complain(f"{name}: \"{part}\" is missing: {said[:900]}")
+    for part in without:
+        if part in said:
+            complain(f"{name}: \"{part}\" is told: {said[:900]}")
+
+
 def check(folder, name, content, truth, verdict, *parts, without=()):
     """The figures, the verdict, and what the answer says and does not say."""
     path = write(folder, name, content)
@@ -210,12 +220,7 @@ def check(folder, name, content, truth, verdict, *parts, without=()):
             complain(f"{name}: {key} is {truth[key]}, told is {why[key + '_bytes']}")
     if truth and "request" in truth and why["oom"]["requested_bytes"] != truth["request"]:
         complain(f"{name}: the request is {truth['request']}: {why['oom']}")
-    for part in parts:
-        if part not in said:
-            complain(f"{name}: \"{part}\" is missing: {said[:900]}")
-    for part in without:
-        if part in said:
-            complain(f"{name}: \"{part}\" is told: {said[:900]}")
+    compare(name, said, parts, without)
     return path
 
 
@@ -224,12 +229,7 @@ def advise(path, *parts, without=(), codes=(0, 1)):
     said = " ".join(done.stdout.decode().split())
     if done.returncode not in codes:
         complain(f"advise {path}: status {done.returncode}: {done.stderr!r}")
-    for part in parts:
-        if part not in said:
-            complain(f"advise {path}: \"{part}\" is missing: {said[-900:]}")
-    for part in without:
-        if part in said:
-            complain(f"advise {path}: \"{part}\" is told: {said[-900:]}")
+    compare(f"advise {path}", said, parts, without)
 
 
 def check_fragmentation(folder):

@@ -147,6 +147,21 @@ TEST(ranks_meet_in_a_flood_of_silent_connections)
 
 /* ---- Who is late -------------------------------------------------------------------- */
 
+/* Rank 0 of count writes its line and listens, as if it had come so far in a rendezvous; its
+ * process is noted in shared[1]. Gives the listener, to be closed. */
+static int line_write(struct rank *me, int count)
+{
+    struct member self;
+    int listener;
+
+    member_describe(0, count, "", 0, &self);
+    self.token = 7;
+    REQUIRE_OK(channel_listen(self.name, &listener));
+    REQUIRE_OK(member_write(me->store, "world", &self, 0));
+    atomic_store(&me->shared[1], (uint64_t)getpid());
+    return listener;
+}
+
 /* Rank 0 wrote its line and listens, and was stopped there. */
 static void stopped_below(struct rank *me)
 {
@@ -155,13 +170,8 @@ static void stopped_below(struct rank *me)
     char text[64];
 
     if (me->rank == 0) {
-        struct member self;
-        int listener;
-        member_describe(0, 2, "", 0, &self);
-        self.token = 7;
-        REQUIRE_OK(channel_listen(self.name, &listener));
-        REQUIRE_OK(member_write(me->store, "world", &self, 0));
-        atomic_store(&me->shared[1], (uint64_t)getpid());
+        int listener = line_write(me, 2);
+
         ranks_meet(me, 0);
         close(listener);
     } else {
@@ -199,6 +209,14 @@ TEST(a_rank_that_gave_up_is_not_called_late)
     ranks_run(4, gives_up_first);
 }
 
+static void group_leave(struct rank *me, acre_symm *keep, void *first)
+{
+    acre_symm_release(keep);
+    acre_symm_free(first);
+    acre_group_destroy(me->group);
+    me->group = NULL;
+}
+
 static void leaves_the_group(struct rank *me)
 {
     void *first, *base = alloc(64);
@@ -206,10 +224,7 @@ static void leaves_the_group(struct rank *me)
 
     ranks_meet(me, 0);
     if (me->rank == 1) {
-        acre_symm_release(keep);
-        acre_symm_free(first);
-        acre_group_destroy(me->group);
-        me->group = NULL;
+        group_leave(me, keep, first);
         ranks_meet(me, 1);
     } else {
         EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_PEER);
@@ -235,10 +250,7 @@ static void leaves_for_another(struct rank *me)
 
     ranks_meet(me, 0);
     if (me->rank == 1) {
-        acre_symm_release(keep);
-        acre_symm_free(first);
-        acre_group_destroy(me->group);
-        me->group = NULL;
+        group_leave(me, keep, first);
     } else if (me->rank == 0) {
         EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_PEER);
         EXPECT_HAS(acre_last_error(), "rank 1 (process ");
@@ -269,13 +281,8 @@ static void stopped_behind(struct rank *me)
     char text[64];
 
     if (me->rank == 0) {
-        struct member self;
-        int listener;
-        member_describe(0, 3, "", 0, &self);
-        self.token = 7;
-        REQUIRE_OK(channel_listen(self.name, &listener));
-        REQUIRE_OK(member_write(me->store, "world", &self, 0));
-        atomic_store(&me->shared[1], (uint64_t)getpid());
+        int listener = line_write(me, 3);
+
         REQUIRE(raise(SIGSTOP) == 0);
         close(listener);
     } else {

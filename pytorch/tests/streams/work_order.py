@@ -6,6 +6,7 @@ the one call that keeps the order does nothing.
 """
 import sys
 import threading
+from collections.abc import Callable
 
 import torch
 from gate import Gate
@@ -57,10 +58,12 @@ def result_of_a_future() -> None:
     del others
 
 
-def operator_after_copy(is_broken: bool) -> None:
-    """The fallback reads what a copy behind a gate has still to write."""
-    source = torch.ones(COUNT).pin_memory()
-    there = torch.zeros(COUNT, device="acre")
+def read_after_copy(count: int, read: Callable, is_broken: bool) -> list:
+    """What a reader on another thread finds while a copy behind a gate has still to write.
+
+    Gives nothing when the reader was done before the gate opened."""
+    source = torch.ones(count).pin_memory()
+    there = torch.zeros(count, device="acre")
     side = torch.acre.Stream()
     is_done = threading.Event()
     found = []
@@ -70,42 +73,28 @@ def operator_after_copy(is_broken: bool) -> None:
     def work() -> None:
         with torch.acre.stream(side):
             there.copy_(source, non_blocking=True)
-            found.append(there + 1)
+            found.append(read(there))
         is_done.set()
 
     thread = threading.Thread(target=work)
     thread.start()
-    # An operator that waits is not done before the gate opens, however long one looks.
+    # A reader that waits is not done before the gate opens, however long one looks.
     was_early = is_done.wait(60 if is_broken else 0.5)
     gate.open()
     thread.join()
     torch.acre.synchronize()
-    tell(not was_early and bool((found[0].cpu() == 2).all()))
+    return [] if was_early else found
+
+
+def operator_after_copy(is_broken: bool) -> None:
+    """The fallback reads what a copy behind a gate has still to write."""
+    found = read_after_copy(COUNT, lambda there: there + 1, is_broken)
+    tell(bool(found) and bool((found[0].cpu() == 2).all()))
 
 
 def scalar_after_copy(is_broken: bool) -> None:
     """item() reads what a copy behind a gate has still to write."""
-    source = torch.ones(1).pin_memory()
-    there = torch.zeros(1, device="acre")
-    side = torch.acre.Stream()
-    is_done = threading.Event()
-    found = []
-    torch.acre.synchronize()
-    gate = Gate(side)
-
-    def work() -> None:
-        with torch.acre.stream(side):
-            there.copy_(source, non_blocking=True)
-            found.append(there.item())
-        is_done.set()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    was_early = is_done.wait(60 if is_broken else 0.5)
-    gate.open()
-    thread.join()
-    torch.acre.synchronize()
-    tell(not was_early and found == [1.0])
+    tell(read_after_copy(1, lambda there: there.item(), is_broken) == [1.0])
 
 
 def source_of_a_copy() -> None:
