@@ -98,6 +98,21 @@ void deleter_unbind(acre_deleter deleter)
     lock_drop(&owners_lock);
 }
 
+acre_status deleter_allocator_create(struct deleter_owner *owner, const char *name,
+                                     const acre_allocator_ops *ops, void (*destroy)(void *self),
+                                     acre_allocator **out)
+{
+    acre_allocator_desc desc = {
+        .struct_size = sizeof desc, .name = name, .ops = ops, .self = owner, .destroy = destroy};
+    acre_status status = deleter_bind(owner);
+
+    if (status == ACRE_OK)
+        status = acre_allocator_create(&desc, out);
+    if (status != ACRE_OK)
+        destroy(owner);
+    return status;
+}
+
 acre_deleter deleter_of_self(void *self)
 {
     return ((const struct deleter_owner *)self)->deleter;

@@ -34,6 +34,13 @@ acre_status deleter_bind(struct deleter_owner *owner);
 /* Ends that; other functions, and one that is not bound, are left alone. */
 void deleter_unbind(acre_deleter deleter);
 
+/* Makes an allocator whose self begins with its owner, and binds a deleter to the owner, whose free
+ * is set. On failure destroy was called, with the owner. Errors: those of deleter_bind() and
+ * acre_allocator_create(). */
+acre_status deleter_allocator_create(struct deleter_owner *owner, const char *name,
+                                     const acre_allocator_ops *ops, void (*destroy)(void *self),
+                                     acre_allocator **out);
+
 /* raw_deleter of an allocator whose self begins with its owner. */
 acre_deleter deleter_of_self(void *self);
 

@@ -128,19 +128,9 @@ acre_status acre_pinned_allocator(acre_pinned *pinned, acre_allocator **out)
     struct host_adapter *adapter = heap_zalloc(sizeof *adapter);
     if (!adapter)
         return ACRE_ERR_HOST_MEMORY;
-    acre_allocator_desc desc = {.struct_size = sizeof desc,
-                                .name = "pinned",
-                                .ops = &adapter_ops,
-                                .self = adapter,
-                                .destroy = adapter_destroy};
     adapter->pinned = pinned;
     adapter->owner.free = adapter_free;
-    acre_status status = deleter_bind(&adapter->owner);
-    if (status == ACRE_OK)
-        status = acre_allocator_create(&desc, out);
-    if (status != ACRE_OK)
-        adapter_destroy(adapter);
-    return status;
+    return deleter_allocator_create(&adapter->owner, "pinned", &adapter_ops, adapter_destroy, out);
 }
 
 acre_status acre_pinned_allocator_create(acre_device_type type, const acre_pinned_config *config,

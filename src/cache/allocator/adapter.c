@@ -243,19 +243,8 @@ static const acre_allocator_ops adapter_ops = {
 /* Makes an allocator of an adapter; on failure it is gone. */
 static acre_status adapter_finish(struct adapter *adapter, acre_allocator **out)
 {
-    acre_allocator_desc desc = {.struct_size = sizeof desc,
-                                .name = "cache",
-                                .ops = &adapter_ops,
-                                .self = adapter,
-                                .destroy = adapter_destroy};
-
     adapter->owner.free = adapter_free;
-    acre_status status = deleter_bind(&adapter->owner);
-    if (status == ACRE_OK)
-        status = acre_allocator_create(&desc, out);
-    if (status != ACRE_OK)
-        adapter_destroy(adapter);
-    return status;
+    return deleter_allocator_create(&adapter->owner, "cache", &adapter_ops, adapter_destroy, out);
 }
 
 acre_status acre_cache_allocator(acre_cache *cache, acre_allocator **out)
