@@ -220,11 +220,11 @@ static int say_no_history(const char *file, bool is_json)
     print_failure("advise", file, is_json);
     if (!is_json && acre_snapshot_open(file, &snapshot) == ACRE_OK &&
         acre_snapshot_info_get(snapshot, &info) == ACRE_OK)
-        printf("Known: %s are held, %s of them in use, in %llu segment%s.\n"
+        printf("Known: %s are held, %s of them in use, in %s.\n"
                "Not known without a history: which setting would need less. \"acre why\" explains "
                "this state.\n",
                print_bytes(info.reserved_bytes), print_bytes(info.allocated_bytes),
-               (unsigned long long)info.segment_count, info.segment_count == 1 ? "" : "s");
+               print_count(info.segment_count, "segment"));
     acre_snapshot_close(snapshot);
     return CLI_NO;
 }

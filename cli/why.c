@@ -134,9 +134,9 @@ static void print_replayed(const struct replayed *replayed)
     char text[256];
 
     snprintf(text, sizeof text,
-             "Replayed under %llu settings of PyTorch, the request that failed included: none of "
+             "Replayed under %s of PyTorch, the request that failed included: none of "
              "them fits this device. Less has to be live.",
-             (unsigned long long)replayed->tried);
+             print_count(replayed->tried, "setting"));
     putchar('\n');
     print_paragraph(stdout, text);
 }

@@ -211,12 +211,12 @@ static void print_text(struct results *results, int ranks)
             table_cell(&table, "-");
     }
     table_end(&table, stdout);
-    printf("\n%d ranks, bound to processors where there are enough, memory touched before;\n"
+    printf("\n%s, bound to processors where there are enough, memory touched before;\n"
            "medians. ratio: to the faster MPI in this run; - is not installed. memcpy: the same\n"
            "bytes on all processors at once. all_reduce is in place, with an algorithm by size;\n"
            "put_signal and flag are round trips, flag without the library; rendezvous_100 is a\n"
            "hundred blocks.\n",
-           ranks);
+           print_count((uint64_t)ranks, "rank"));
 }
 
 static int write_svg(const char *path, struct results *results)

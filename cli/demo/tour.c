@@ -55,9 +55,9 @@ bool tour_devices(struct tour *tour)
         uint64_t limit = tour->limit_bytes;
         EXPECT(bytes_free == (limit && limit < bytes_total ? limit : bytes_total));
         snprintf(name, sizeof name, "device %d", i);
-        report_fact(tour->report, name, "%s, %s, pages of %s, %d optional groups", info.name,
+        report_fact(tour->report, name, "%s, %s, pages of %s, %s", info.name,
                     print_bytes(bytes_total), print_bytes(info.page_bytes),
-                    __builtin_popcount(info.capabilities));
+                    print_count((uint64_t)__builtin_popcount(info.capabilities), "optional group"));
     }
     return true;
 }

@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #define BYTES_MAX ((size_t)1 << 60)
 
@@ -261,8 +262,8 @@ void async_lane_fini(struct async_lane *lane)
 
     async_lane_tidy(lane);
     if (lane->blocks.count)
-        log_line(ACRE_LOG_WARN, "%zu allocations of an allocator that goes are freed by it",
-                 lane->blocks.count);
+        log_line(ACRE_LOG_WARN, "an allocator that is destroyed frees %zu live allocation%s",
+                 lane->blocks.count, text_plural(lane->blocks.count));
     while ((entry = ptrmap_next(&lane->blocks, &at))) {
         device_free(lane, entry->value);
         block_free(entry->value);

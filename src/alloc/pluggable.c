@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/struct_size.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -573,9 +574,9 @@ acre_status acre_pluggable_close(acre_allocator *allocator)
     lock_drop(&plug->lock);
     if (count)
         return status_fail(ACRE_ERR_STATE,
-                           "%" PRIu64 " allocations of this plug-in, %" PRIu64
-                           " bytes, are live: free them before it is closed",
-                           count, bytes);
+                           "%" PRIu64 " allocation%s of this plug-in, %" PRIu64
+                           " bytes, %s live: free what is live before it is closed",
+                           count, text_plural(count), bytes, count == 1 ? "is" : "are");
     acre_allocator_destroy(allocator);
     return ACRE_OK;
 }

@@ -20,6 +20,12 @@ bool text_parse_bytes(const char *text, size_t length, uint64_t *out);
  * sign, no "inf", no "nan", whatever the locale. */
 bool text_parse_fraction(const char *text, size_t length, double *out);
 
+/* The ending of a noun behind a count: "" for one, "s" for any other number. */
+static inline const char *text_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 #define TEXT_BYTES_MAX 32
 
 /* Writes a size as out-of-memory reports show it: "N bytes" up to 1024, KiB up

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "cache/acre/arena.h"
 #include "cache/cache.h"
 #include "cache/engine.h"
@@ -34,9 +35,9 @@ acre_status reclaim_quiesce(const acre_cache *cache)
 
     if (cache->capture_count)
         return status_fail(ACRE_ERR_STATE,
-                           "memory cannot go back to the device while %u captures "
-                           "run: waiting for all work would break them; end them first",
-                           cache->capture_count);
+                           "memory cannot go back to the device during %u capture%s: waiting "
+                           "for all work would break what is captured; end every capture first",
+                           cache->capture_count, text_plural(cache->capture_count));
     if (!device_has(device, ACRE_CAP_STREAMS))
         return ACRE_OK;
     return device->ops->device_synchronize(device->self, device->index);

@@ -13,6 +13,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "base/struct_size.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -89,11 +90,12 @@ static acre_status extent_check(const struct dlpack_extent *extent)
         return status_fail(ACRE_ERR_INVALID, "%" PRId32 " dimensions; there may be 0 to %d",
                            extent->ndim, ACRE_DLPACK_DIMS_MAX);
     if (extent->ndim > 0 && !extent->shape)
-        return status_fail(ACRE_ERR_INVALID, "the shape of %" PRId32 " dimensions is NULL",
-                           extent->ndim);
+        return status_fail(ACRE_ERR_INVALID, "the shape of %" PRId32 " dimension%s is NULL",
+                           extent->ndim, text_plural((uint64_t)extent->ndim));
     if (extent->dtype.bits == 0 || extent->dtype.lanes == 0)
-        return status_fail(ACRE_ERR_INVALID, "elements of %u lanes of %u bits; neither may be 0",
-                           extent->dtype.lanes, extent->dtype.bits);
+        return status_fail(ACRE_ERR_INVALID, "elements of %u lane%s of %u bit%s; neither may be 0",
+                           extent->dtype.lanes, text_plural(extent->dtype.lanes),
+                           extent->dtype.bits, text_plural(extent->dtype.bits));
     for (int32_t i = 0; i < extent->ndim; i++)
         if (extent->shape[i] < 0 || (extent->strides && extent->strides[i] < 0))
             return status_fail(ACRE_ERR_INVALID,

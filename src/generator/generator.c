@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "generator/philox.h"
 
 #include <errno.h>
@@ -282,9 +283,10 @@ acre_status generator_offset_after(uint64_t offset, uint64_t words, uint64_t *ou
 
     CHECK(offset % 4 == 0);
     if (words > room)
-        return status_fail(ACRE_ERR_RANGE,
-                           "generator: %llu draws from offset %llu pass 2^64; set a new seed",
-                           (unsigned long long)words, (unsigned long long)offset);
+        return status_fail(
+            ACRE_ERR_RANGE,
+            "generator: from offset %llu, %llu draw%s would pass 2^64; set a new seed",
+            (unsigned long long)offset, (unsigned long long)words, text_plural(words));
     *out = offset + ((words + 3) & ~UINT64_C(3));
     return ACRE_OK;
 }

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "hostmem/heap.h"
 
 #include <stdarg.h>
@@ -99,7 +100,7 @@ static void holder_write(struct page *page, const struct holder *holder,
                          const acre_history *history)
 {
     page_write(page, "  %10.1f MiB in %llu block%s", as_mib(holder->bytes),
-               (unsigned long long)holder->count, holder->count == 1 ? "" : "s");
+               (unsigned long long)holder->count, text_plural(holder->count));
     if (holder->stack && history && holder->stack < history->stack_count &&
         history->stacks[holder->stack].frame_count) {
         page_write(page, " from ");
@@ -117,18 +118,19 @@ static void summary_write(struct page *page, acre_hostmem *heap)
 
     acre_hostmem_stats_get(heap, &stats);
     page_write(page,
-               "Host memory of Acre: %.1f MiB in %lld live blocks, %.1f MiB held from the "
+               "Host memory of Acre: %.1f MiB in %lld live block%s, %.1f MiB held from the "
                "system",
                as_mib((uint64_t)stats.cache.allocated_bytes.all.current),
                (long long)stats.cache.allocation.all.current,
+               text_plural((uint64_t)stats.cache.allocation.all.current),
                as_mib((uint64_t)stats.cache.reserved_bytes.all.current));
     if (limit != ACRE_CACHE_NO_LIMIT)
         page_write(page, ", limit %.1f MiB", as_mib(limit));
     page_write(page, ".\n");
     if (stats.small_count)
-        page_write(page, "  %10.1f MiB in slabs, which hold %lld small blocks of %.1f MiB\n",
+        page_write(page, "  %10.1f MiB in slabs, which hold %lld small block%s of %.1f MiB\n",
                    as_mib((uint64_t)stats.slab_bytes), (long long)stats.small_count,
-                   as_mib((uint64_t)stats.small_bytes));
+                   text_plural((uint64_t)stats.small_count), as_mib((uint64_t)stats.small_bytes));
 }
 
 int acre_hostmem_report(acre_hostmem *heap, unsigned count, char *buffer, size_t bytes)

@@ -8,6 +8,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,9 +164,10 @@ static acre_status platforms_find(struct opencl *cl)
         status = platform_add(cl, ids[i], &seen);
     if (status == ACRE_OK && cl->device_count == 0)
         status = status_fail(ACRE_ERR_UNSUPPORTED,
-                             "OpenCL has %d devices of kind %s here, none with %s-grained shared "
+                             "OpenCL has %d device%s of kind %s here, none with %s-grained shared "
                              "virtual memory; see ACRE_OPENCL",
-                             seen, kind_words[cl->config.kind], grain_words[cl->config.grain]);
+                             seen, text_plural((uint64_t)seen), kind_words[cl->config.kind],
+                             grain_words[cl->config.grain]);
     for (int i = 0; status == ACRE_OK && i < cl->device_count; i++)
         status = opencl_queue_create(cl, i, &cl->devices[i].copies);
     return status;

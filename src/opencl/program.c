@@ -5,6 +5,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -247,8 +248,8 @@ static acre_status launch_check(const acre_opencl_kernel *kernel, const acre_ope
                                    : "range");
     if (arg_count != kernel->arg_count)
         return status_fail(ACRE_ERR_INVALID,
-                           "acre_opencl_launch: %u arguments were given, the kernel takes %u",
-                           arg_count, kernel->arg_count);
+                           "acre_opencl_launch: the kernel takes %u argument%s, not %u",
+                           kernel->arg_count, text_plural(kernel->arg_count), arg_count);
     if (dimensions_of(range) == 0)
         return status_fail(ACRE_ERR_INVALID, "acre_opencl_launch: global[0] is 0; give at least "
                                              "one work item");

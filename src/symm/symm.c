@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/struct_size.h"
+#include "base/text.h"
 #include "symm/team/block.h"
 
 #include <string.h>
@@ -167,10 +168,9 @@ ACRE_API acre_status acre_symm_pad(const acre_symm *symm, int rank, size_t eleme
     size_t all = layout->pad_bytes / element_bytes;
     acre_status status = rank_check(symm->team, "acre_symm_pad", rank);
     if (status == ACRE_OK && (first > all || count > all - first))
-        status = status_fail(ACRE_ERR_INVALID,
-                             "acre_symm_pad: %zu elements from %zu on exceed "
-                             "the pad of %zu bytes",
-                             count, first, layout->pad_bytes);
+        status = status_fail(
+            ACRE_ERR_INVALID, "acre_symm_pad: %zu element%s from %zu on %s the pad of %zu bytes",
+            count, text_plural(count), first, count == 1 ? "exceeds" : "exceed", layout->pad_bytes);
     if (status == ACRE_OK)
         status = direct_check(symm->team, "acre_symm_pad", rank);
     if (status != ACRE_OK)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "group/call.h"
 
+#include "device/counted.h"
+
 #include <sstream>
 
 namespace acre_torch::group {
@@ -29,7 +31,7 @@ std::string Agreement::text() const
 
     out << c10d::opTypeToString(static_cast<c10d::OpType>(op)) << " (sequence number " << sequence;
     if (count)
-        out << ", " << count << " elements";
+        out << ", " << counted(count, "element");
     if (type >= 0 && type < static_cast<int32_t>(c10::ScalarType::NumOptions))
         out << " of " << c10::toString(static_cast<c10::ScalarType>(type));
     if (reduce >= 0)

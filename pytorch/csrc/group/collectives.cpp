@@ -2,6 +2,7 @@
 /* The collectives of the process group: checks, then exchange.h; see group.h. */
 #include "group/launch.h"
 
+#include "device/counted.h"
 #include "symmetric/place.h"
 
 namespace acre_torch::group {
@@ -33,7 +34,7 @@ static void list_check(const std::vector<at::Tensor> &list, int size, const at::
                        const char *call)
 {
     TORCH_CHECK_VALUE(list.size() == static_cast<std::size_t>(size), "Acre: ", call, ": a list of ",
-                      list.size(), " tensors was given for ", size, " ranks");
+                      counted(list.size(), "tensor"), " was given for ", counted(size, "rank"));
     for (const at::Tensor &tensor : list) {
         tensor_check(tensor, call);
         TORCH_CHECK_VALUE(tensor.scalar_type() == like.scalar_type(), "Acre: ", call,
@@ -55,7 +56,8 @@ static void base_check(const at::Tensor &whole, const at::Tensor &part, int size
                       ": tensors of types ", whole.scalar_type(), " and ", part.scalar_type(),
                       " cannot be combined");
     TORCH_CHECK_VALUE(whole.numel() == part.numel() * size, "Acre: ", call, ": a tensor of ",
-                      whole.numel(), " elements does not hold ", size, " parts of ", part.numel());
+                      counted(whole.numel(), "element"), " does not hold ", counted(size, "part"),
+                      " of ", part.numel());
 }
 
 /* ---- Broadcast and reductions --------------------------------------------------------- */
@@ -156,8 +158,9 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::gather_all(const Kind &kind, const L
     Tensors results;
     std::size_t stride = 1 + static_cast<std::size_t>(size_);
 
-    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "Acre: ", kind.name, ": ", outputs.size(),
-                      " lists of outputs were given for ", inputs.size(), " inputs");
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "Acre: ", kind.name, ": ",
+                      counted(inputs.size(), "input"), " but ",
+                      counted(outputs.size(), "list"), " of outputs given");
     for (std::size_t i = 0; i < inputs.size(); i++) {
         tensor_check(inputs[i], kind.name);
         list_check(outputs[i], size_, inputs[i], kind.name);
@@ -196,10 +199,12 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::allgather_coalesced(
     Lists turned(inputs.size());
 
     TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(size_), "Acre: ", kind.name, ": ",
-                      outputs.size(), " lists of outputs were given for ", size_, " ranks");
+                      counted(outputs.size(), "list"), " of outputs given for ",
+                      counted(size_, "rank"));
     for (const Tensors &list : outputs) {
         TORCH_CHECK_VALUE(list.size() == inputs.size(), "Acre: ", kind.name, ": a list of ",
-                          list.size(), " outputs was given for ", inputs.size(), " inputs");
+                          counted(list.size(), "output"), " was given for ",
+                          counted(inputs.size(), "input"));
         for (std::size_t i = 0; i < inputs.size(); i++)
             turned[i].push_back(list[i]);
     }
@@ -230,8 +235,9 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::allgather_into_tensor_coalesced(
               options.timeout, options.asyncOp};
     Flats flats;
 
-    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "Acre: ", kind.name, ": ", outputs.size(),
-                      " outputs were given for ", inputs.size(), " inputs");
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "Acre: ", kind.name, ": ",
+                      counted(outputs.size(), "output"), " given for ",
+                      counted(inputs.size(), "input"));
     for (std::size_t i = 0; i < inputs.size(); i++) {
         base_check(outputs[i], inputs[i], size_, kind.name);
         flats.emplace_back(inputs[i], Flat::Use::IN);
@@ -351,8 +357,9 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::reduce_scatter_tensor_coalesced(
     Reduce reduce = options.reduceOp;
     Flats flats;
 
-    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "Acre: ", kind.name, ": ", outputs.size(),
-                      " outputs were given for ", inputs.size(), " inputs");
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "Acre: ", kind.name, ": ",
+                      counted(outputs.size(), "output"), " given for ",
+                      counted(inputs.size(), "input"));
     for (std::size_t i = 0; i < inputs.size(); i++) {
         base_check(inputs[i], outputs[i], size_, kind.name);
         reduce_check(reduce, outputs[i].scalar_type());
@@ -399,8 +406,9 @@ static void splits_take(const at::Tensor &tensor, char *data, const std::vector<
 
     TORCH_CHECK_VALUE(rows.empty() ? length % size == 0
                                    : rows.size() == static_cast<std::size_t>(size),
-                      "Acre: ", call, ": dimension 0 of length ", length, " with ", rows.size(),
-                      " split sizes cannot be split for ", size, " ranks");
+                      "Acre: ", call, ": dimension 0 of length ", length, " with ",
+                      counted(rows.size(), "split size"), " cannot be split for ",
+                      counted(size, "rank"));
     for (int r = 0; r < size; r++) {
         int64_t some = rows.empty() ? length / size : rows[static_cast<std::size_t>(r)];
         TORCH_CHECK_VALUE(some >= 0 && some <= length - sum, "Acre: ", call, ": split sizes exceed "
@@ -448,8 +456,8 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::alltoall(Tensors &outputs, Tensors &
     Parts parts;
 
     TORCH_CHECK_VALUE(inputs.size() == size && outputs.size() == size, "Acre: ", kind.name, ": ",
-                      inputs.size(), " inputs and ", outputs.size(), " outputs were given for ",
-                      size_, " ranks");
+                      counted(inputs.size(), "input"), " and ", counted(outputs.size(), "output"),
+                      " given for ", counted(size_, "rank"));
     for (std::size_t i = 0; i < 2 * size; i++) {
         const at::Tensor &tensor = i < size ? inputs[i] : outputs[i - size];
         tensor_check(tensor, kind.name);

@@ -2,6 +2,7 @@
 /* Coming, going, messages and barriers of the process group; see group.h. */
 #include "group/group.h"
 
+#include "device/counted.h"
 #include "group/launch.h"
 #include "group/store.h"
 
@@ -14,7 +15,7 @@ ProcessGroupAcre::ProcessGroupAcre(const c10::intrusive_ptr<c10d::Store> &store,
     : Backend(rank, size), options_(c10::make_intrusive<Options>("acre", timeout))
 {
     TORCH_CHECK_VALUE(size > 0 && rank >= 0 && rank < size, "Acre: rank ", rank, " is outside a "
-                      "world of ", size, " ranks");
+                      "world of ", counted(size, "rank"));
     TORCH_CHECK_VALUE(store, "Acre: process group \"acre\" needs a store");
     claim_ = std::make_unique<Claim>(*store, rank, size);
     room_ = std::make_shared<Room>(store_adapt(store), rank, size, timeout);
@@ -52,7 +53,7 @@ void ProcessGroupAcre::shutdown()
 void ProcessGroupAcre::root_check(const char *call, int64_t root) const
 {
     TORCH_CHECK_VALUE(root >= 0 && root < size_, "Acre: ", call, ": root ", root, " is outside a "
-                      "group of ", size_, " ranks");
+                      "group of ", counted(size_, "rank"));
 }
 
 /* ---- Meetings ------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "group/hosts.h"
 
+#include "device/counted.h"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
@@ -166,7 +168,7 @@ WorkPtr ProcessGroupHosts::broadcast(Tensors &tensors, const c10d::BroadcastOpti
 {
     TORCH_CHECK_VALUE(tensors.size() == 1, "Acre: broadcast takes one tensor");
     TORCH_CHECK_VALUE(options.rootRank >= 0 && options.rootRank < size_, "Acre: broadcast: root ",
-                      options.rootRank, " is outside a group of ", size_, " ranks");
+                      options.rootRank, " is outside a group of ", counted(size_, "rank"));
     tensor_check(tensors[0], "broadcast");
     return launch(OpType::BROADCAST, "broadcast", options.asyncOp, tensors,
                   [this, tensor = tensors[0], options] {

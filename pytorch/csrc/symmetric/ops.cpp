@@ -4,6 +4,7 @@
  * Each runs on the current stream of its device and is waited for, so that a failure is raised
  * where it happened.
  */
+#include "device/counted.h"
 #include "device/runtime.h"
 #include "group/memory.h"
 #include "symmetric/handle.h"
@@ -203,8 +204,8 @@ static Tensor reduce_scatter_out(Tensor input, std::string group, bool split_las
     Place place(input, group, call);
     TORCH_CHECK_VALUE(out.scalar_type() == input.scalar_type() &&
                           out.numel() * place.size == input.numel(),
-                      call, ": an output of ", out.numel(), " elements is not 1/", place.size,
-                      " of an input of ", input.numel());
+                      call, ": an output of ", counted(out.numel(), "element"), " is not 1/",
+                      place.size, " of an input of ", input.numel());
     std::size_t columns = split_last_dim && input.dim() ? static_cast<std::size_t>(input.size(-1))
                                                         : count_of(input);
     std::size_t rows = columns ? count_of(input) / columns : 0;
@@ -335,7 +336,8 @@ void Exchange::check(const Place &place) const
                       call, ": splits and offsets must be int64");
     int64_t count = has_offsets ? splits.numel() / 2 : splits.numel();
     TORCH_CHECK_VALUE(count > 0 && count % place.size == 0 && (is_2d || count == place.size), call,
-                      ": ", count, " splits do not fit ", place.size, " ranks");
+                      ": ", counted(count, "split"), " cannot be shared among ",
+                      counted(place.size, "rank"));
     TORCH_CHECK_VALUE(out_splits_offsets.numel() == 2 * count, call, ": the output splits must "
                       "have shape [2, ", count, "]");
     TORCH_CHECK_VALUE(align > 0, call, ": major_align ", align, " is not positive");
@@ -418,8 +420,9 @@ static void words_fill(const Tensor &input, int64_t offset, int64_t value, int64
     TORCH_CHECK_VALUE(value >= 0 && value <= UINT32_MAX, call, ": val ", value,
                       " does not fit 32 bits");
     TORCH_CHECK_VALUE(count > 0, call, ": count must be a positive integer, not ", count);
-    TORCH_CHECK_VALUE(offset < input.numel() && count <= input.numel() - offset, call, ": ", count,
-                      " words from ", offset, " on exceed the ", input.numel(), " words there are");
+    TORCH_CHECK_VALUE(offset < input.numel() && count <= input.numel() - offset, call,
+                      ": a count of ", count, " from word ", offset, " on exceeds ",
+                      counted(input.numel(), "word"));
     std::vector<group::Flat> flats{group::Flat(input, group::Flat::Use::BOTH)};
     group::Access access(flats);
     auto *words = reinterpret_cast<std::atomic<uint32_t> *>(flats[0].data()) + offset;

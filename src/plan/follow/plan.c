@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/struct_size.h"
+#include "base/text.h"
 
 #define PERIOD_MIN  64u
 #define PERIOD_MAX  (1u << 18)
@@ -121,7 +122,8 @@ static void try_period(struct acre_planner *planner, uint32_t period)
         return;
     acre_status status = planner_follow(planner, records, count);
     if (status != ACRE_OK)
-        log_line(ACRE_LOG_WARN, "planner: no plan for %u events: %s", count, acre_last_error());
+        log_line(ACRE_LOG_WARN, "planner: no plan for %u event%s: %s", count, text_plural(count),
+                 acre_last_error());
     heap_free(records);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Operations in which only one rank takes part: put, get, values and signals of 64 bits. */
 #include "base/status.h"
+#include "base/text.h"
 #include "symm/deadline.h"
 #include "symm/far/reach.h"
 #include "symm/collective/word.h"
@@ -287,11 +288,12 @@ static acre_status filling_check(const char *call, const struct words *given)
         return status_fail(ACRE_ERR_INVALID, "%s: count %lld is not positive", call,
                            (long long)count);
     if ((uint64_t)index >= length)
-        return status_fail(ACRE_ERR_INVALID, "%s: index %lld is outside %zu words", call,
-                           (long long)index, length);
+        return status_fail(ACRE_ERR_INVALID, "%s: index %lld is outside %zu word%s", call,
+                           (long long)index, length, text_plural(length));
     if ((uint64_t)count > length - (uint64_t)index)
-        return status_fail(ACRE_ERR_INVALID, "%s: %lld words from %lld on exceed %zu words", call,
-                           (long long)count, (long long)index, length);
+        return status_fail(ACRE_ERR_INVALID,
+                           "%s: a count of %lld from word %lld on exceeds %zu word%s", call,
+                           (long long)count, (long long)index, length, text_plural(length));
     return ACRE_OK;
 }
 

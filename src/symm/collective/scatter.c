@@ -8,6 +8,7 @@
 #include "symm/far/reach.h"
 
 #include "base/status.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -235,8 +236,8 @@ static acre_status tile_check(const struct work *work, const acre_tile *tile, ac
     if (tile->rows == 0 || tile->columns == 0)
         return ACRE_OK;
     if (tile->stride < tile->columns || (tile->rows - 1) > SIZE_MAX / element / tile->stride - 1)
-        return status_fail(ACRE_ERR_INVALID, "%s: a stride of %zu for %zu columns makes no tile",
-                           work->call, tile->stride, tile->columns);
+        return status_fail(ACRE_ERR_INVALID, "%s: a stride of %zu for %zu column%s makes no tile",
+                           work->call, tile->stride, tile->columns, text_plural(tile->columns));
     if ((work->symm->offset + tile->offset) % element != 0)
         return status_fail(ACRE_ERR_INVALID, "%s: offset %zu is not a multiple of %zu", work->call,
                            tile->offset, element);
@@ -299,8 +300,9 @@ ACRE_API acre_status acre_symm_tile_reduce_multi(acre_symm *symm, const acre_til
     acre_status status = options_take("acre_symm_tile_reduce", symm, options, 1, &op.work, &place);
 
     if (status == ACRE_OK && (!tiles || !roots || tile_count != root_count))
-        status = status_fail(ACRE_ERR_INVALID, "acre_symm_tile_reduce: %zu tiles for %zu roots",
-                             tile_count, root_count);
+        status =
+            status_fail(ACRE_ERR_INVALID, "acre_symm_tile_reduce: %zu tile%s for %zu root%s",
+                        tile_count, text_plural(tile_count), root_count, text_plural(root_count));
     if (status == ACRE_OK)
         status = roots_check(&op.work, roots, root_count);
     for (size_t i = 0; i < tile_count && status == ACRE_OK; i++) {

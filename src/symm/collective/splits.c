@@ -15,6 +15,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "base/struct_size.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -231,8 +232,9 @@ static acre_status splits_check(const struct exchange_v *op)
         (!op->out && s->out_rows))
         return status_fail(ACRE_ERR_INVALID, "%s: splits, out or row_bytes are missing", call);
     if (s->experts > CELLS_MAX || cells_of(op) > CELLS_MAX)
-        return status_fail(ACRE_ERR_INVALID, "%s: %zu experts on %d ranks are more than %u cells",
-                           call, s->experts, op->work.symm->team->count, CELLS_MAX);
+        return status_fail(ACRE_ERR_INVALID, "%s: %zu experts on %d rank%s are more than %u cells",
+                           call, s->experts, op->work.symm->team->count,
+                           text_plural((uint64_t)op->work.symm->team->count), CELLS_MAX);
     if (s->experts && !s->in_offsets && s->align < 1)
         return status_fail(ACRE_ERR_INVALID, "%s: align %lld is not positive", call,
                            (long long)s->align);

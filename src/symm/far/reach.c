@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/text.h"
 
 far_op reach_piece(const struct work *work, enum wire_kind kind, int rank, size_t offset,
                    const void *here, size_t bytes)
@@ -70,8 +71,8 @@ acre_status pulled_init(const struct work *work, size_t rows, size_t bytes, stru
     if (out->room && out->ops)
         return ACRE_OK;
     pulled_fini(out);
-    return status_fail(ACRE_ERR_HOST_MEMORY, "%s: no room for what %zu far ranks send", work->call,
-                       count);
+    return status_fail(ACRE_ERR_HOST_MEMORY, "%s: no room for what %zu far rank%s sent", work->call,
+                       count, text_plural(count));
 }
 
 void pulled_fini(struct pulled *pulled)

@@ -3,6 +3,7 @@
 #include "symm/link/member.h"
 
 #include "base/status.h"
+#include "base/text.h"
 #include "symm/deadline.h"
 #include "symm/store/store.h"
 
@@ -70,9 +71,10 @@ acre_status member_check(const char *group, const struct member *self, const str
 {
     if (member->count != self->count)
         return status_fail(ACRE_ERR_INVALID,
-                           "rendezvous of group \"%s\": rank %d has %d ranks, "
-                           "rank %d has %d",
-                           group, self->rank, self->count, member->rank, member->count);
+                           "rendezvous of group \"%s\": rank %d was told of %d rank%s, "
+                           "rank %d of %d",
+                           group, self->rank, self->count, text_plural((uint64_t)self->count),
+                           member->rank, member->count);
     bool is_near = member_is_near(self, member);
     if (!is_near && (!member_has_wire(self) || strcmp(self->wire, member->wire) != 0))
         return status_fail(ACRE_ERR_UNSUPPORTED,

@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <endian.h>
 #include <string.h>
@@ -252,9 +253,9 @@ acre_status message_decode(const void *data, size_t bytes, struct message *out)
         status = read_item(&reader, &message.items[i]);
     if (status == ACRE_OK && (reader.left || !is_sensible(&message)))
         status = status_fail(ACRE_ERR_FORMAT,
-                             "store: a message with verb %d and %u items makes "
+                             "store: a message with verb %d and %u item%s makes "
                              "no sense",
-                             (int)message.verb, message.count);
+                             (int)message.verb, message.count, text_plural(message.count));
     if (status != ACRE_OK)
         heap_free(message.items);
     else

@@ -81,8 +81,8 @@ static acre_status store_fetch(acre_store *store, const struct message *request,
     if (status != ACRE_OK)
         return status;
     if (reply.count != count) {
-        status = status_fail(ACRE_ERR_FORMAT, "store: an answer has %u values instead of %zu",
-                             reply.count, count);
+        status = status_fail(ACRE_ERR_FORMAT, "store: an answer has %u value%s instead of %zu",
+                             reply.count, text_plural(reply.count), count);
         reply_fini(&reply);
         return status;
     }
@@ -484,9 +484,9 @@ ACRE_API acre_status acre_store_barrier(acre_store *store, const char *key, uint
         return status;
     if ((uint64_t)came > count)
         return status_fail(ACRE_ERR_STATE,
-                           "acre_store_barrier: all %llu callers have passed "
-                           "\"%s\" before; use another key",
-                           (unsigned long long)count, key);
+                           "acre_store_barrier: %llu caller%s passed \"%s\" before, "
+                           "which is all; use another key",
+                           (unsigned long long)count, text_plural(count), key);
     if ((uint64_t)came == count)
         return acre_store_set(store, last, "1", 1);
     status = acre_store_wait(store, &wait, 1, 0);

@@ -236,7 +236,7 @@ TEST(W19_closing_with_live_pointers_is_refused)
     start();
     REQUIRE_OK(acre_allocator_allocate(allocator, 100, &ptr));
     EXPECT_EQ(acre_pluggable_close(allocator), ACRE_ERR_STATE);
-    EXPECT_HAS(acre_last_error(), "1 allocations of this plug-in, 100 bytes, are live");
+    EXPECT_HAS(acre_last_error(), "1 allocation of this plug-in, 100 bytes, is live");
     acre_data_ptr_clear(&ptr);
     stop();
 }

@@ -167,4 +167,12 @@ TEST(sizes_beside_each_other_differ_when_they_do)
     EXPECT_STR_EQ(buffer, "3.00 MiB");
 }
 
+TEST(a_count_of_one_has_no_ending)
+{
+    EXPECT_STR_EQ(text_plural(0), "s");
+    EXPECT_STR_EQ(text_plural(1), "");
+    EXPECT_STR_EQ(text_plural(2), "s");
+    EXPECT_STR_EQ(text_plural(UINT64_MAX), "s");
+}
+
 T_MAIN()

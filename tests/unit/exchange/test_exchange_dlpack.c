@@ -193,7 +193,9 @@ TEST(bad_layouts_leave_the_data_pointer_alone)
     layout = layout_of(2, below);
     refuse_layout(layout, "below 0");
     layout = layout_of(2, NULL);
-    refuse_layout(layout, "is NULL");
+    refuse_layout(layout, "the shape of 2 dimensions is NULL");
+    layout = layout_of(1, NULL);
+    refuse_layout(layout, "the shape of 1 dimension is NULL");
     layout = layout_of(-1, shape);
     refuse_layout(layout, "-1 dimensions");
     layout = layout_of(2, shape);

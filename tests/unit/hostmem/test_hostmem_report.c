@@ -12,6 +12,7 @@ TEST(a_limit_refuses_with_a_report_and_a_free_helps)
     EXPECT_PTR_EQ(second, NULL);
     EXPECT(acre_hostmem_report(heap, 4, report, sizeof report) > 0);
     EXPECT_HAS(report, "limit 64.0 MiB");
+    EXPECT_HAS(report, "40.0 MiB in 1 live block, ");
     EXPECT_HAS(report, "40.0 MiB in 1 block of 40960.0 KiB");
     EXPECT_EQ(acre_hostmem_report(heap, 4, NULL, 0), (int)strlen(report));
     REQUIRE_OK(acre_hostmem_free(heap, first));

@@ -258,7 +258,7 @@ static void bad_launches(struct scene *s)
     EXPECT_EQ(acre_opencl_launch(s->ramp, s->stream, &range, NULL, 3), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_opencl_launch(s->ramp, s->stream, &none, args, 3), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_opencl_launch(s->ramp, s->stream, &range, args, 2), ACRE_ERR_INVALID);
-    EXPECT_HAS(acre_last_error(), "2 arguments were given, the kernel takes 3");
+    EXPECT_HAS(acre_last_error(), "the kernel takes 3 arguments, not 2");
     EXPECT_EQ(acre_opencl_launch(s->ramp, &local, &range, args, 3), ACRE_ERR_INVALID);
     args[0].value = &local;
     EXPECT_EQ(acre_opencl_launch(s->ramp, s->stream, &range, args, 3), ACRE_ERR_INVALID);

@@ -86,6 +86,9 @@ TEST(S57_S58_words)
     EXPECT_EQ(acre_symm_memset32(symm, words, 64, 60, 1, 5, NULL), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_symm_memset32(symm, words, 64, 60, 1, INT64_MAX - 10, NULL),
               ACRE_ERR_INVALID);
+    EXPECT_EQ(acre_symm_write_value32(symm, words, 1, 1, 1, NULL), ACRE_ERR_INVALID);
+    EXPECT_HAS(acre_last_error(), "index 1 is outside 1 word");
+    EXPECT(!strstr(acre_last_error(), "1 words"));
     acre_symm_release(symm);
     acre_symm_free(words);
     acre_group_destroy(group);
