@@ -94,7 +94,8 @@ test)
     unset ACRE_SIM ACRE_CONF ACRE_LOG ACRE_TORCH_DEVICE ACRE_TORCH_STRICT ACRE_TORCH_BACKEND
     # A file's tests stay together: they share what their modules prepare.
     [ $# -gt 0 ] || set -- -n "$jobs" --dist loadfile pytorch/tests
-    exec "$folder/python" -m pytest -q --durations=10 -p no:cacheprovider --rootdir=pytorch/tests "$@" </dev/null
+    exec "$folder/python" -m pytest -q --durations=10 -p no:cacheprovider \
+        --rootdir=pytorch/tests "$@" </dev/null
     ;;
 bench)
     build

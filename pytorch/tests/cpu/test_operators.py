@@ -38,7 +38,9 @@ def bits(value):
 
 
 def run(op, count=4):
-    """Results of the first samples; the inputs are made in the same way each time."""
+    """Results of the first samples; the inputs are made in the same way each time. Memory that
+    nobody wrote is filled where a kernel reads it, as that of linalg.lstsq does."""
+    torch.use_deterministic_algorithms(op.name.startswith("linalg.lstsq"), warn_only=True)
     torch.manual_seed(0)
     random.seed(0)
     numpy.random.seed(0)
@@ -67,6 +69,7 @@ def test_operators_are_the_same_bit_for_bit(part):
             found = run(op)
         finally:
             cpu.disable()
+            torch.use_deterministic_algorithms(False)
         assert found == without, op.name
         seen += 1
     assert seen >= 3
