@@ -34,17 +34,20 @@ static void print_help(FILE *file)
           file);
     for (const struct command *command = commands; command->name; command++)
         fprintf(file, "  %-9s %s\n", command->name, command->summary);
-    fputs("\n  help      \"acre help COMMAND\"; \"acre help conf\" tells every option of caches,\n"
-          "            \"acre help environment\" the variables that are read\n"
-          "  --help    this text; \"acre COMMAND --help\" tells more, with an example\n"
-          "  --backend LIBRARY  before devices, bench or run: somebody's own device, out of a\n"
-          "            shared library (docs/BACKENDS.md)\n"
-          "  --memory SIZE  behind a COMMAND that reads files: the host memory it may take. By\n"
-          "            default 256 MiB and 500 times the size of the files, and at most half\n"
-          "            of the machine\n"
-          "  --version the version of the library\n\n"
-          "Exit status: 0: completed; 1: completed, negative result; 2: bad use or bad input.\n",
-          file);
+    fputs(
+        "\n  help      \"acre help COMMAND\"; \"acre help conf\" tells every option of caches,\n"
+        "            \"acre help environment\" the variables that are read\n"
+        "  --help    this text; \"acre COMMAND --help\" tells more, with an example\n"
+        "  --backend LIBRARY  before devices, bench or run: somebody's own device, out of a\n"
+        "            shared library (docs/BACKENDS.md)\n"
+        "  --memory SIZE  behind a COMMAND that reads files: the host memory it may take. By\n"
+        "            default 256 MiB and 500 times the size of the files, and at most half\n"
+        "            of the machine\n"
+        "  --output-limit SIZE  behind a COMMAND that reads files: the size that a file it writes\n"
+        "            may reach before compression. By default as above, without the half\n"
+        "  --version the version of the library\n\n"
+        "Exit status: 0: completed; 1: completed, negative result; 2: bad use or bad input.\n",
+        file);
 }
 
 /* "acre help", "acre help COMMAND", "acre help TOPIC". */

@@ -48,7 +48,8 @@ ACRE_API FILE *acre_output_stream(acre_output *output);
 
 /** Writes what is left and gives the file its name. The output is gone in any case.
  *
- *  Errors: ACRE_ERR_IO (a full disk is named as such); then what was there before stays.
+ *  Errors: ACRE_ERR_IO (a full disk is named as such), ACRE_ERR_LIMIT (acre_output_limit_set); then
+ *  what was there before stays.
  */
 ACRE_API acre_status acre_output_finish(acre_output *output);
 
@@ -58,6 +59,16 @@ ACRE_API void acre_output_abandon(acre_output *output);
 /** Removes the temporary names of all outputs under way, for a handler of signals that end the
  *  process; async-signal-safe. Only file systems without O_TMPFILE need it. */
 ACRE_API void acre_output_abandon_all(void);
+
+/** Limits what is written into each file from now on, in bytes before compression; 0: no limit
+ *  (default).
+ *
+ * For programs that convert files of strangers: a pickle that refers to one long string many times
+ * becomes a JSON file thousands of times as large. A file that would be larger than the limit
+ * fails with ACRE_ERR_LIMIT, and what was there before stays.
+ * Threads: any.
+ */
+ACRE_API void acre_output_limit_set(uint64_t bytes);
 
 /** Refuses an output that is one of the inputs, under whatever name.
  *

@@ -72,7 +72,8 @@ typedef enum acre_snapshot_format {
 /** Writes a snapshot; with gzip when the name ends with ".gz".
  *
  * The file appears whole or not at all.
- * Errors: ACRE_ERR_IO, ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY, ACRE_ERR_UNSUPPORTED.
+ * Errors: ACRE_ERR_IO, ACRE_ERR_INVALID, ACRE_ERR_HOST_MEMORY, ACRE_ERR_UNSUPPORTED,
+ *         ACRE_ERR_LIMIT (the file would be larger than acre_output_limit_set allows).
  */
 ACRE_API acre_status acre_snapshot_write(const acre_snapshot *snapshot, const char *path,
                                          acre_snapshot_format format);

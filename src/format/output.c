@@ -75,6 +75,11 @@ ACRE_API void acre_output_abandon_all(void)
     newfile_abandon_all();
 }
 
+ACRE_API void acre_output_limit_set(uint64_t bytes)
+{
+    sink_limit_set(bytes);
+}
+
 ACRE_API acre_status acre_output_check(const char *output, const char *const *inputs, size_t count)
 {
     struct stat to, from;

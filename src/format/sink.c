@@ -6,11 +6,14 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #ifdef ACRE_HAVE_ZLIB
 #include <zlib.h>
 #endif
+
+static _Atomic uint64_t limit_bytes; /* of each file; 0: none */
 
 static acre_status fail_io(const char *path, const char *what)
 {
@@ -90,6 +93,27 @@ acre_status sink_check_binary(const struct sink *sink)
                : ACRE_OK;
 }
 
+/* ---- The limit -------------------------------------------------------------------------- */
+
+void sink_limit_set(uint64_t bytes)
+{
+    atomic_store_explicit(&limit_bytes, bytes, memory_order_relaxed);
+}
+
+void sink_expect(struct sink *sink, uint64_t bytes)
+{
+    uint64_t limit = atomic_load_explicit(&limit_bytes, memory_order_relaxed);
+
+    if (limit == 0 || bytes <= limit || sink->failed != ACRE_OK)
+        return;
+    sink->failed = status_fail(
+        ACRE_ERR_LIMIT,
+        "%s would take %llu MiB or more, and the limit is %llu MiB; raise it with --output-limit "
+        "(acre_output_limit_set)",
+        strcmp(sink->path, "-") == 0 ? "standard output" : sink->path,
+        (unsigned long long)(bytes >> 20), (unsigned long long)(limit >> 20));
+}
+
 /* ---- Writing ---------------------------------------------------------------------------- */
 
 static void write_all(struct sink *sink, const unsigned char *bytes, size_t count)
@@ -159,6 +183,8 @@ static void write_packed(struct sink *sink, const unsigned char *bytes, size_t c
 
 static void write_some(struct sink *sink, const unsigned char *bytes, size_t count)
 {
+    sink->total += count;
+    sink_expect(sink, sink->total);
     if (sink->failed != ACRE_OK)
         return;
 #ifdef ACRE_HAVE_ZLIB

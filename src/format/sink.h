@@ -27,6 +27,7 @@ struct sink {
     unsigned char *packed; /* SINK_BUFFER bytes for its output                */
     unsigned char *buffer; /* SINK_BUFFER bytes                               */
     size_t count;          /* bytes in buffer                                 */
+    uint64_t total;        /* bytes that left the buffer, before compression  */
     bool is_terminal;      /* constant                                        */
     char held[5];          /* of a character that is not whole; a string      */
 };
@@ -37,9 +38,16 @@ acre_status sink_open(struct sink *sink, const char *path, bool gzip);
 /* Refuses to write bytes that are no text to a terminal. Errors: ACRE_ERR_INVALID. */
 acre_status sink_check_binary(const struct sink *sink);
 /* Writes what is left and gives the file its name. The sink is gone in any case.
- * Errors: ACRE_ERR_IO. */
+ * Errors: ACRE_ERR_IO, ACRE_ERR_LIMIT (sink_limit_set). */
 acre_status sink_finish(struct sink *sink);
 void sink_abandon(struct sink *sink);
+
+/* Limits what is written into each file, before compression; 0: no limit (default). A sink that
+ * would exceed the limit fails with ACRE_ERR_LIMIT. */
+void sink_limit_set(uint64_t bytes);
+/* For writers that know early that a file needs at least so many bytes: fails the sink if the limit
+ * forbids them, before anything is written. */
+void sink_expect(struct sink *sink, uint64_t bytes);
 
 void sink_flush(struct sink *sink);
 void sink_put_long(struct sink *sink, const void *bytes, size_t count);

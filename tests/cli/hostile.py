@@ -3,8 +3,9 @@
 """Files made to do harm, through every command that reads files: hostile.py ACRE.
 
 Compressed files that unpack to far more than they are: memory stays within the limit, and a
-sentence says so. Escape sequences in every name: none reaches standard output or error. Histories
-that make a search for a plan long, whole and damaged: it ends within its limit.
+sentence says so. Strings that a file shares and another repeats: no file grows beyond its limit.
+Escape sequences in every name: none reaches standard output or error. Histories that make a search
+for a plan long, whole and damaged: it ends within its limit.
 """
 import gzip
 import json
@@ -92,6 +93,56 @@ def check_bombs(folder):
     assert status == 2 and b"which is the limit" in err, (status, err)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     assert peak < 800, f"{peak} MiB for {(folder / 'rows.csv.gz').stat().st_size} bytes"
+
+
+def shared(events, length):
+    """A pickle whose events all refer to a few long strings."""
+    text = "x" * length
+    frame = {"filename": text, "line": 1, "name": "/" + text}
+    history = [{"action": "alloc" if number % 2 == 0 else "free_completed", "addr": 4096,
+                "size": 512, "stream": 0, "time_us": number, "frames": [{**frame, "line": number}],
+                "compile_context": text, "user_metadata": text, "forward_frames": [text]}
+               for number in range(events)]
+    return pickle.dumps({"segments": [], "device_traces": [history],
+                         "external_annotations": [{"stage": text, "name": text, "time_us": number}
+                                                  for number in range(events // 10)]}, protocol=4)
+
+
+def check_sharing(folder):
+    """Strings that a pickle shares and a file repeats: the file is refused, and nothing stays."""
+    (folder / "shared.pickle").write_bytes(shared(20000, 100000))
+    small = (folder / "shared.pickle").stat().st_size
+    assert small < 4 * MIB, small
+    before = sorted(path.name for path in folder.iterdir())
+    for command in (["convert", "shared.pickle", "x.json"],
+                    ["convert", "shared.pickle", "x.json.gz"],
+                    ["convert", "shared.pickle", "-", "--to", "json"],
+                    ["convert", "--to", "json", "shared.pickle", "/dev/null"]):
+        status, out, err = run(folder, *command, processor=20)
+        assert status == 2 and out == b"", (command, status, len(out))
+        assert re.search(rb"would take \d+ MiB or more, and the limit is \d+ MiB", err), err
+        assert b"--output-limit" in err and len(err) < 500, (command, err[-300:])
+    for command in (["view", "shared.pickle", "-o", "x.html"], ["why", "shared.pickle"],
+                    ["why", "shared.pickle", "--json"], ["advise", "shared.pickle"],
+                    ["advise", "shared.pickle", "--json"], ["plan", "shared.pickle"],
+                    ["advise", "shared.pickle", "-o", "x.html"], ["replay", "shared.pickle"],
+                    ["diff", "shared.pickle", "shared.pickle", "-o", "x.html"],
+                    ["diff", "shared.pickle", "shared.pickle", "--json"],
+                    ["convert", "shared.pickle", "x.pickle"],
+                    ["convert", "shared.pickle", "x.trace"]):
+        status, out, err = run(folder, *command, processor=60)
+        assert status in (0, 1, 2) and len(out) < 500 * small, (command, status, len(out))
+        for path in folder.iterdir():
+            if path.name not in before:
+                assert path.stat().st_size < 500 * small, (command, path, path.stat().st_size)
+                path.unlink()
+    (folder / "few.pickle").write_bytes(shared(100, 100000))
+    status, _, err = run(folder, "convert", "few.pickle", "x.json", "--output-limit", "1MiB")
+    assert status == 2 and b"the limit is 1 MiB" in err, err
+    assert not (folder / "x.json").exists()
+    status, _, err = run(folder, "convert", "few.pickle", "x.json", "--output-limit", "1GiB")
+    assert status == 0, err
+    assert len(json.loads((folder / "x.json").read_text())["device_traces"][0]) == 100
 
 
 BAD = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\x08\r\x7f"
@@ -202,7 +253,7 @@ def check_search(folder):
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    for check in (check_bombs, check_terminal, check_search):
+    for check in (check_bombs, check_sharing, check_terminal, check_search):
         check(pathlib.Path(temporary))
         passed += 1
         print("ok  ", check.__name__, flush=True)

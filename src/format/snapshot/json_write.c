@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "format/snapshot/json_write.h"
 
+#include "base/heap.h"
 #include "format/snapshot/keys.h"
 
 #include <math.h>
@@ -392,10 +393,65 @@ static void put_annotations(struct json_writer *writer)
     json_write_end(writer, ']');
 }
 
+/* ---- Size ------------------------------------------------------------------------------------ */
+
+/* Bytes that a string takes at least, quotes included. */
+static uint64_t string_bytes(const struct snapshot *snapshot, uint32_t id)
+{
+    return id == SNAP_NONE ? 0 : snapshot->strings[id].count + 2;
+}
+
+/* The bytes of each list of forward frames; NULL when host memory is short. */
+static uint64_t *measure_texts(const struct snapshot *snapshot)
+{
+    uint64_t *bytes = heap_alloc((snapshot->text_count + 1) * sizeof *bytes);
+
+    for (size_t i = 0; bytes && i < snapshot->text_count; i++) {
+        bytes[i] = 0;
+        for (uint32_t k = 0; k < snapshot->texts[i].count; k++)
+            bytes[i] +=
+                string_bytes(snapshot, snapshot->text_ids[snapshot->texts[i].first + k]) + 1;
+    }
+    return bytes;
+}
+
+uint64_t json_bytes_least(const struct snapshot *snapshot)
+{
+    uint64_t *texts = measure_texts(snapshot), total = 0;
+
+    for (size_t i = 0; i < snapshot->frame_count; i++)
+        total += string_bytes(snapshot, snapshot->frames[i].file) +
+                 string_bytes(snapshot, snapshot->frames[i].name);
+    for (size_t i = 0; i < snapshot->entry_count; i++) {
+        const struct snap_entry *entry = &snapshot->entries[i];
+        total += string_bytes(snapshot, entry->compile_context) +
+                 string_bytes(snapshot, entry->user_metadata);
+        total += strlen(snapshot_action_name(snapshot, entry->action));
+        total += texts && entry->forward != SNAP_NONE ? texts[entry->forward] : 0;
+    }
+    for (size_t i = 0; i < snapshot->segment_count; i++) {
+        const struct snap_segment *segment = &snapshot->segments[i];
+        total += string_bytes(snapshot, segment->type);
+        total += texts && segment->forward != SNAP_NONE ? texts[segment->forward] : 0;
+    }
+    for (size_t i = 0; texts && i < snapshot->block_count; i++)
+        total += snapshot->blocks[i].forward != SNAP_NONE ? texts[snapshot->blocks[i].forward] : 0;
+    for (size_t i = 0; i < snapshot->value_count; i++) {
+        const struct snap_value *value = &snapshot->values[i];
+        total += string_bytes(snapshot, value->key);
+        total += value->kind == SNAP_STRING ? string_bytes(snapshot, value->as.string) : 0;
+    }
+    heap_free(texts);
+    return total;
+}
+
 void json_write(const struct snapshot *snapshot, struct sink *sink)
 {
     struct json_writer writer = {.snapshot = snapshot, .sink = sink};
 
+    sink_expect(sink, json_bytes_least(snapshot));
+    if (sink->failed != ACRE_OK)
+        return;
     json_write_begin(&writer, '{');
     put_field(&writer, KEY_ACRE_SNAPSHOT, JSON_VERSION);
     put_frame_table(&writer);

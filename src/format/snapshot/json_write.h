@@ -15,6 +15,10 @@
 /* Version of what is written, under the key "acre_snapshot". */
 #define JSON_VERSION 1
 
+/* Bytes that the JSON takes at least, which the strings tell: JSON repeats one that many records of
+ * a pickle share. The time is that of one look at each record. */
+uint64_t json_bytes_least(const struct snapshot *snapshot);
+
 /* Errors of writing stay in the sink. */
 void json_write(const struct snapshot *snapshot, struct sink *sink);
 

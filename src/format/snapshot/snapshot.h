@@ -290,7 +290,8 @@ acre_status snapshot_add_value(struct snapshot *snapshot, uint32_t *first, uint3
 enum snapshot_format { SNAPSHOT_PICKLE, SNAPSHOT_JSON };
 
 /* Writes a file, gzip when its name ends with ".gz". The file appears whole or
- * not at all. Errors: ACRE_ERR_IO, ACRE_ERR_HOST_MEMORY, ACRE_ERR_UNSUPPORTED. */
+ * not at all. Errors: ACRE_ERR_IO, ACRE_ERR_HOST_MEMORY, ACRE_ERR_UNSUPPORTED,
+ * ACRE_ERR_LIMIT (sink_limit_set). */
 acre_status snapshot_write(const struct snapshot *snapshot, const char *path,
                            enum snapshot_format format);
 

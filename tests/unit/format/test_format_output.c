@@ -233,6 +233,28 @@ TEST(a_killed_process_leaves_nothing)
     end();
 }
 
+TEST(a_file_that_exceeds_the_limit_is_refused)
+{
+    static char text[(1 << 20) + 2];
+
+    begin();
+    REQUIRE_OK(write_text(path, "old"));
+    memset(text, 'x', sizeof text - 1);
+    acre_output_limit_set(1 << 20);
+    EXPECT_EQ(write_text(path, text), ACRE_ERR_LIMIT); /* one byte more */
+    EXPECT_HAS(acre_last_error(), "the limit is 1 MiB; raise it with --output-limit");
+    EXPECT_EQ(entry_count(folder), 1);
+    struct stat facts;
+    REQUIRE(stat(path, &facts) == 0);
+    EXPECT_EQ(facts.st_size, 3);
+    text[sizeof text - 2] = 0;
+    REQUIRE_OK(write_text(path, text));
+    acre_output_limit_set(0);
+    text[sizeof text - 2] = 'x';
+    REQUIRE_OK(write_text(path, text));
+    end();
+}
+
 TEST(an_output_that_is_an_input_is_refused)
 {
     char link[128];
