@@ -219,6 +219,8 @@ void acre_torch_begin_allocate_to_pool(int device, acre_pool_id id, void *filter
 {
     acre_cache *cache = acre_torch_cache(device);
 
+    if (!cache)
+        torch_scope_miss(device, id);
     if (!cache || torch_scope_begin(cache, device, id, filter) != ACRE_OK)
         torch_say("beginning to allocate to a pool failed", device);
 }
@@ -235,6 +237,8 @@ void acre_torch_release_pool(int device, acre_pool_id id)
 {
     acre_cache *cache = torch_present(device);
 
+    if (torch_scope_forgive(device, id))
+        return;
     if (!cache || acre_pool_release(cache, id) != ACRE_OK)
         torch_say("releasing a pool failed", device);
 }

@@ -70,12 +70,67 @@ static struct scope_slot *slot_find(int device, acre_pool_id id)
     return slot;
 }
 
+/* ---- Uses that were never added -------------------------------------------------------- */
+
+enum { MISS_COUNT = 256 };
+
+/* Begins of one pool that failed before they added a use. PyTorch releases the pool for each of
+ * them all the same, and those releases must not drop the uses of other graphs. The table is
+ * fixed, because it is needed when host memory is short. */
+struct scope_miss {
+    uint64_t count; /* 0: the place is free */
+    int device;
+    acre_pool_id id;
+};
+
+static struct scope_miss misses[MISS_COUNT]; /* under slots_lock                         */
+static bool is_miss_lost;                    /* one had no place: no pool ends any more  */
+
+/* The place of a pool, or NULL. */
+static struct scope_miss *miss_find(int device, acre_pool_id id)
+{
+    for (int i = 0; i < MISS_COUNT; i++)
+        if (misses[i].count && misses[i].device == device && misses[i].id.graph == id.graph &&
+            misses[i].id.user == id.user)
+            return &misses[i];
+    return NULL;
+}
+
+void torch_scope_miss(int device, acre_pool_id id)
+{
+    pthread_mutex_lock(&slots_lock);
+    struct scope_miss *miss = miss_find(device, id);
+    for (int i = 0; i < MISS_COUNT && !miss; i++)
+        if (!misses[i].count)
+            miss = &misses[i];
+    if (miss)
+        *miss = (struct scope_miss){miss->count + 1, device, id};
+    else
+        is_miss_lost = true;
+    pthread_mutex_unlock(&slots_lock);
+}
+
+bool torch_scope_forgive(int device, acre_pool_id id)
+{
+    pthread_mutex_lock(&slots_lock);
+    struct scope_miss *miss = miss_find(device, id);
+    bool is_forgiven = miss || is_miss_lost;
+    if (miss)
+        miss->count--;
+    pthread_mutex_unlock(&slots_lock);
+    return is_forgiven;
+}
+
+/* ---- Scopes ------------------------------------------------------------------------------ */
+
 acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, const void *filter)
 {
     acre_status status = acre_pool_create(cache, id, NULL); /* or one use more */
 
-    if (status != ACRE_OK)
+    if (status != ACRE_OK) {
+        torch_scope_miss(device, id);
         return status;
+    }
     struct scope_slot *slot = slot_take(device, id, filter);
     acre_pool_filter through = {.kind = ACRE_POOL_CALLBACK, .fn = torch_scope_ask, .arg = slot};
     status = slot ? acre_pool_begin(cache, id, &through) : ACRE_ERR_LIMIT;
