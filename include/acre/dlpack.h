@@ -148,6 +148,20 @@ ACRE_API acre_status acre_from_dlpack(acre_dl_managed *tensor, acre_data_ptr *ou
 ACRE_API acre_status acre_from_dlpack_versioned(acre_dl_versioned *tensor, acre_data_ptr *out,
                                                 uint64_t *out_bytes);
 
+/** The destructor of a Python capsule ("dltensor" or "dltensor_versioned") around a tensor: ends
+ *  the tensor unless somebody took it out. An exception that is on its way in the interpreter
+ *  stays as it is.
+ *
+ * @p capsule is the PyObject. Threads: one that holds the interpreter's lock.
+ */
+ACRE_API void acre_dlpack_capsule_destroy(void *capsule);
+
+/** Drops a reference to a Python object, for acre_data_ptr_closure: @p object is the PyObject,
+ *  @p data is not looked at. An exception that is on its way stays as it is. After the interpreter
+ *  has ended, nothing happens. Threads: any; the interpreter's lock is taken.
+ */
+ACRE_API void acre_dlpack_object_drop(void *object, void *data);
+
 ACRE_END_DECLS
 
 #endif

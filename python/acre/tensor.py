@@ -5,26 +5,18 @@ import math
 import re
 
 from . import capsule, tool_structs as structs
-from .capsule import forever
 from .error import Error
-from .lease import buffer_of, give_back, leases, lend
-from .library import call, make
+from .lease import Lease, buffer_of, leases
+from .library import call, lib, locked, make
 from .number import number
 
 _CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
 _DEVICES = {0: 1, 1: 2, 5: 4, 6: 10, 20: 12}  # types of Acre to those of DLPack
 _HOST = 0  # the type of devices whose memory the host may touch
-_closure = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_drop = ctypes.cast(lib.acre_dlpack_object_drop, ctypes.c_void_p)
 # Codes of DLPack as NumPy and the struct module spell them; formats by size in bytes.
 _KINDS = {0: ("i", {1: "b", 2: "h", 4: "i", 8: "q"}), 1: ("u", {1: "B", 2: "H", 4: "I", 8: "Q"}),
           2: ("f", {2: "e", 4: "f", 8: "d"}), 5: ("c", {}), 6: ("b", {1: "?"})}
-
-
-def _drop(number, _data, end=give_back):
-    end(number)
-
-
-_release = forever(_closure(_drop))
 
 
 def users_of(cache):
@@ -76,15 +68,12 @@ class Tensor:
     def _owner(self):
         """A data pointer that keeps the block alive until it is cleared."""
         handle = self.block.handle
-        lease = lend(self.block)
+        lease = Lease(self.block)
         owner = structs.data_ptr()
-        try:
-            call("acre_data_ptr_closure", handle, _release, ctypes.c_void_p(lease),
-                 self.block.cache.device.id, ctypes.byref(owner))
-        except Error:
-            give_back(lease)
-            raise
-        return owner, lease
+        call("acre_data_ptr_closure", handle, _drop, ctypes.c_void_p(id(lease)),
+             self.block.cache.device.id, ctypes.byref(owner))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(lease))  # the data pointer's
+        return owner
 
     def _format(self):
         """NumPy's letter for the type and the struct module's; AttributeError for a type or
@@ -124,12 +113,11 @@ class Tensor:
         """A capsule; the versioned form for those who say that they know it."""
         is_versioned = max_version is not None and max_version[0] >= 1
         layout, _shape = self._layout()
-        owner, lease = self._owner()
+        owner = self._owner()
         name = "acre_to_dlpack_versioned" if is_versioned else "acre_to_dlpack"
         try:
             tensor = make(name, ctypes.byref(owner), ctypes.byref(layout))
         except Error:
-            give_back(lease)
-            owner.context = None
+            locked.acre_data_ptr_clear(ctypes.byref(owner))
             raise
         return capsule.new(tensor, capsule.VERSIONED if is_versioned else capsule.PLAIN)

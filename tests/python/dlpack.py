@@ -48,6 +48,43 @@ class Dlpack(unittest.TestCase):
                     lambda: block.tensor("float32", (1,), 61).__dlpack__()):
             self.assertRaises(acre.Error, bad)
 
+    def test_a_refused_shape_raises_and_gives_its_memory_back(self):
+        block = self.cache.alloc(64)
+        for shape, kind in (((0, 2**62, 4), ValueError), ((0, 2**62), ValueError),
+                            ((0, 2**31, 2**31, 2**31), ValueError),
+                            ((1,) * 64, (RuntimeError, type(None)))):
+            tensor = block.tensor("float32", shape)
+            try:
+                raised = None
+                self.assertEqual(numpy.from_dlpack(tensor).shape, shape)
+            except Exception as reason:  # pylint: disable=broad-except
+                raised = reason
+            self.assertIsInstance(raised, kind)
+        self.assertEqual(numpy.from_dlpack(block.tensor("float32", (0, 2**30))).shape, (0, 2**30))
+        with self.assertRaisesRegex(acre.Error, "dimensions"):
+            block.tensor("float32", (1,) * 70).__dlpack__()
+        del block, tensor, raised
+        gc.collect()
+        self.assertEqual(live(self.cache), 0)
+
+    def test_an_exception_on_its_way_survives_the_end_of_a_tensor(self):
+        block = self.cache.alloc(64)
+        for version in (None, (1, 0)):
+            with self.assertRaisesRegex(KeyError, "own"):
+                # The capsule is on the stack of the interpreter when the exception comes.
+                print(block.tensor("uint8").__dlpack__(max_version=version), {}["own"])
+        with self.assertRaisesRegex(KeyError, "own"):
+            print(numpy.from_dlpack(block), {}["own"])
+        del block
+        gc.collect()
+        self.assertEqual(live(self.cache), 0)
+
+    def test_empty_shapes_are_imported(self):
+        array = numpy.empty((0, 2**30, 2**20), "uint8")
+        taken = acre.from_dlpack(array)
+        self.assertEqual(taken.size, 0)
+        taken.close()
+
     def test_memory_lives_as_long_as_its_last_user(self):
         block = self.cache.alloc(4096)
         first, second = numpy.from_dlpack(block), numpy.from_dlpack(block)
