@@ -3,6 +3,8 @@
  * are log-uniform between 512 bytes and 64 MiB. */
 #include "bench/bench.h"
 
+#include <math.h>
+
 static uint64_t ops = 1000000, live = 1000, largest = 64 << 20, seed = 1;
 static const char *policy;
 static bool as_json, as_peer, is_alone;
@@ -12,8 +14,8 @@ static void report(acre_cache *cache, double ns, const double *peers)
     acre_cache_stats stats = {.struct_size = sizeof stats};
 
     bench_require(acre_cache_stats_get(cache, &stats), "statistics");
-    double waste = (double)stats.reserved_bytes.all.peak /
-                       (double)stats.requested_bytes.all.peak - 1;
+    double waste =
+        (double)stats.reserved_bytes.all.peak / (double)stats.requested_bytes.all.peak - 1;
     if (as_json) {
         printf("{\"ops\": %llu, \"seconds\": %.6f, \"ns_per_op\": %.3f, \"waste_ppm\": %.0f",
                (unsigned long long)ops, ns * (double)ops * 1e-9, ns, waste * 1e6);
@@ -45,17 +47,16 @@ int main(int argc, char **argv)
     double peers[3] = {-1, -1, -1};
 
     bench_options(argc, argv, "Times replacing random blocks.", options);
-    if (ops == 0 || live == 0 || live > UINT32_MAX || largest < 512 ||
-        largest > UINT32_MAX) {
+    if (ops == 0 || live == 0 || live > UINT32_MAX || largest < 512 || largest > UINT32_MAX) {
         fprintf(stderr, "--ops is at least 1, --live 1 to 2^32 - 1, --largest 512 to 4G\n");
         return 2;
     }
     if (as_peer) {
-        printf("%.3f\n", measure_mix(NULL, ops, live, largest, seed));
+        printf("%.3f\n", measure_mix(NULL, ops, live, largest, seed, INFINITY));
         return 0;
     }
     acre_cache *cache = bench_cache(policy);
-    double ns = measure_mix(cache, ops, live, largest, seed);
+    double ns = measure_mix(cache, ops, live, largest, seed, INFINITY);
     if (ns < 0)
         bench_require(ACRE_ERR_DEVICE_MEMORY, "mix");
     for (int i = 0; !is_alone && i < 3; i++)

@@ -15,6 +15,7 @@
 #include "cli/text/table.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,25 +42,30 @@ enum {
     OWN = 2, /* policies of this library */
     COLUMNS = OWN + MEASURE_PEERS,
     ROUNDS_MAX = 99,
-    MIX_SHARE = 8, /* pairs that cost as much as a replacement */
+    MIX_SHARE = 8,       /* pairs that cost as much as a replacement */
+    COUNT_MAX = 1000000, /* pairs of a measurement, unless --count says otherwise */
 };
+
+#define SECONDS_MAX 0.1 /* of a measurement without --count; a mix takes longer to settle */
 
 static const char *column_name(int column)
 {
     return column == 0 ? "acre" : column == 1 ? "torch" : measure_peers[column - OWN].name;
 }
 
-/* Nanoseconds per pair or replacement; NULL cache: malloc and free. */
+/* Nanoseconds per pair or replacement; NULL cache: malloc and free. With count 0, as many pairs as
+ * the time allows: some allocators give large memory back to the system each time. */
 static double time_pattern(const struct pattern *pattern, acre_cache *cache, uint64_t count)
 {
+    double limit = count ? INFINITY : SECONDS_MAX;
+
+    count = count ? count : COUNT_MAX;
     if (pattern->bytes == 0)
-        return measure_mix(cache, count / MIX_SHARE + 1, pattern->live, 64 << 20, 1);
+        return measure_mix(cache, count / MIX_SHARE + 1, pattern->live, 64 << 20, 1, 5 * limit);
     if (!measure_live(cache, NULL, pattern->bytes, pattern->live))
         return -1;
     measure_pairs(cache, NULL, pattern->bytes, 100);
-    double begin = measure_seconds();
-    measure_pairs(cache, NULL, pattern->bytes, count);
-    return (measure_seconds() - begin) / (double)count * 1e9;
+    return measure_pair_ns(cache, pattern->bytes, count, limit);
 }
 
 /* Measures on a cache of its own; negative, with the reason printed, on failure. */
@@ -90,7 +96,7 @@ static double time_peer(const struct measure_peer *peer, int pattern, uint64_t c
 
     snprintf(number, sizeof number, "%d", pattern);
     snprintf(pairs, sizeof pairs, "%llu", (unsigned long long)count);
-    return measure_peer_run(peer, 6, arguments);
+    return measure_peer_run(peer, count ? 6 : 4, arguments);
 }
 
 static double time_column(int pattern, int column, uint64_t count)
@@ -117,9 +123,11 @@ static void bench_run(double medians[PATTERNS][COLUMNS], uint64_t count, int rou
     progress_begin(&progress);
     for (int pattern = 0; pattern < PATTERNS; pattern++) {
         for (int round = 0; round < rounds; round++) {
-            for (int column = 0; column < COLUMNS; column++)
+            for (int column = 0; column < COLUMNS; column++) {
+                int done = (pattern * rounds + round) * COLUMNS + column + 1;
                 all[column][round] = time_column(pattern, column, count);
-            progress_tell(&progress, (double)(pattern * rounds + round + 1) / (PATTERNS * rounds));
+                progress_tell(&progress, (double)done / (PATTERNS * rounds * COLUMNS));
+            }
         }
         for (int column = 0; column < COLUMNS; column++) {
             qsort(all[column], (size_t)rounds, sizeof(double), bench_compare);
@@ -194,23 +202,25 @@ static int write_svg(const char *path, double medians[PATTERNS][COLUMNS])
 
 static void bench_help(void)
 {
-    fputs("usage: acre bench [OPTION...]\n\n"
-          "Times cached allocations on this machine, beside malloc and free of the host\n"
-          "allocators that are installed (glibc, mimalloc, jemalloc), in one run.\n\n"
-          "  --count N    pairs per measurement (1000000)\n"
-          "  --rounds N   measurements of which the median is shown (5)\n"
-          "  --json       {\"results\": [{\"pattern\", \"bytes\", \"live\", \"acre_ns\", ...}]}\n"
-          "  --svg FILE   also draws the figures\n\n"
-          "\"acre bench symm\" times symmetric memory; see \"acre bench symm --help\".\n\n"
-          "Example: a quick look\n"
-          "  acre bench --count 100000 --rounds 3\n",
-          stdout);
+    fputs(
+        "usage: acre bench [OPTION...]\n\n"
+        "Times cached allocations on this machine, beside malloc and free of the host\n"
+        "allocators that are installed (glibc, mimalloc, jemalloc), in one run.\n\n"
+        "  --count N    pairs per measurement, however long they take; by default 1000000, or as\n"
+        "               many as fit into a tenth of a second\n"
+        "  --rounds N   measurements of which the median is shown (5)\n"
+        "  --json       {\"results\": [{\"pattern\", \"bytes\", \"live\", \"acre_ns\", ...}]}\n"
+        "  --svg FILE   also draws the figures\n\n"
+        "\"acre bench symm\" times symmetric memory; see \"acre bench symm --help\".\n\n"
+        "Example: a quick look\n"
+        "  acre bench --count 100000 --rounds 3\n",
+        stdout);
 }
 
 int cmd_bench(int argc, char **argv)
 {
     struct options options = {argc, argv, "bench", 0, false, false};
-    uint64_t count = 1000000, rounds = 5, pattern = PATTERNS;
+    uint64_t count = 0, rounds = 5, pattern = PATTERNS;
     double medians[PATTERNS][COLUMNS];
     const char *svg = NULL;
     bool as_json = false, as_peer = false;

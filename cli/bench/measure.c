@@ -106,6 +106,21 @@ void measure_pairs(acre_cache *cache, void *stream, size_t bytes, uint64_t pairs
         pairs_malloc(bytes, pairs);
 }
 
+double measure_pair_ns(acre_cache *cache, size_t bytes, uint64_t pairs, double limit)
+{
+    enum { CHUNK = 1 << 9 };
+    double begin = measure_seconds(), seconds = 0;
+    uint64_t done = 0;
+
+    do {
+        uint64_t count = pairs - done < CHUNK ? pairs - done : CHUNK;
+        measure_pairs(cache, NULL, bytes, count);
+        done += count;
+        seconds = measure_seconds() - begin;
+    } while (done < pairs && seconds < limit);
+    return seconds / (double)done * 1e9;
+}
+
 bool measure_live(acre_cache *cache, void *stream, size_t bytes, uint64_t count)
 {
     void *volatile pointer;
@@ -126,7 +141,7 @@ bool measure_live(acre_cache *cache, void *stream, size_t bytes, uint64_t count)
 /* ---- The mix ---------------------------------------------------------------- */
 
 /* What to do is drawn ahead, so that the clock sees allocators only. */
-enum { STEPS = 1 << 16 };
+enum { STEPS = 1 << 16, MIX_CHUNK = 1 << 10 }; /* the clock is looked at once per chunk */
 static struct step {
     uint32_t at; /* which block */
     uint32_t bytes;
@@ -150,42 +165,47 @@ static bool measure_take(acre_cache *cache, size_t bytes, void **block)
     return (*block = malloc(bytes)) != NULL;
 }
 
-static bool mix_cache(acre_cache *cache, void **blocks, uint64_t ops)
+static bool mix_cache(acre_cache *cache, void **blocks, const struct step *step, uint64_t count)
 {
-    for (uint64_t done = 0; done < ops;) {
-        uint64_t count = ops - done < STEPS ? ops - done : STEPS;
-        for (const struct step *step = steps; step < steps + count; step++) {
-            void **block = &blocks[step->at];
-            if (acre_cache_free(cache, *block) != ACRE_OK ||
-                acre_cache_alloc(cache, step->bytes, NULL, block) != ACRE_OK)
-                return false;
-        }
-        done += count;
+    for (const struct step *end = step + count; step < end; step++) {
+        void **block = &blocks[step->at];
+        if (acre_cache_free(cache, *block) != ACRE_OK ||
+            acre_cache_alloc(cache, step->bytes, NULL, block) != ACRE_OK)
+            return false;
     }
     return true;
 }
 
-static bool mix_malloc(void **blocks, uint64_t ops)
+static bool mix_malloc(void **blocks, const struct step *step, uint64_t count)
 {
-    const struct step *step = steps;
-
-    while (ops--) {
+    for (const struct step *end = step + count; step < end; step++) {
         void **block = &blocks[step->at];
         free(*block);
         *block = malloc(step->bytes);
         if (!*block)
             return false;
-        step = step == &steps[STEPS - 1] ? steps : step + 1;
     }
     return true;
 }
 
-static bool measure_do_mix(acre_cache *cache, void **blocks, uint64_t ops)
+/* Does the steps again and again, ops of them or until the deadline. Returns how many were done;
+ * 0 when one failed. */
+static uint64_t measure_do_mix(acre_cache *cache, void **blocks, uint64_t ops, double deadline)
 {
-    return cache ? mix_cache(cache, blocks, ops) : mix_malloc(blocks, ops);
+    uint64_t done = 0;
+
+    while (done < ops && (done == 0 || measure_seconds() < deadline)) {
+        const struct step *first = &steps[done % STEPS];
+        uint64_t count = ops - done < MIX_CHUNK ? ops - done : MIX_CHUNK;
+        if (!(cache ? mix_cache(cache, blocks, first, count) : mix_malloc(blocks, first, count)))
+            return 0;
+        done += count;
+    }
+    return done;
 }
 
-double measure_mix(acre_cache *cache, uint64_t ops, uint64_t live, uint64_t largest, uint64_t seed)
+double measure_mix(acre_cache *cache, uint64_t ops, uint64_t live, uint64_t largest, uint64_t seed,
+                   double limit)
 {
     void **blocks = calloc(live, sizeof *blocks);
     bool is_done = blocks != NULL;
@@ -195,15 +215,15 @@ double measure_mix(acre_cache *cache, uint64_t ops, uint64_t live, uint64_t larg
         is_done = measure_take(cache, steps[i % STEPS].bytes, &blocks[i]);
     /* Once through all steps first: what an allocator touches for the first time
      * costs page faults. */
-    is_done = is_done && measure_do_mix(cache, blocks, STEPS);
+    is_done = is_done && measure_do_mix(cache, blocks, STEPS, measure_seconds() + 2 * limit) > 0;
     double begin = measure_seconds();
-    is_done = is_done && measure_do_mix(cache, blocks, ops);
+    uint64_t done = is_done ? measure_do_mix(cache, blocks, ops, begin + limit) : 0;
     double seconds = measure_seconds() - begin;
-    if (is_done && cache)
+    if (done && cache)
         for (uint64_t i = 0; i < live; i++)
             acre_cache_free(cache, blocks[i]);
     free(blocks);
-    return is_done ? seconds / (double)ops * 1e9 : -1;
+    return done ? seconds / (double)done * 1e9 : -1;
 }
 
 /* ---- Peers ------------------------------------------------------------------ */

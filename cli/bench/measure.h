@@ -24,16 +24,21 @@ acre_status measure_cache(acre_policy policy, acre_backend **out_backend, acre_c
  * times it must have tried before. A NULL cache means malloc and free. */
 void measure_pairs(acre_cache *cache, void *stream, size_t bytes, uint64_t pairs);
 
+/* Nanoseconds per pair of measure_pairs, on the default stream, of pairs or of as many as were
+ * done after limit seconds. */
+double measure_pair_ns(acre_cache *cache, size_t bytes, uint64_t pairs, double limit);
+
 /* Allocates the blocks that stay while pairs are timed: of the same size, at
  * most 1 MiB. False: there is no memory. */
 bool measure_live(acre_cache *cache, void *stream, size_t bytes, uint64_t count);
 
 /* Keeps live blocks, sizes log-uniform between 512 and largest bytes, and
  * replaces a random one ops times; the sizes are drawn from seed beforehand.
+ * Ends after limit seconds; twice as many may go by before the clock starts.
  * Gives nanoseconds per replacement, negative when memory ran out. A NULL cache
  * means malloc and free. */
 double measure_mix(acre_cache *cache, uint64_t ops, uint64_t live, uint64_t largest,
-                   uint64_t seed);
+                   uint64_t seed, double limit);
 
 /* A host allocator to compare with; library is NULL for that of libc. */
 struct measure_peer {
