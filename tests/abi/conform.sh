@@ -43,6 +43,16 @@ sed 's/aligned_alloc(GRANULARITY, bytes);/(char *)aligned_alloc(GRANULARITY, byt
      s/^        free(base);/        (void)base;/' "$at/share/doc/acre/examples/backend.c" \
     >"$folder/bad.c"
 build bad "$folder/bad.c"
+# Copies that believe what they are told, and one that waits before it believes.
+careless='s/^        return acre_error_set(ACRE_ERR_INVALID, 0, "a side.*/        (void)0;/'
+sed "$careless" "$at/share/doc/acre/examples/synchronous.c" >"$folder/careless.c"
+build careless "$folder/careless.c"
+{
+    echo '#include <unistd.h>'
+    sed "$careless;s/^    memmove(dst, src, bytes);/    if (!dst)\n        sleep(3);\n&/" \
+        "$at/share/doc/acre/examples/synchronous.c"
+} >"$folder/slow.c"
+build slow "$folder/slow.c"
 
 # expect NAME STATUS PART: the program on a library
 expect() {
@@ -61,6 +71,11 @@ expect toy 0 'skipped: the device has no streams and events'
 expect npu 0 '^ok   tasks_of_a_stream_run_in_order'
 expect npu 0 'skipped: work is finished when its call returns'
 expect bad 1 '^FAIL memory_is_aligned_and_given_back'
+expect careless 139 '^FAIL [a-z_]*copies[a-z_]*$'
+expect careless 139 'the program crashed in this test (SIGSEGV), most likely inside a call of the b'
+export ACRE_TEST_PATIENCE=1
+expect slow 139 '^  [a-z_]*copies[a-z_]* has run for 1 s and goes on$'
+unset ACRE_TEST_PATIENCE
 expect none 2 'cannot open shared object file'
 "$folder/build/acre_conform" "$at/$lib/libacre.so" 2>&1 | grep -q 'exports no acre_backend_describe'
 ACRE_CONFORM=nonsense "$folder/build/acre_conform" "$folder/libtoy.so" 2>&1 |

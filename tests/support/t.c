@@ -10,9 +10,9 @@
 
 static struct t_case *first, **last = &first;
 static jmp_buf leave;
-static int failures;      /* of the running test */
-static int skipped;       /* the running test was */
-static int is_child;      /* made by t_start: there is no test to leave */
+static int failures; /* of the running test */
+static int skipped;  /* the running test was */
+static int is_child; /* made by t_start: there is no test to leave */
 static uint64_t seed;
 
 void t_register(struct t_case *test)
@@ -108,7 +108,7 @@ unsigned t_slowness(void)
 {
 #if ACRE_CHECK >= 2
     return 50;
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                       \
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                             \
     HAS_FEATURE(address_sanitizer) || HAS_FEATURE(thread_sanitizer)
     return 10;
 #else
@@ -125,6 +125,9 @@ int t_emulated(void)
 
 #ifndef ACRE_SOURCE /* the installed suite */
 #define ACRE_SOURCE "."
+enum { IS_INSTALLED = 1 };
+#else
+enum { IS_INSTALLED = 0 };
 #endif
 
 const char *t_shared(const char *name)
@@ -227,6 +230,76 @@ int t_faults(void (*fn)(void *), void *arg)
     return WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS);
 }
 
+/* ---- Crashes and waits -------------------------------------------------------------------- */
+
+static unsigned patience = 30;   /* seconds after which a test that runs is named */
+static const char *running = ""; /* name of the test */
+static long running_seconds;
+
+/* Writes strings to standard error, the last of which is NULL; async-signal-safe. */
+static void write_strings(const char *const *texts)
+{
+    for (; *texts; texts++)
+        if (write(2, *texts, strlen(*texts)) < 0)
+            return;
+}
+
+/* Says in which test the program crashed, and lets it crash. */
+static void tell_crash(int number)
+{
+    const char *name = number == SIGSEGV  ? "SIGSEGV"
+                       : number == SIGBUS ? "SIGBUS"
+                       : number == SIGFPE ? "SIGFPE"
+                       : number == SIGILL ? "SIGILL"
+                                          : "SIGABRT";
+
+    signal(number, SIG_DFL);
+    if (!is_child)
+        write_strings((const char *const[]){
+            "FAIL ", running, "\n  the program crashed in this test (", name,
+            "), most likely inside a call of the backend.\n  What the test does stands above TEST(",
+            running,
+            ") in the suite; a debugger that is given this name alone\n"
+            "  as the program's last argument stops at the place.\n",
+            NULL});
+    raise(number);
+}
+
+/* Names a test that runs for long: it may wait for something that never comes. */
+static void tell_wait(int number)
+{
+    char digits[24];
+    char *at = digits + sizeof digits - 1;
+
+    (void)number;
+    running_seconds += patience;
+    *at = 0;
+    for (long left = running_seconds; left; left /= 10)
+        *--at = (char)('0' + left % 10);
+    if (!is_child)
+        write_strings(
+            (const char *const[]){"  ", running, " has run for ", at, " s and goes on\n", NULL});
+    alarm(patience);
+}
+
+/* In the installed suite, whose backends are not ours, and no sanitizer tells more. */
+static void tell_ends(void)
+{
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    static char stack[1 << 16]; /* the other one may be full */
+    struct sigaction action = {.sa_handler = tell_crash, .sa_flags = SA_ONSTACK | SA_NODEFER};
+
+    if (!IS_INSTALLED || t_slowness() > 1)
+        return;
+    if (getenv("ACRE_TEST_PATIENCE"))
+        patience = (unsigned)strtoul(getenv("ACRE_TEST_PATIENCE"), NULL, 10);
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        sigaction(crashes[i], &action, NULL);
+    action = (struct sigaction){.sa_handler = tell_wait, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, NULL);
+}
+
 static int wanted(const struct t_case *test, int argc, char **argv)
 {
     int named = 0;
@@ -258,8 +331,14 @@ static void choose_seed(int argc, char **argv)
 
 static void run_one(const struct t_case *test)
 {
+    running = test->name;
+    running_seconds = 0;
+    if (IS_INSTALLED)
+        alarm(patience);
     if (setjmp(leave) == 0)
         test->run();
+    if (IS_INSTALLED)
+        alarm(0);
 }
 
 int t_main(int argc, char **argv)
@@ -275,6 +354,7 @@ int t_main(int argc, char **argv)
     /* Whatever drivers the machine has, a test meets them only when it asks. */
     setenv("ACRE_BACKENDS", "sim,host", 0);
     choose_seed(argc, argv);
+    tell_ends();
     for (struct t_case *test = first; test; test = test->next) {
         if (!wanted(test, argc, argv))
             continue;
