@@ -30,6 +30,21 @@ static void remedy_add(struct remedy_list *list, uint64_t bytes, const char *bef
         (acre_remedy){.bytes = bytes, .is_enough = bytes >= list->why->missing_bytes, .text = text};
 }
 
+/* A leak, which is known over several iterations (growth.h). It stands first, however little it has
+ * taken so far: whatever else is saved, it fills that as well. */
+static void add_leak(struct remedy_list *list)
+{
+    const acre_growth *growth = list->why->growth;
+    uint64_t worth_bytes = list->worth_bytes;
+
+    if (!list->why->growth_count)
+        return;
+    list->worth_bytes = 0;
+    remedy_add(list, growth->bytes_to - growth->bytes_from, "Find what keeps tensors alive: ",
+               " more than some iterations before come from the stack that grows fastest.");
+    list->worth_bytes = worth_bytes;
+}
+
 /* Where the allocator itself stood in the way. */
 static void add_settings(struct remedy_list *list, const struct device_state *device_state)
 {
@@ -99,10 +114,6 @@ static void add_savings(struct remedy_list *list, const struct device_state *dev
 
     if (list->why->verdict == ACRE_VERDICT_UNUSED || list->why->verdict == ACRE_VERDICT_LIMIT)
         return;
-    if (list->why->growth_count)
-        remedy_add(list, list->why->growth[0].bytes_to - list->why->growth[0].bytes_from,
-                   "Find what keeps tensors alive: ",
-                   " more than some iterations before come from the stack that grows fastest.");
     remedy_add(list, savings->batch_bytes,
                "Halve the batch, and accumulate gradients over two steps: ",
                " when every live activation becomes half as large.");
@@ -144,8 +155,9 @@ acre_status remedies_find(const struct device_state *device_state, const struct 
     if (!why->oom_requested_bytes)
         return ACRE_OK;
     list.worth_bytes = why->oom_requested_bytes / 20 + 1;
+    add_leak(&list);
     add_settings(&list, device_state);
-    first = list.count; /* settings cost nothing, and stay in front */
+    first = list.count; /* a leak and settings, which cost nothing, stay in front */
     add_savings(&list, device_state, savings);
     if (list.count > first)
         qsort(list.items + first, list.count - first, sizeof *list.items, by_use);

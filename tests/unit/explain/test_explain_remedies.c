@@ -72,6 +72,32 @@ TEST(what_was_computed_stands_in_the_sentences)
     notes_fini(&notes);
 }
 
+/* Whatever else frees more, a leak fills it again. */
+TEST(growth_stands_first)
+{
+    struct device_state state = {0};
+    struct savings savings = {.checkpoint_bytes = 2 * GIB, .layer_count = 24, .batch_bytes = GIB};
+    const acre_growth growth = {.bytes_from = GIB / 4, .bytes_to = GIB / 2, .text = "log (a.py:1)"};
+    const acre_growth small = {.bytes_from = GIB, .bytes_to = GIB + GIB / 64, .text = ""};
+    acre_why why = {.verdict = ACRE_VERDICT_SHORTAGE, .has_oom = 1, .oom_requested_bytes = GIB,
+                    .missing_bytes = GIB, .outside_bytes = -1, .waiting_bytes = GIB,
+                    .growth = &growth, .growth_count = 1};
+
+    REQUIRE_OK(remedies_find(&state, &savings, &notes, &why));
+    EXPECT_EQ(why.remedy_count, 4);
+    EXPECT_HAS(why.remedies[0].text, "Find what keeps tensors alive: 256.00 MiB more");
+    EXPECT_EQ(why.remedies[0].is_enough, 0);
+    EXPECT_HAS(why.remedies[1].text, "Synchronise the streams");
+    EXPECT_HAS(why.remedies[2].text, "torch.utils.checkpoint");
+    why.growth = &small;
+    REQUIRE_OK(remedies_find(&state, &savings, &notes, &why));
+    EXPECT_HAS(why.remedies[0].text, "Find what keeps tensors alive: 16.00 MiB more");
+    why.growth_count = 0;
+    REQUIRE_OK(remedies_find(&state, &savings, &notes, &why));
+    EXPECT(!strstr(why.remedies[0].text, "alive"));
+    notes_fini(&notes);
+}
+
 TEST(without_a_failure_there_is_nothing_to_cure)
 {
     struct device_state state = {0};
