@@ -157,7 +157,7 @@ static void print_replayed_json(const struct replayed *replayed)
 static const char *verdict_name(acre_verdict verdict)
 {
     static const char *const names[] = {"none",  "shortage", "fragmentation", "streams",
-                                        "pools", "limit",    "unused"};
+                                        "pools", "limit",    "unused",        "unknown"};
 
     return names[verdict];
 }
@@ -254,6 +254,8 @@ static void print_json(const char *file, const acre_why *why, const struct repla
 static void print_state(const acre_why *why)
 {
     static const char *const columns[] = {"<memory", "bytes", "", NULL};
+    /* Files without segments do not tell what was held, nor what of it was free. */
+    bool is_held = why->allocated_bytes + why->waiting_bytes <= why->reserved_bytes;
     const struct {
         const char *name;
         uint64_t bytes;
@@ -262,14 +264,14 @@ static void print_state(const acre_why *why)
         {"request that failed", why->oom_requested_bytes, why->has_oom},
         {"free on the device", why->oom_device_free_bytes, why->has_oom},
         {"used outside the allocator", (uint64_t)why->outside_bytes, why->outside_bytes >= 0},
-        {"held by the allocator", why->reserved_bytes, true},
+        {"held by the allocator", why->reserved_bytes, is_held},
         {"  in use", why->allocated_bytes, true},
         {"  waiting for other streams", why->waiting_bytes, true},
-        {"  fragmented (free inside partly used segments)", why->free_split_bytes, true},
-        {"  free, whole segments", why->free_whole_bytes, true},
-        {"  free, in private pools", why->private_free_bytes, true},
+        {"  fragmented (free inside partly used segments)", why->free_split_bytes, is_held},
+        {"  free, whole segments", why->free_whole_bytes, is_held},
+        {"  free, in private pools", why->private_free_bytes, is_held},
         {"asked for by what is in use", why->requested_bytes, true},
-        {"largest free piece", why->largest_free_bytes, true},
+        {"largest free piece", why->largest_free_bytes, is_held},
         {"held by private pools", why->private_pool_bytes, why->private_pool_bytes > 0},
     };
     struct text_table table;

@@ -35,6 +35,8 @@ typedef enum acre_verdict {
     ACRE_VERDICT_LIMIT = 5,         /**< The device had enough for the request: a limit of the
                                          process, or the driver, refused it.              */
     ACRE_VERDICT_UNUSED = 6,        /**< A free piece was large enough, yet was not taken.  */
+    ACRE_VERDICT_UNKNOWN = 7,       /**< The file has no segments: the figures are what the
+                                         history tells.                                   */
 } acre_verdict;
 
 /** Something that can be done, with its effect. */

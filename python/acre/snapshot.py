@@ -12,7 +12,8 @@ from .library import call, encode, lib, make
 from .report import Report, items, size_text
 
 _PICKLE, _JSON = 1, 2
-VERDICTS = ("none", "shortage", "fragmentation", "streams", "pools", "limit", "unused")
+VERDICTS = ("none", "shortage", "fragmentation", "streams", "pools", "limit", "unused",
+            "unknown")
 
 
 Path = Union[str, "os.PathLike[str]"]

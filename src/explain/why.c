@@ -26,6 +26,7 @@ struct why_whole {
     acre_why why;                 /* first: the user holds its address */
     uint64_t large_segment_bytes; /* as recorded: large_segment_size_mb */
     uint64_t allocs_after;        /* in the history behind the failure  */
+    bool lacks_segments;          /* the history needs some, and the file has none */
     struct notes notes;
     char text[4096];
 };
@@ -69,10 +70,12 @@ static acre_verdict why_judge(struct why_whole *whole, const struct device_state
     if (!why->has_oom)
         return ACRE_VERDICT_NONE;
     why->missing_bytes = request > can ? request - can : 0;
-    if (device_state->own_largest_bytes >= request)
+    if (!whole->lacks_segments && device_state->own_largest_bytes >= request)
         return ACRE_VERDICT_UNUSED;
     if (why->oom_device_free_bytes >= segment_bytes(whole))
         return ACRE_VERDICT_LIMIT;
+    if (whole->lacks_segments)
+        return ACRE_VERDICT_UNKNOWN;
     can += device_state->own_free_bytes;
     if (request <= can)
         return ACRE_VERDICT_FRAGMENTATION;
@@ -116,10 +119,18 @@ static void tell_parts(struct text *text, const acre_why *why)
 
 /* What was held, and what of it was in use. A history that begins before the snapshot, or one
  * without its segments, may tell of more than is there. */
-static void tell_held(struct text *text, const acre_why *why)
+static void tell_held(struct text *text, const struct why_whole *whole)
 {
+    const acre_why *why = &whole->why;
     uint64_t live = why->allocated_bytes + why->waiting_bytes;
 
+    if (whole->lacks_segments) {
+        add_bytes(text,
+                  "what the allocator held is not known, for the file has no segments; by its "
+                  "history ",
+                  live, " or more were in use");
+        return;
+    }
     if (live > why->reserved_bytes) {
         add_bytes(text, "the history tells of ", live, " in use, more than the ");
         text_add_bytes_beside(text, why->reserved_bytes, live);
@@ -135,14 +146,16 @@ static void tell_held(struct text *text, const acre_why *why)
         tell_parts(text, why);
 }
 
-static void tell_request(struct text *text, const acre_why *why)
+static void tell_request(struct text *text, const struct why_whole *whole)
 {
+    const acre_why *why = &whole->why;
+
     add_bytes(text, "A request of ", why->oom_requested_bytes, " failed");
     if (*why->oom_stack)
         text_add(text, ", made by %s", why->oom_stack);
     add_bytes(text, ". The device had ", why->oom_device_free_bytes, " free; ");
-    tell_held(text, why);
-    if (why->largest_free_bytes)
+    tell_held(text, whole);
+    if (why->largest_free_bytes && !whole->lacks_segments)
         add_bytes(text, ", at most ", why->largest_free_bytes, " in one piece");
     text_add(text, ". ");
 }
@@ -215,18 +228,26 @@ static void tell_verdict(struct text *text, const acre_why *why)
     case ACRE_VERDICT_SHORTAGE:
         tell_shortage(text, why);
         break;
+    case ACRE_VERDICT_UNKNOWN:
+        text_add(text,
+                 "Whether too much was live or what was free lay in pieces cannot be told without "
+                 "the segments: dump the whole snapshot, with torch.cuda.memory._dump_snapshot(), "
+                 "when the request fails.");
+        break;
     case ACRE_VERDICT_NONE:
         break;
     }
 }
 
-static void tell_peak(struct text *text, const acre_why *why)
+static void tell_peak(struct text *text, const struct why_whole *whole)
 {
+    const acre_why *why = &whole->why;
+
     text_add(text,
              why->has_history ? "No request failed. When most was live, after event %llu, "
                               : "No history was recorded; when the snapshot was taken, ",
              (unsigned long long)why->event);
-    tell_held(text, why);
+    tell_held(text, whole);
     text_add(text, ".");
     const acre_share *share = shares_first_known(why->top, why->top_count);
     if (share)
@@ -284,11 +305,11 @@ static void why_tell(struct why_whole *whole)
 
     text_init(&text, whole->text, sizeof whole->text);
     if (why->has_oom) {
-        tell_request(&text, why);
+        tell_request(&text, whole);
         tell_verdict(&text, why);
         tell_rest(&text, whole);
     } else {
-        tell_peak(&text, why);
+        tell_peak(&text, whole);
     }
     if (why->outside_bytes > (int64_t)1 << 30)
         add_bytes(&text, " Outside the allocator ", (uint64_t)why->outside_bytes,
@@ -415,6 +436,7 @@ static acre_status why_explain(const struct snapshot *snapshot, const acre_why_c
     if (status == ACRE_OK)
         status = add_growth(snapshot, whole);
     if (status == ACRE_OK) {
+        whole->lacks_segments = device_state->past.lacks_segments;
         why_fill(why, device_state, config->device_bytes);
         why->verdict = why_judge(whole, device_state, request_is_private(snapshot, request));
         status = savings_compute(snapshot, why->device, device_state, &whole->notes, &savings);

@@ -249,6 +249,50 @@ static acre_status add_end(struct undo *undo, uint32_t device)
     return status;
 }
 
+/* An event done rather than undone, which is to undo its opposite. */
+static acre_status redo_event(struct undo *undo, uint64_t event)
+{
+    switch (undo->entries[event].action) {
+    case SNAP_ALLOC:
+        return undo_free(undo, event);
+    case SNAP_FREE_REQUESTED:
+        if (!undo->past->has_completed)
+            undo_alloc(undo, event);
+        return ACRE_OK;
+    case SNAP_FREE_COMPLETED:
+        undo_alloc(undo, event);
+        return ACRE_OK;
+    case SNAP_SEGMENT_ALLOC:
+        return undo_segment_free(undo, event);
+    case SNAP_SEGMENT_FREE:
+        undo_segment_alloc(undo, event);
+        return ACRE_OK;
+    case SNAP_SEGMENT_MAP:
+        return undo_unmap(undo, event);
+    case SNAP_SEGMENT_UNMAP:
+        return undo_map(undo, event);
+    default:
+        return ACRE_OK;
+    }
+}
+
+/* The end of a history whose segments are not in the file: what it allocated and did not free. If
+ * it freed everything, no segments are missing. */
+static acre_status redo_all(struct undo *undo)
+{
+    struct past *past = undo->past;
+    acre_status status = ACRE_OK;
+
+    for (uint64_t i = 0; i < undo->entry_count && status == ACRE_OK; i++)
+        status = redo_event(undo, i);
+    past->contradictions = 0; /* what was there before the history is not known */
+    for (size_t i = 0; i < past->block_count; i++)
+        past->lacks_segments |= past->blocks[i].bytes > 0;
+    for (size_t i = 0; i < past->segment_count; i++)
+        past->lacks_segments |= past->segments[i].bytes > 0;
+    return status;
+}
+
 static acre_status undo_event(struct undo *undo, uint64_t event)
 {
     switch (undo->entries[event].action) {
@@ -449,14 +493,17 @@ acre_status past_recover_at(const struct snapshot *snapshot, uint32_t device, ui
     undo.entry_count = snapshot->devices[device].entry_count;
     past->has_completed = facts_free_action(snapshot, device) == SNAP_FREE_COMPLETED;
     undo.entries = snapshot_history(snapshot, device);
-    if (event)
-        undo.entries += event;
-    undo.entry_count -= event;
     ptrmap_init(&undo.blocks);
     ptrmap_init(&undo.segments);
     read_divisions(snapshot, past->divisions);
     past->padding = facts_padding(snapshot);
     status = add_end(&undo, device);
+    /* The start needs no segments: all that is done there is undone again. */
+    if (status == ACRE_OK && event && past->segment_count == 0)
+        status = redo_all(&undo);
+    if (event)
+        undo.entries += event;
+    undo.entry_count -= event;
     for (uint64_t i = undo.entry_count; i-- > 0 && status == ACRE_OK;)
         status = undo_event(&undo, i);
     ptrmap_fini(&undo.blocks);

@@ -48,6 +48,7 @@ struct past {
     uint64_t open_bytes_max;       /* ... and by how much they may be larger     */
     uint64_t contradictions;       /* events that do not fit the segments        */
     uint64_t first_contradiction;  /* the last in time: undoing meets it first   */
+    bool lacks_segments;           /* the file has none, and the history needs some */
     bool has_completed;            /* frees are free_completed; else _requested  */
     uint32_t divisions[16];        /* of powers of two from 1 MiB on, recorded   */
     uint32_t padding;              /* added to requests before rounding          */
@@ -56,7 +57,8 @@ struct past {
 /* Errors: ACRE_ERR_NOT_FOUND (no such device or no history), ACRE_ERR_HOST_MEMORY. */
 acre_status past_recover(const struct snapshot *snapshot, uint32_t device, struct past *past);
 /* What was live before an event, which may be the end of the history; a
- * device without history has only that moment. */
+ * device without history has only that moment. Of a device without segments, what the
+ * history allocated before the event and did not free. */
 acre_status past_recover_at(const struct snapshot *snapshot, uint32_t device, uint64_t event,
                             struct past *past);
 void past_fini(struct past *past); /* a zeroed one is fine */

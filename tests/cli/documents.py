@@ -44,7 +44,8 @@ def main():
         if need not in screen:
             wrong.append(f"README.md: the first screen lacks {need}")
     guide = (SOURCE / "docs" / "GUIDE.md").read_text(encoding="utf-8")
-    for verdict in ("fragmentation", "shortage", "streams", "pools", "limit", "unused"):
+    for verdict in ("fragmentation", "shortage", "streams", "pools", "limit", "unused",
+                    "unknown"):
         if f"| {verdict} |" not in guide:
             wrong.append(f"GUIDE.md: no verdict {verdict}")
     hooks = set(re.findall(r"\bacre_torch_\w+", (SOURCE / "docs/PYTORCH.md").read_text()))

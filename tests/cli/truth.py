@@ -311,6 +311,40 @@ def check_other_causes(folder):
     advise(path, "A true shortage", codes=(1,))
 
 
+def check_lacking(folder):
+    """Histories without their segments: what they know is told, and no verdict is made up."""
+    device = Device(200)
+    for i in range(9):
+        device.alloc(20 * MIB, forward(i))
+    device.alloc(60 * MIB, forward(99))
+    assert device.failure, "the request was served"
+    content = whole(device)
+    content["segments"] = []
+    parts = ("A request of 60.00 MiB failed", "the file has no segments; by its history 180.00 MiB "
+             "or more were in use", "cannot be told without the segments", "_dump_snapshot()")
+    without = ("shortage", "held nothing", "larger than all the memory")
+    check(folder, "lacking", content, None, "unknown", *parts, without=without)
+    bare = {**content, "device_traces": [
+        [event for event in trace if not event["action"].startswith("segment")]
+        for trace in content["device_traces"]]}
+    check(folder, "bare", bare, None, "unknown", *parts,
+          without=(*without, "held by the allocator", "largest free piece"))
+    calm = {**bare, "device_traces": [
+        [event for event in trace if event["action"] != "oom"] for trace in bare["device_traces"]]}
+    check(folder, "calm", calm, None, "none", "No request failed.", "by its history 180.00 MiB")
+    # All was given back before the request, which is larger than the device: nothing is lacking.
+    device = Device(200)
+    for at in [device.alloc(20 * MIB, forward(i)) for i in range(4)]:
+        device.free(at)
+    device.alloc(600 * MIB, forward(99))
+    content = whole(device)
+    content["segments"] = []
+    content["device_traces"] = [
+        [event for event in trace if not event["action"].startswith("segment")]
+        for trace in content["device_traces"]]
+    check(folder, "given_back", content, None, "shortage", "larger than all the memory there is")
+
+
 def check_states(folder):
     device = Device(4000)
     for at in [device.alloc(100 * MIB, forward(100)) for _ in range(8)][1:]:
@@ -396,8 +430,8 @@ def check_json(folder):
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for part in (check_fragmentation, check_other_causes, check_states, check_names,
-                     check_widths, check_json):
+        for part in (check_fragmentation, check_other_causes, check_lacking, check_states,
+                     check_names, check_widths, check_json):
             part(folder)
     print(f"{failed} faults")
     return 1 if failed else 0
