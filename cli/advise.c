@@ -24,10 +24,10 @@ static const char help[] =
     "  --device N           device whose history is used; by default the device where a request\n"
     "                       failed, else the one that holds most\n"
     "  -o PAGE.html         a picture for a browser: what each setting holds over time\n"
-    "  --threads N          settings tried at the same time; by default one per processor\n"
+    "  --threads N          settings tried at once; by default one per processor, 7 at most\n"
     "  --json               print the report as one JSON object\n\n"
     "Exit status: 1 when nothing that PyTorch can be set to fits, when there is no history to\n"
-    "replay, or when the snapshot is inconsistent.\n\n"
+    "replay, when the snapshot is inconsistent, or when more than 4 TiB are live at once.\n\n"
     "Example: would this job fit a smaller GPU with another setting?\n"
     "  acre advise job.pickle --device-memory 24G -o settings.html\n";
 
@@ -249,7 +249,7 @@ static int advise_run(const struct advise_request *request)
         return say_no_history(request->file, request->json);
     if (status != ACRE_OK) {
         print_failure("advise", request->file, request->json);
-        return status == ACRE_ERR_STATE ? CLI_NO : CLI_BAD;
+        return status == ACRE_ERR_STATE || status == ACRE_ERR_LIMIT ? CLI_NO : CLI_BAD;
     }
     code = advise_fits(advice) ? CLI_DONE : CLI_NO;
     if (request->out && !advise_page(request->out, request->file, advice))

@@ -230,7 +230,8 @@ typedef struct acre_advice {
  * the device in question may it reserve more, and why says so.
  *
  * Runs settings at the same time. Give the result to acre_advice_destroy().
- * Errors: those of acre_replay(): ACRE_ERR_NOT_FOUND for a snapshot without history.
+ * Errors: those of acre_replay(): ACRE_ERR_NOT_FOUND for a snapshot without history;
+ *         ACRE_ERR_LIMIT (more than 4 TiB are live at once).
  */
 ACRE_API acre_status acre_advise(const char *path, const acre_advise_config *config,
                                  acre_advice **out);

@@ -11,12 +11,15 @@
 #include "base/status.h"
 #include "base/process/thread.h"
 #include "base/struct_size.h"
+#include "base/text.h"
 #include "explain/curve.h"
 #include "explain/device_state.h"
 #include "explain/judge.h"
 #include "explain/notes.h"
 #include "explain/shares.h"
+#include "format/array.h"
 #include "format/snapshot/facts.h"
+#include "replay/capacity.h"
 #include "replay/history.h"
 #include "replay/recorded.h"
 #include "replay/replay.h"
@@ -28,7 +31,7 @@
 #include <unistd.h>
 
 #define TOP_MAX     10
-#define THREADS_MAX 64
+#define THREADS_MAX 7 /* simulated devices of AMPLE_BYTES for which there are addresses */
 #define MIB         ((uint64_t)1 << 20)
 #define AMPLE_BYTES ((uint64_t)1 << 39)
 
@@ -102,6 +105,8 @@ struct advise_work {
     pthread_mutex_t mutex;           /* guards why                 */
     struct status_saved why;         /* its text                   */
     uint64_t requested_peak, events; /* of the first setting   */
+    uint64_t live_peak;              /* asked for at once, as recorded */
+    uint64_t ample_bytes;            /* a device that is large enough  */
     bool is_recorded_device; /* the device in question is no larger than that of the recording */
 };
 
@@ -133,7 +138,7 @@ static acre_status try_fit(struct advise_work *work, acre_setting *setting)
                                  .policy = setting->policy,
                                  .conf = setting->conf,
                                  .device = work->whole->advice.device,
-                                 .device_bytes = is_plan ? AMPLE_BYTES : device_bytes,
+                                 .device_bytes = is_plan ? work->ample_bytes : device_bytes,
                                  .flags = is_plan ? ACRE_REPLAY_PLAN : 0};
     acre_replay_result result = {.struct_size = sizeof result};
 
@@ -164,7 +169,7 @@ static acre_status try_curve(struct advise_work *work, const acre_setting *setti
     if (status == ACRE_OK && !is_shared)
         status = feed_open(work->path, work->whole->advice.device, false, 0, &feed);
     if (status == ACRE_OK)
-        status = curve_trace(feed, work->events, setting, points);
+        status = curve_trace(feed, work->events, setting, work->ample_bytes, points);
     feed_close(feed);
     return status;
 }
@@ -175,7 +180,7 @@ static acre_status try_setting(struct advise_work *work, acre_setting *setting)
                                  .policy = setting->policy,
                                  .conf = setting->conf,
                                  .device = work->whole->advice.device,
-                                 .device_bytes = AMPLE_BYTES,
+                                 .device_bytes = work->ample_bytes,
                                  .flags = ACRE_REPLAY_MIN_CAPACITY};
     acre_replay_result result = {.struct_size = sizeof result};
 
@@ -244,6 +249,8 @@ static acre_status run_threads(struct advise_work *work)
     uint32_t count = 0;
 
     wanted = wanted > THREADS_MAX ? THREADS_MAX : wanted;
+    if (work->ample_bytes > AMPLE_BYTES) /* addresses do for one device of this size */
+        wanted = 1;
     while (count < wanted && thread_start(&threads[count], try_all, work) == 0)
         count++;
     if (count == 0)
@@ -429,16 +436,73 @@ static void list_settings(struct advise_whole *whole)
     advice->setting_count = count;
 }
 
-/* Opens the recording and reads all of it once. */
+/* What is live while a recording is read: the size of each slot, their sum, and its peak. */
+struct live {
+    uint64_t *sizes;
+    size_t size_count, size_capacity;
+    uint64_t bytes, bytes_peak;
+};
+
+static acre_status live_count(struct live *live, const acre_trace_event *event)
+{
+    acre_status status = ACRE_OK;
+
+    if (event->kind != ACRE_TRACE_ALLOC && event->kind != ACRE_TRACE_FREE)
+        return ACRE_OK;
+    while (live->size_count <= event->slot && status == ACRE_OK) {
+        status = ARRAY_ROOM(live, sizes, size, 1);
+        if (status == ACRE_OK)
+            live->sizes[live->size_count++] = 0;
+    }
+    if (status != ACRE_OK)
+        return status;
+    live->bytes -= live->sizes[event->slot];
+    live->sizes[event->slot] = 0;
+    if (event->kind == ACRE_TRACE_ALLOC && event->bytes <= UINT64_MAX / 2 - live->bytes)
+        live->sizes[event->slot] = event->bytes;
+    live->bytes += live->sizes[event->slot];
+    if (live->bytes > live->bytes_peak)
+        live->bytes_peak = live->bytes;
+    return ACRE_OK;
+}
+
+/* Opens the recording and reads all of it once. Of one that is too long to be kept, the peak is
+ * that of its beginning. */
 static acre_status open_feed(struct advise_work *work)
 {
     const acre_trace_event *events;
+    struct live live = {0};
     size_t count = 1;
     acre_status status = feed_open(work->path, work->config->device, false, 0, &work->feed);
 
-    while (status == ACRE_OK && count > 0 && !work->feed->is_too_long)
+    while (status == ACRE_OK && count > 0 && !work->feed->is_too_long) {
         status = feed_next(work->feed, &events, &count);
+        for (size_t i = 0; i < count && status == ACRE_OK; i++)
+            status = live_count(&live, &events[i]);
+    }
+    work->live_peak = live.bytes_peak;
+    work->ample_bytes = work->live_peak > AMPLE_BYTES / 2 ? CAPACITY_MIB_MAX * MIB : AMPLE_BYTES;
+    heap_free(live.sizes);
     return status;
+}
+
+/* Refuses a job for which no device can be simulated. */
+static acre_status check_size(const struct advise_work *work)
+{
+    char live[TEXT_BYTES_MAX], most[TEXT_BYTES_MAX], device[TEXT_BYTES_MAX];
+    uint64_t device_bytes = work->whole->advice.device_bytes;
+
+    bool is_short = device_bytes && device_bytes < work->live_peak;
+
+    if (work->live_peak <= CAPACITY_MIB_MAX * MIB)
+        return ACRE_OK;
+    return status_fail(
+        ACRE_ERR_LIMIT,
+        "%s are live at once, and devices are simulated up to %s: settings cannot be "
+        "compared. Whatever the setting, the job needs a device of %s or more%s%s",
+        text_bytes(live, work->live_peak), text_bytes(most, CAPACITY_MIB_MAX * MIB), live,
+        is_short ? "; a true shortage on one of " : "",
+        is_short ? text_bytes(device, device_bytes) : "");
 }
 
 /* What each setting holds over time, one after the other. */
@@ -467,6 +531,8 @@ static acre_status advise_advise(struct advise_work *work)
 
     if (status == ACRE_OK)
         status = read_facts(work);
+    if (status == ACRE_OK)
+        status = check_size(work);
     if (status != ACRE_OK)
         return status;
     list_settings(whole);

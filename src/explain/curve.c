@@ -4,8 +4,6 @@
 #include "base/heap.h"
 #include "replay/target.h"
 
-#define AMPLE_BYTES ((uint64_t)1 << 39)
-
 /* A replay under way. */
 struct drawing {
     struct target target;
@@ -105,11 +103,11 @@ static acre_status curve_run(struct drawing *drawing, struct feed *feed)
 }
 
 acre_status curve_trace(struct feed *feed, uint64_t events, const acre_setting *setting,
-                        uint64_t points[CURVE_POINTS])
+                        uint64_t device_bytes, uint64_t points[CURVE_POINTS])
 {
     struct drawing drawing = {.events = events ? events : 1, .points = points};
     uint64_t now, peak;
-    acre_status status = target_init(&drawing.target, setting->policy, setting->conf, AMPLE_BYTES);
+    acre_status status = target_init(&drawing.target, setting->policy, setting->conf, device_bytes);
 
     if (status == ACRE_OK && setting->flags & ACRE_SETTING_PLAN)
         status = target_plan(&drawing.target, feed);

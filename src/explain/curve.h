@@ -9,10 +9,10 @@
 
 #define CURVE_POINTS 480
 
-/* Replays a feed of that many events on a device that is large enough. points[i] is the
- * highest number of bytes held in part i of CURVE_POINTS equal parts of the events.
- * Errors: those of replaying. */
+/* Replays a feed of that many events on a device of device_bytes, which must be enough.
+ * points[i] is the highest number of bytes held in part i of CURVE_POINTS equal parts of the
+ * events. Errors: those of replaying. */
 acre_status curve_trace(struct feed *feed, uint64_t events, const acre_setting *setting,
-                        uint64_t points[CURVE_POINTS]);
+                        uint64_t device_bytes, uint64_t points[CURVE_POINTS]);
 
 #endif

@@ -107,6 +107,49 @@ TEST(shortage_is_told_plainly)
 }
 
 /* The figures that PyTorch's own allocator gave for this recording. */
+/* As on a machine with 64 processors. */
+TEST(many_threads_find_addresses_for_their_devices)
+{
+    acre_advise_config config = {.struct_size = sizeof config, .threads = 64};
+    static char text[1 << 20];
+    acre_advice *advice = NULL;
+    size_t at = 0;
+
+    for (int i = 0; i < 20000; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "a %d %d 0\nf %d\n", i,
+                               (i % 999 + 1) << 10, i);
+    REQUIRE_OK(acre_advise(files_write("long.trace", text, at), &config, &advice));
+    EXPECT_EQ(advice->events, 40000);
+    acre_advice_destroy(advice);
+}
+
+/* Blocks of 100 GiB: eight at once are more than the ample memory of usual jobs, sixty more than
+ * any device that can be simulated. */
+TEST(jobs_of_terabytes_are_answered_or_refused)
+{
+    acre_advise_config config = {.struct_size = sizeof config, .threads = 4};
+    acre_advice *advice = NULL;
+    char text[4096];
+    size_t at = 0;
+
+    for (int i = 0; i < 60; i++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "a %d 107374182400 0\n", i);
+        if (i != 7)
+            continue;
+        REQUIRE_OK(acre_advise(files_write("8.trace", text, at), &config, &advice));
+        EXPECT_EQ(find(advice, "", ACRE_POLICY_TORCH)->bytes_reserved_peak, 800 * 1024 * MIB);
+        EXPECT_EQ(find(advice, "", ACRE_POLICY_TORCH)->min_capacity_bytes, 800 * 1024 * MIB);
+        acre_advice_destroy(advice);
+    }
+    const char *path = files_write("60.trace", text, at);
+    EXPECT_EQ(acre_advise(path, &config, &advice), ACRE_ERR_LIMIT);
+    EXPECT_HAS(acre_last_error(), "6000.00 GiB are live at once");
+    EXPECT(!strstr(acre_last_error(), "shortage"));
+    config.device_bytes = 80 * 1024 * MIB;
+    EXPECT_EQ(acre_advise(path, &config, &advice), ACRE_ERR_LIMIT);
+    EXPECT_HAS(acre_last_error(), "a true shortage on one of 80.00 GiB");
+}
+
 TEST(a_real_recording_gives_the_known_figures)
 {
     const char *path = t_shared("snapshots/ZidongLiu-DeComFL-memory.pickle.gz");
