@@ -207,7 +207,7 @@ static void bench_help(void)
         "Times cached allocations on this machine, beside malloc and free of the host\n"
         "allocators that are installed (glibc, mimalloc, jemalloc), in one run.\n\n"
         "  --count N    pairs per measurement, however long they take; by default 1000000, or as\n"
-        "               many as fit into a tenth of a second\n"
+        "               many as fit into a tenth of a second (half a second for the last row)\n"
         "  --rounds N   measurements of which the median is shown (5)\n"
         "  --json       {\"results\": [{\"pattern\", \"bytes\", \"live\", \"acre_ns\", ...}]}\n"
         "  --svg FILE   also draws the figures\n\n"
