@@ -15,7 +15,7 @@ root=$PWD
 folder=$root/build/torch
 jobs=${JOBS:-2}
 packages="torch==2.13.0 numpy==2.2.6 pytest==8.3.4"
-packages="$packages pytest-xdist==3.6.1 expecttest==0.3.0 transformers==4.51.3"
+packages="$packages pytest-xdist==3.8.0 expecttest==0.3.0 transformers==4.51.3"
 
 fail() {
     echo "tools/torch.sh: $*" >&2
@@ -92,8 +92,9 @@ build) build ;;
 test)
     build
     unset ACRE_SIM ACRE_CONF ACRE_LOG ACRE_TORCH_DEVICE ACRE_TORCH_STRICT ACRE_TORCH_BACKEND
-    # A file's tests stay together: they share what their modules prepare.
-    [ $# -gt 0 ] || set -- -n "$jobs" --dist loadfile pytorch/tests
+    # A file's tests stay together: they share what their modules prepare. The longest begin first.
+    [ $# -gt 0 ] || set -- -n "$jobs" --dist loadfile --no-loadscope-reorder \
+        pytorch/tests/operators pytorch/tests/test_trainings.py pytorch/tests
     exec "$folder/python" -m pytest -q --durations=10 -p no:cacheprovider \
         --rootdir=pytorch/tests "$@" </dev/null
     ;;

@@ -14,6 +14,6 @@ void cpu_bind(py::module_ &m)
     m.def("_cpu_library_mark", &acre_torch::cpu_library_mark);
 }
 
-acre_torch::Binding binding(cpu_bind);
+acre_torch::Binding cpu_binding(cpu_bind);
 
 } // namespace

@@ -66,6 +66,6 @@ void group_bind(py::module_ &m)
         .def_property_readonly("options", &ProcessGroupHosts::getBackendOptions);
 }
 
-acre_torch::Binding binding(group_bind);
+acre_torch::Binding group_binding(group_bind);
 
 } // namespace

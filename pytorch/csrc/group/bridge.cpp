@@ -19,7 +19,7 @@ namespace acre_torch::group {
 using c10d::OpType;
 
 /* Bytes of a piece; the block has room for two. */
-static constexpr std::size_t PIECE_BYTES = 4u << 20;
+static constexpr std::size_t BRIDGE_BYTES = 4u << 20;
 static constexpr int CHANNEL = 0;
 static constexpr uint64_t CONNECT_MS = 5000; /* for one of several addresses */
 static constexpr const char *KEY = "acre_bridge";
@@ -116,13 +116,13 @@ HostBridge::HostBridge(const c10::intrusive_ptr<c10d::Store> &store, int host, i
         store_open(*store);
         config.store = store_;
         status_pass(acre_group_create(&config, &group_), "meeting");
-        status_pass(acre_symm_alloc(&block, 2 * PIECE_BYTES, &block_), "making room");
+        status_pass(acre_symm_alloc(&block, 2 * BRIDGE_BYTES, &block_), "making room");
         status_pass(acre_symm_rendezvous(block_, nullptr, &symm_), "meeting");
     } catch (...) {
         forget();
         throw;
     }
-    brought_.resize((PIECE_BYTES / count + 64) * count);
+    brought_.resize((BRIDGE_BYTES / count + 64) * count);
 }
 
 HostBridge::~HostBridge()
@@ -170,7 +170,7 @@ void HostBridge::reduce_piece(char *data, std::size_t count, Reduce reduce, c10:
                               uint64_t limit_ms)
 {
     std::size_t element = c10::elementSize(type), each = (count + size_ - 1) / size_;
-    char *contributed = static_cast<char *>(block_), *reduced = contributed + PIECE_BYTES;
+    char *contributed = static_cast<char *>(block_), *reduced = contributed + BRIDGE_BYTES;
     auto begin_of = [&](int host) { return std::min(each * host, count) * element; };
     auto bytes_of = [&](int host) { return begin_of(host + 1) - begin_of(host); };
     std::vector<const void *> sources(size_);
@@ -179,7 +179,7 @@ void HostBridge::reduce_piece(char *data, std::size_t count, Reduce reduce, c10:
     std::memcpy(contributed, data, count * element);
     meet(limit_ms);
     for (int h = 0; h < size_; h++) {
-        char *place = brought_.data() + h * (PIECE_BYTES / size_ + 64);
+        char *place = brought_.data() + h * (BRIDGE_BYTES / size_ + 64);
         sources[h] = h == rank_ ? data + own : place;
         if (h != rank_)
             get(h, own, place, bytes, limit_ms);
@@ -190,7 +190,7 @@ void HostBridge::reduce_piece(char *data, std::size_t count, Reduce reduce, c10:
     std::memcpy(data + own, reduced + own, bytes);
     for (int h = 0; h < size_; h++)
         if (h != rank_)
-            get(h, PIECE_BYTES + begin_of(h), data + begin_of(h), bytes_of(h), limit_ms);
+            get(h, BRIDGE_BYTES + begin_of(h), data + begin_of(h), bytes_of(h), limit_ms);
 }
 
 HostBridge::WorkPtr HostBridge::done(OpType type, const Tensors &tensors)
@@ -207,7 +207,7 @@ HostBridge::WorkPtr HostBridge::allreduce(Tensors &tensors, const c10d::Allreduc
     uint64_t limit = limit_of(options.timeout);
 
     for (at::Tensor &tensor : tensors) {
-        std::size_t element = tensor.element_size(), piece = PIECE_BYTES / element;
+        std::size_t element = tensor.element_size(), piece = BRIDGE_BYTES / element;
         std::size_t count = static_cast<std::size_t>(tensor.numel());
         char *data = static_cast<char *>(tensor.data_ptr());
         for (std::size_t k = 0; k < count; k += piece)
@@ -224,8 +224,8 @@ HostBridge::WorkPtr HostBridge::broadcast(Tensors &tensors, const c10d::Broadcas
 
     for (at::Tensor &tensor : tensors) {
         char *data = static_cast<char *>(tensor.data_ptr());
-        for (std::size_t k = 0; k < tensor.nbytes(); k += PIECE_BYTES) {
-            std::size_t some = std::min(PIECE_BYTES, tensor.nbytes() - k);
+        for (std::size_t k = 0; k < tensor.nbytes(); k += BRIDGE_BYTES) {
+            std::size_t some = std::min(BRIDGE_BYTES, tensor.nbytes() - k);
             if (rank_ == root)
                 std::memcpy(block_, data + k, some);
             meet(limit);

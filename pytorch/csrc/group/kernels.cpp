@@ -84,7 +84,7 @@ void reduce_check(Reduce reduce, c10::ScalarType type)
 }
 
 /* Elements that stay in the first-level cache between two sources. */
-static constexpr std::size_t BLOCK_BYTES = 8192;
+static constexpr std::size_t WINDOW_BYTES = 8192;
 
 void reduce_run(void *out, const void *const *sources, int source_count, std::size_t count,
                 Reduce reduce, c10::ScalarType type)
@@ -101,7 +101,7 @@ void reduce_run(void *out, const void *const *sources, int source_count, std::si
     } else if (source_count == 2) {
         pair(out, sources[0], sources[1], count);
     } else {
-        std::size_t block = BLOCK_BYTES / element;
+        std::size_t block = WINDOW_BYTES / element;
         for (std::size_t i = 0; i < count; i += block) {
             std::size_t some = std::min(block, count - i);
             void *to = static_cast<char*>(out) + i * element;

@@ -19,6 +19,6 @@ py::object default_generator(int index)
     return py::reinterpret_steal<py::object>(object);
 }
 
-Binding binding([](py::module_ &m) { m.def("_default_generator", &default_generator); });
+Binding generator_binding([](py::module_ &m) { m.def("_default_generator", &default_generator); });
 
 } // namespace

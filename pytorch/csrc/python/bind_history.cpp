@@ -119,6 +119,6 @@ void history_bind(py::module_ &m)
     m.def("_metadata_get", [] { return std::string(acre_history_metadata_get()); });
 }
 
-Binding binding(history_bind);
+Binding history_binding(history_bind);
 
 } // namespace

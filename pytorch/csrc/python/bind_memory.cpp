@@ -196,6 +196,6 @@ void memory_bind(py::module_ &m)
     });
 }
 
-Binding binding(memory_bind);
+Binding memory_binding(memory_bind);
 
 } // namespace

@@ -181,6 +181,6 @@ void pool_bind(py::module_ &m)
     m.attr("POOL_STITCHED") = static_cast<uint32_t>(ACRE_POOL_STITCHED);
 }
 
-Binding binding(pool_bind);
+Binding pool_binding(pool_bind);
 
 } // namespace

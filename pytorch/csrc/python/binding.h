@@ -4,7 +4,7 @@
  * A file bind_NAME.cpp in any folder of csrc is compiled into the module. A Binding at
  * namespace scope registers its function, which is called with the module at import:
  *
- *     static acre_torch::Binding binding([](py::module_ &m) { m.def("name", ...); });
+ *     static acre_torch::Binding name_binding([](py::module_ &m) { m.def("name", ...); });
  */
 #pragma once
 

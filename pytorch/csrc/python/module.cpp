@@ -24,7 +24,7 @@ void device_init(py::module_ &m)
     m.def("_version", [] { return std::string(acre_version()); });
 }
 
-Binding binding(device_init);
+Binding module_binding(device_init);
 
 } // namespace
 
