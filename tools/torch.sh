@@ -93,8 +93,13 @@ test)
     build
     unset ACRE_SIM ACRE_CONF ACRE_LOG ACRE_TORCH_DEVICE ACRE_TORCH_STRICT ACRE_TORCH_BACKEND
     # A file's tests stay together: they share what their modules prepare. The longest begin first.
-    [ $# -gt 0 ] || set -- -n "$jobs" --dist loadfile --no-loadscope-reorder \
-        pytorch/tests/operators pytorch/tests/test_trainings.py pytorch/tests
+    if [ $# -eq 0 ]; then
+        set -- -n "$jobs" --dist loadfile --no-loadscope-reorder
+        for path in operators test_trainings.py $(cd pytorch/tests && ls -d */ test_*.py); do
+            case " $* " in *"/$path "* | *"/${path%/} "*) continue ;; esac
+            set -- "$@" "pytorch/tests/${path%/}"
+        done
+    fi
     exec "$folder/python" -m pytest -q --durations=10 -p no:cacheprovider \
         --rootdir=pytorch/tests "$@" </dev/null
     ;;
