@@ -103,15 +103,16 @@ void sink_limit_set(uint64_t bytes)
 void sink_expect(struct sink *sink, uint64_t bytes)
 {
     uint64_t limit = atomic_load_explicit(&limit_bytes, memory_order_relaxed);
+    char wanted[TEXT_BYTES_MAX], most[TEXT_BYTES_MAX];
 
     if (limit == 0 || bytes <= limit || sink->failed != ACRE_OK)
         return;
-    sink->failed = status_fail(
-        ACRE_ERR_LIMIT,
-        "%s would take %llu MiB or more, and the limit is %llu MiB; raise it with --output-limit "
-        "(acre_output_limit_set)",
-        strcmp(sink->path, "-") == 0 ? "standard output" : sink->path,
-        (unsigned long long)(bytes >> 20), (unsigned long long)(limit >> 20));
+    sink->failed =
+        status_fail(ACRE_ERR_LIMIT,
+                    "%s would take %s or more, and the limit is %s; raise it with --output-limit "
+                    "(acre_output_limit_set)",
+                    strcmp(sink->path, "-") == 0 ? "standard output" : sink->path,
+                    text_bytes(wanted, bytes), text_bytes(most, limit));
 }
 
 /* ---- Writing ---------------------------------------------------------------------------- */

@@ -120,7 +120,8 @@ def check_sharing(folder):
                     ["convert", "--to", "json", "shared.pickle", "/dev/null"]):
         status, out, err = run(folder, *command, processor=20)
         assert status == 2 and out == b"", (command, status, len(out))
-        assert re.search(rb"would take \d+ MiB or more, and the limit is \d+ MiB", err), err
+        assert re.search(rb"would take [\d.]+ GiB or more, and the limit is [\d.]+ [MG]iB;",
+                         err), err
         assert b"--output-limit" in err and len(err) < 500, (command, err[-300:])
     for command in (["view", "shared.pickle", "-o", "x.html"], ["why", "shared.pickle"],
                     ["why", "shared.pickle", "--json"], ["advise", "shared.pickle"],
@@ -138,7 +139,7 @@ def check_sharing(folder):
                 path.unlink()
     (folder / "few.pickle").write_bytes(shared(100, 100000))
     status, _, err = run(folder, "convert", "few.pickle", "x.json", "--output-limit", "1MiB")
-    assert status == 2 and b"the limit is 1 MiB" in err, err
+    assert status == 2 and b"the limit is 1024.00 KiB" in err, err
     assert not (folder / "x.json").exists()
     status, _, err = run(folder, "convert", "few.pickle", "x.json", "--output-limit", "1GiB")
     assert status == 0, err

@@ -242,7 +242,8 @@ TEST(a_file_that_exceeds_the_limit_is_refused)
     memset(text, 'x', sizeof text - 1);
     acre_output_limit_set(1 << 20);
     EXPECT_EQ(write_text(path, text), ACRE_ERR_LIMIT); /* one byte more */
-    EXPECT_HAS(acre_last_error(), "the limit is 1 MiB; raise it with --output-limit");
+    EXPECT_HAS(acre_last_error(), "would take 1.00 MiB or more, and the limit is 1024.00 KiB");
+    EXPECT_HAS(acre_last_error(), "--output-limit");
     EXPECT_EQ(entry_count(folder), 1);
     struct stat facts;
     REQUIRE(stat(path, &facts) == 0);
