@@ -30,6 +30,12 @@ void bench_require(acre_status status, const char *what);
  * 80 GiB of its own. */
 acre_cache *bench_cache(const char *policy);
 
+/* The same on a device whose calls cost nothing: an event is complete when it is recorded. */
+acre_cache *bench_cache_none(const char *policy);
+
+/* The policy of a name; ends the program when there is none such. */
+acre_policy bench_policy(const char *name);
+
 /* A further stream of the cache's device. */
 void *bench_stream(acre_cache *cache);
 

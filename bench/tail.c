@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* How long single calls take: two threads, each on a stream of its own, allocate and
  * free blocks of random sizes while a third asks for statistics a thousand times a
- * second. Policy torch is the same work behind one lock; --peer is malloc. */
+ * second. Policy torch is the same work behind one lock; --peer is malloc. The device is one
+ * whose calls cost nothing: the workers of the reference device (--sim) would take the two
+ * processors from the threads that are timed. */
 #include "bench/bench.h"
 
 #include <pthread.h>
@@ -12,7 +14,7 @@
 enum { THREADS = 2, SLOTS = 64, STEP_BITS = 4, BUCKETS = 40 << STEP_BITS };
 
 static uint64_t calls = 10000000, largest = 1 << 20, asks = 1000, seed = 1;
-static bool as_json, as_peer, is_alone;
+static bool as_json, as_peer, is_alone, on_sim;
 static atomic_bool is_done;
 
 struct worker {
@@ -167,6 +169,11 @@ static void measure(const char *name, acre_cache *cache, bool is_last)
     free(counts);
 }
 
+static acre_cache *cache_of(const char *policy)
+{
+    return on_sim ? bench_cache(policy) : bench_cache_none(policy);
+}
+
 int main(int argc, char **argv)
 {
     const struct bench_option options[] = {
@@ -175,6 +182,7 @@ int main(int argc, char **argv)
         {.name = "asks", .help = "for statistics per second, 0: none (1000)", .number = &asks},
         {.name = "seed", .help = "of the random numbers (1)", .number = &seed},
         {.name = "json", .help = "one JSON list with every bucket", .flag = &as_json},
+        {.name = "sim", .help = "on the reference device", .flag = &on_sim},
         {.name = "alone", .help = "without one lock and malloc", .flag = &is_alone},
         {.name = "peer", .help = "malloc and free only", .flag = &as_peer},
         {0}};
@@ -190,9 +198,9 @@ int main(int argc, char **argv)
         printf("nanoseconds, clock included: the slowest one in\n%-10s %12s %12s %12s %12s %12s\n",
                "", "2", "100", "10,000", "1,000,000", "all");
     if (!as_peer) {
-        measure("acre", bench_cache("acre"), is_alone);
+        measure("acre", cache_of("acre"), is_alone);
         if (!is_alone)
-            measure("one lock", bench_cache("torch"), false);
+            measure("one lock", cache_of("torch"), false);
     }
     if (as_peer || !is_alone)
         measure("malloc", NULL, true);

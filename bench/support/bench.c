@@ -69,21 +69,24 @@ void bench_require(acre_status status, const char *what)
     exit(1);
 }
 
+acre_policy bench_policy(const char *name)
+{
+    if (!name)
+        return ACRE_POLICY_DEFAULT;
+    if (strcmp(name, "torch") == 0)
+        return ACRE_POLICY_TORCH;
+    if (strcmp(name, "acre") == 0)
+        return ACRE_POLICY_ACRE;
+    fprintf(stderr, "there are the policies acre and torch, not \"%s\"\n", name);
+    exit(2);
+}
+
 acre_cache *bench_cache(const char *policy)
 {
-    acre_policy id = ACRE_POLICY_DEFAULT;
     acre_backend *backend;
     acre_cache *cache;
 
-    if (policy && strcmp(policy, "torch") == 0)
-        id = ACRE_POLICY_TORCH;
-    else if (policy && strcmp(policy, "acre") == 0)
-        id = ACRE_POLICY_ACRE;
-    else if (policy) {
-        fprintf(stderr, "there are the policies acre and torch, not \"%s\"\n", policy);
-        exit(2);
-    }
-    bench_require(measure_cache(id, &backend, &cache), "cache");
+    bench_require(measure_cache(bench_policy(policy), &backend, &cache), "cache");
     return cache;
 }
 

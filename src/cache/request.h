@@ -32,6 +32,7 @@ struct shortage {
     uint64_t bytes_asleep;      /* live in sleeping pools, without memory     */
     uint64_t bytes_unaddressed; /* addresses that could not be reserved; 0: that is not it */
     uint64_t bytes_reserved, bytes_waiting, largest_free, free_private;
+    uint64_t free_ended; /* of that, in pools that have ended, kept by a capture */
     double fraction; /* option per_process_memory_fraction         */
 };
 

@@ -545,6 +545,7 @@ TEST(threads_go_on_while_one_captures)
     for (int i = 0; i < 2; i++)
         REQUIRE(pthread_create(&threads[i], NULL, run_outside, NULL) == 0);
     for (uint64_t i = 0; i < t_count(40, 1000); i++) {
+        torch.reset(); /* as torch.cuda.graph does before a capture begins */
         capture_fill(&graph, acre_pool_id_next_graph(), stream, out, (int)(i % 200));
         graph_replay(&graph);
         EXPECT_EQ(value_of(device, out, BYTES), (int)(i % 200));

@@ -47,14 +47,15 @@ static uint64_t asleep_bytes(const acre_cache *cache)
     return bytes;
 }
 
-/* Bytes that are free in private pools; a sleeping pool has none. */
-static uint64_t free_private(const acre_cache *cache)
+/* Bytes that are free in private pools, or in those only that have ended; a sleeping pool has
+ * none. */
+static uint64_t free_private(const acre_cache *cache, bool ended_only)
 {
     uint64_t bytes = 0;
 
     LIST_FOR_EACH(link, &cache->private_pools) {
         struct private_pool *owner = CONTAINER_OF(link, struct private_pool, link);
-        if (owner->sleep)
+        if (owner->sleep || (ended_only && owner->use_count))
             continue;
         const struct pool *const pools[] = {&owner->small, &owner->large};
         for (int i = 0; i < 2; i++)
@@ -110,7 +111,8 @@ void attempt_gather_locked(acre_cache *cache, struct attempt *attempt)
     shortage->bytes_waiting = (uint64_t)(cache->stats.active_bytes.all.current -
                                          cache->stats.allocated_bytes.all.current);
     shortage->largest_free = largest_free(cache);
-    shortage->free_private = free_private(cache);
+    shortage->free_private = free_private(cache, false);
+    shortage->free_ended = cache->capture_count ? free_private(cache, true) : 0;
     if (attempt->is_rejected)
         cache->stats.num_oom_rejections++;
     else
@@ -136,6 +138,11 @@ static void add_remedy(const struct acre_device *device, const struct attempt *a
                  IN_WORDS(shortage->bytes_unaddressed), shortage->plain_option);
     else if (shortage->bytes_waiting >= attempt->segment_bytes)
         text_add(text, " Memory waits for other streams: let them finish before freeing.");
+    else if (shortage->free_ended >= attempt->segment_bytes)
+        text_add(text,
+                 " Pools that have ended hold %s, which cannot go back to the device during a "
+                 "capture: empty the cache before it begins.",
+                 IN_WORDS(shortage->free_ended));
     else if (idle >= attempt->request.rounded && shortage->option)
         text_add(text, " Enough is reserved but in pieces: try %s.", shortage->option);
     else if (is_limited && attempt->segment_bytes <= shortage->device_free)

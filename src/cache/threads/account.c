@@ -25,9 +25,10 @@ static void account_go(struct front *front)
         front_go_locked(front);
         return;
     }
-    front_rest_locked(front, front->rest_next ? front->rest_next : ACCOUNT_REST_MIN);
-    front->spent_seen += front->rest;
-    front->rest_next = front->rest < ACCOUNT_REST_MAX ? 2 * front->rest : ACCOUNT_REST_MAX;
+    uint32_t rest = front->rest_next ? front->rest_next : ACCOUNT_REST_MIN;
+    front_rest_locked(front, rest);
+    front->spent_seen += rest;
+    front->rest_next = rest < ACCOUNT_REST_MAX ? 2 * rest : ACCOUNT_REST_MAX;
 }
 
 /* Accounts for a block when neither the thread budget at hand nor what nobody holds suffices. */
@@ -63,13 +64,26 @@ static void account_slow(struct front *front, struct lane *lane, enum credit_cla
         lane_units_set(lane, units);
 }
 
+/* Counts an allocation while lanes rest; the last one opens them. */
+static void account_rest(struct front *front)
+{
+    uint32_t rest = atomic_load_explicit(&front->rest, memory_order_relaxed);
+
+    if (rest == 1)
+        front_rest_locked(front, 0);
+    else
+        atomic_store_explicit(&front->rest, rest - 1, memory_order_relaxed);
+}
+
 void front_account_locked(struct front *front, struct lane *lane, const struct block *block)
 {
     enum credit_class class = lane_class(block);
     struct amounts amounts = credit_amounts(block->units, block->requested);
 
-    if (UNLIKELY(front->rest))
+    if (UNLIKELY(front_is_resting(front))) {
+        account_rest(front);
         lane = NULL; /* nobody keeps credit */
+    }
     if (lane && thread_budget_balance(&lane->thread_budget, class, &amounts)) {
         class_budget_spend(&lane->thread_budget.class_budgets[class], &amounts);
         lane->units_base -= amounts.of[CREDIT_UNITS];
@@ -78,14 +92,24 @@ void front_account_locked(struct front *front, struct lane *lane, const struct b
     }
 }
 
-void account_rest(acre_cache *cache)
+bool account_free_resting(acre_cache *cache, struct lane *lane, struct block *block,
+                          const void *pointer)
 {
     struct front *front = cache->front;
+    bool is_done = false;
 
+    if (LIKELY(!front_is_resting(front)))
+        return false;
     quick_lock_take(&cache->lock);
-    if (front->rest == 1)
-        front_rest_locked(front, 0);
-    else if (front->rest)
-        front->rest--;
+    if (front_is_resting(front) && !front->is_off && !cache->history.is_armed &&
+        block_tag_claim(block, pointer)) {
+        struct amounts amounts = credit_amounts(block->units, block->requested);
+        credit_drop(&front->credit, lane_class(block), &amounts);
+        lane_put(lane, block);
+        lane->units_base -= (int64_t)block->units;
+        is_done = true;
+    }
+    cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
+    return is_done;
 }

@@ -5,8 +5,8 @@
  * A thread that frees keeps the credit, so that at the peak another one has to stop it to get
  * that back, which takes microseconds. Threads that allocate in turn exactly at the peak would
  * do so each time. When that is noticed, all lanes rest: they stay closed for a number of
- * allocations, which take the lock instead, and keep no credit meanwhile. Each time it happens
- * again soon the rest is longer.
+ * allocations, which take the lock instead. Meanwhile lanes keep blocks, but no credit. Each time
+ * it happens again soon the rest is longer.
  *
  * Not thread-safe: the cache's lock is held around every call whose name ends in _locked.
  */
@@ -27,8 +27,9 @@ void front_account_locked(struct front *front, struct lane *lane, const struct b
 /* Collects all class budgets; between stop and go. */
 void front_collect_locked(struct front *front);
 
-/* An allocation meets a closed lane: counts it when lanes rest; the last one opens them. Takes
- * the lock. */
-void account_rest(acre_cache *cache);
+/* Frees into a lane of the calling thread while lanes rest; the credit is nobody's. False: they do
+ * not, or there is more to the free than that. Takes the lock. */
+bool account_free_resting(acre_cache *cache, struct lane *lane, struct block *block,
+                          const void *pointer);
 
 #endif

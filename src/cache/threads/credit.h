@@ -68,9 +68,9 @@ struct thread_budget {
 
 struct credit {
     struct amounts granted[CREDIT_CLASSES + 1]; /* live, and what thread budgets hold    */
-    struct amounts waiting[CREDIT_CLASSES + 1]; /* freed, but in use by streams  */
     struct amounts spent[CREDIT_CLASSES];       /* sum of allocations since the last
                                                credit_store; thread budgets excluded     */
+    struct amounts waiting[CREDIT_CLASSES + 1]; /* freed, but in use by streams  */
     /* Peaks. The statistics have no peak of requested bytes without waiting
      * ones: that entry of peak_live is unused. */
     struct amounts peak_live[CREDIT_CLASSES + 1];

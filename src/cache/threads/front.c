@@ -404,19 +404,14 @@ static __attribute__((noinline)) acre_status alloc_other(acre_cache *cache, size
     make_room(cache, lane);
     lane_enter(lane);
     acre_cache *seen = atomic_load_explicit(&lane->cache, memory_order_acquire);
-    bool may_serve = may_go_on(lane, seen, cache);
-    if (UNLIKELY(!may_serve)) {
-        lane_leave(lane); /* who holds the lock may wait for that */
-        account_rest(cache);
-    }
-    if (!may_serve || !front_serve(lane, bytes, out))
+    if (!may_go_on(lane, seen, cache) || !front_serve(lane, bytes, out))
         return alloc_miss(&lane->bins[lane_bin(units)], bytes, units, out, lane);
     lane_leave(lane);
     return ACRE_OK;
 }
 
-/* Frees into a lane of this thread that is not at hand; false: there is none, or
- * the block cannot be claimed without the lock. */
+/* Frees into a lane of this thread that is not at hand, or closed; false: there is none, or
+ * the block cannot be claimed so. */
 static bool free_other(acre_cache *cache, struct block *block, const void *pointer)
 {
     struct arena *key = atomic_load_explicit(&block->key, memory_order_relaxed);
@@ -435,7 +430,7 @@ static bool free_other(acre_cache *cache, struct block *block, const void *point
         is_done = true;
     }
     lane_leave(lane);
-    return is_done;
+    return is_done || account_free_resting(cache, lane, block, pointer);
 }
 
 /* The block is not known, of another stream, used on others, or not live; or the

@@ -10,12 +10,13 @@
 struct front {
     struct list lanes;    /* of all threads                                    */
     uint64_t lane_count;
-    struct credit credit;
+    _Atomic uint32_t rest; /* allocations until closed lanes open; 0: they are not closed.
+                             Read without the lock as a hint                   */
+    struct credit credit; /* what changes with every allocation comes first    */
     bool is_off;          /* lanes stay stopped: caching is switched off       */
     bool is_noting;       /* lanes write notes: a history is recorded          */
     bool is_central;      /* lanes stay stopped: the lock sees every event     */
     uint64_t stop_count;  /* how often threads were stopped, for the curious   */
-    uint32_t rest;        /* allocations until closed lanes open; 0: they are not closed */
     uint32_t rest_next;   /* length of the next rest (account.h); 0: none due  */
     int64_t spent_seen;   /* allocations at the last stop for credit           */
 };
@@ -28,9 +29,13 @@ void front_fini(acre_cache *cache);
 /* Stops the lanes of all other threads, and lets them go on. */
 void front_stop_locked(struct front *front);
 void front_go_locked(struct front *front);
-/* Leaves the lanes of all threads, which are stopped, closed for a number of allocations; 0: lets
- * them go on. */
+/* Leaves the lanes of all threads, which are stopped and without credit, closed for a number of
+ * allocations; 0: lets them go on. */
 void front_rest_locked(struct front *front, uint32_t count);
+static inline bool front_is_resting(const struct front *front)
+{
+    return atomic_load_explicit(&front->rest, memory_order_relaxed) != 0;
+}
 /* Lets lanes be used, or not until further notice. */
 void front_enable_locked(struct front *front, bool enabled);
 

@@ -87,7 +87,7 @@ static void lane_open(const struct front *front, struct lane *lane)
     size_t notes = front->is_noting ? LANE_NOTES : 0;
     char *cache = (char *)atomic_load(&lane->owner) + notes;
 
-    if (front->is_off || front->is_central || front->rest || (notes && !lane->page))
+    if (front->is_off || front->is_central || front_is_resting(front) || (notes && !lane->page))
         return;
     atomic_store_explicit(&lane->free_cache, (acre_cache *)(void *)cache, memory_order_release);
     if (!lane->is_diverted)
@@ -111,7 +111,7 @@ void front_stop_locked(struct front *front)
 {
     bool has_others = false;
 
-    if (front->rest)
+    if (front_is_resting(front))
         return; /* all stand still */
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
@@ -142,7 +142,7 @@ void front_go_locked(struct front *front)
 
 void front_rest_locked(struct front *front, uint32_t count)
 {
-    front->rest = count;
+    atomic_store_explicit(&front->rest, count, memory_order_relaxed);
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);
         if (count)

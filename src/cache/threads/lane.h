@@ -184,14 +184,21 @@ _Static_assert(CREDIT_UNITS == 0 && CREDIT_REQUESTED == 1 &&
                        offsetof(struct block, units) + sizeof(int64_t),
                "units and requested bytes are a pair in a class budget and in a block");
 
-/* Puts a block in and takes its credit back. */
-static inline void lane_push(struct lane *lane, struct block *block)
+/* Puts a block in. */
+static inline void lane_put(struct lane *lane, struct block *block)
 {
-    struct class_budget *class_budget = lane_budget(lane, block);
     struct block **top = &lane->bins[block->bin];
 
     block->cached_next = *top;
     *top = block;
+}
+
+/* Puts a block in and takes its credit back. */
+static inline void lane_push(struct lane *lane, struct block *block)
+{
+    struct class_budget *class_budget = lane_budget(lane, block);
+
+    lane_put(lane, block);
     class_budget->credit[CREDIT_COUNT] += 1;
     *(lane_pair *)(void *)class_budget->credit += *(lane_pair_anywhere *)(void *)&block->units;
 }

@@ -4,6 +4,8 @@
 
 #include "tests/support/lab.h"
 
+#include <acre/history.h>
+
 #include <pthread.h>
 
 enum { ROUNDS = 2000 };
@@ -63,6 +65,16 @@ TEST(turns_at_the_peak_stop_threads_now_and_then_only)
     lab_close(&shared);
 }
 
+/* Lets the lanes rest for a number of allocations. */
+static void let_rest(uint32_t count)
+{
+    quick_lock_take(&shared.cache->lock);
+    front_stop_locked(shared.cache->front);
+    front_collect_locked(shared.cache->front);
+    front_rest_locked(shared.cache->front, count);
+    quick_lock_drop(&shared.cache->lock);
+}
+
 /* A rest ends by itself, and what happens meanwhile works as ever. */
 TEST(a_rest_ends_after_its_allocations)
 {
@@ -71,10 +83,7 @@ TEST(a_rest_ends_after_its_allocations)
     open_shared();
     front = shared.cache->front;
     lab_free(&shared, lab_alloc(&shared, 512));
-    quick_lock_take(&shared.cache->lock);
-    front_stop_locked(front);
-    front_rest_locked(front, 5);
-    quick_lock_drop(&shared.cache->lock);
+    let_rest(5);
     void *kept = lab_alloc(&shared, 700);
     EXPECT_EQ(front->rest, 4);
     EXPECT_EQ(CURRENT(&shared, allocated_bytes), 1024);
@@ -88,6 +97,57 @@ TEST(a_rest_ends_after_its_allocations)
     EXPECT_EQ(CURRENT(&shared, allocation), 0);
     EXPECT_EQ(lab_stats(&shared)->allocation.all.peak, 2);
     EXPECT_EQ(shared.stats.allocation.all.allocated, 106);
+    lab_close(&shared);
+}
+
+/* What is freed meanwhile stays with the thread, is counted as free, and refused a second time. */
+TEST(a_block_freed_in_a_rest_stays_at_hand)
+{
+    open_shared();
+    void *block = lab_alloc(&shared, 512);
+    let_rest(100);
+    lab_free(&shared, block);
+    EXPECT_EQ(CURRENT(&shared, allocated_bytes), 0);
+    EXPECT_EQ(acre_cache_free(shared.cache, block), ACRE_ERR_INVALID);
+    EXPECT_PTR_EQ(lab_alloc(&shared, 512), block);
+    EXPECT_EQ(CURRENT(&shared, allocated_bytes), 512);
+    lab_free(&shared, block);
+    EXPECT_EQ(acre_cache_empty(shared.cache), ACRE_OK);
+    EXPECT_EQ(CURRENT(&shared, reserved_bytes), 0);
+    lab_close(&shared);
+}
+
+/* With caching switched off nothing stays. */
+TEST(a_block_freed_in_a_rest_goes_back_when_caching_is_off)
+{
+    open_shared();
+    void *block = lab_alloc(&shared, 512);
+    let_rest(100);
+    acre_cache_enable(shared.cache, false);
+    lab_free(&shared, block);
+    EXPECT_EQ(CURRENT(&shared, allocated_bytes), 0);
+    EXPECT_EQ(acre_cache_empty(shared.cache), ACRE_OK);
+    EXPECT_EQ(CURRENT(&shared, reserved_bytes), 0);
+    acre_cache_enable(shared.cache, true);
+    lab_close(&shared);
+}
+
+/* A history has what is freed and allocated meanwhile. */
+TEST(a_rest_leaves_nothing_out_of_the_history)
+{
+    acre_history_config config = {.struct_size = sizeof config, .max_entries = 100};
+    acre_history *history;
+
+    open_shared();
+    void *block = lab_alloc(&shared, 512);
+    let_rest(100);
+    EXPECT_EQ(acre_cache_history_start(shared.cache, &config), ACRE_OK);
+    lab_free(&shared, block);
+    lab_free(&shared, lab_alloc(&shared, 512));
+    EXPECT_EQ(acre_cache_history_create(shared.cache, &history), ACRE_OK);
+    /* Frees are asked for, then done. */
+    EXPECT_EQ(history->entry_count, 5);
+    acre_history_destroy(history);
     lab_close(&shared);
 }
 
