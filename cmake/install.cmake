@@ -47,6 +47,7 @@ foreach(source ${conform} tests/conform/installed/conform.c
   file(READ ${source} text)
   string(REGEX REPLACE "#include \"tests/[a-z]+/" "#include \"" text "${text}")
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/conform/${name} CONTENT "${text}" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   install(FILES ${PROJECT_BINARY_DIR}/conform/${name}
     DESTINATION ${CMAKE_INSTALL_DATADIR}/acre/conform)
 endforeach()

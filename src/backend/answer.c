@@ -6,6 +6,7 @@
 
 #include "backend/ops_map.h"
 #include "backend/table.h"
+#include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
 
@@ -16,11 +17,13 @@ struct answer {
     char *name;             /* owned                                             */
 };
 
-/* That something is not ready is an answer and needs no sentence. */
-static acre_status answer_check(const struct answer *answer, const char *entry, uint64_t before,
-                                acre_status status)
+/* An entry did not succeed. That something is not ready is an answer and needs no sentence. */
+static __attribute__((noinline, cold)) acre_status answer_complete(const struct answer *answer,
+                                                                   const char *entry,
+                                                                   uint64_t before,
+                                                                   acre_status status)
 {
-    if (status == ACRE_OK || status == ACRE_ERR_NOT_READY || status_count() != before)
+    if (status == ACRE_ERR_NOT_READY || status_count != before)
         return status;
     return status_fail(status, "backend \"%s\": its \"%s\" answers \"%s\"", answer->name, entry,
                        acre_status_text(status));
@@ -30,10 +33,12 @@ static acre_status answer_check(const struct answer *answer, const char *entry, 
     static acre_status answered_##entry parameters                                                 \
     {                                                                                              \
         const struct answer *answer = self;                                                        \
-        uint64_t before = status_count();                                                          \
+        uint64_t before = status_count;                                                            \
                                                                                                    \
         self = answer->self;                                                                       \
-        return answer_check(answer, #entry, before, answer->given.entry arguments);                \
+        acre_status status = answer->given.entry arguments;                                        \
+        return LIKELY(status == ACRE_OK) ? status                                                  \
+                                         : answer_complete(answer, #entry, before, status);        \
     }
 OPS_MAP(ANSWER)
 #undef ANSWER

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Status codes in words, and the last failure of each thread.
  *
- * A thread has no place for a failure before its first one. Only a pointer is
+ * A thread has no place for a failure before its first one. Only a pointer and a count are
  * thread-local: a process that loads the library late has little room for more.
  * Memory is not of the counted heap, whose own failures are recorded here.
  */
@@ -20,13 +20,9 @@
 
 static const struct status_saved nothing;
 
-/* What a thread keeps. */
-struct status_place {
-    struct status_saved failure;
-    uint64_t count; /* failures recorded so far */
-};
+_Thread_local uint64_t status_count;
 
-static _Thread_local struct status_place *last; /* owned; NULL: nothing has failed */
+static _Thread_local struct status_saved *last; /* owned; NULL: nothing has failed */
 static pthread_key_t key;                       /* frees it when its thread ends   */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static _Atomic int key_error;
@@ -54,7 +50,7 @@ __attribute__((destructor)) static void key_end(void)
 }
 
 /* Where this thread keeps its failure; NULL when there is no memory for it. */
-static struct status_place *status_place(void)
+static struct status_saved *status_place(void)
 {
     if (last)
         return last;
@@ -98,24 +94,24 @@ const char *acre_status_text(acre_status status)
 
 const char *acre_last_error(void)
 {
-    return last ? last->failure.text : nothing.text;
+    return last ? last->text : nothing.text;
 }
 
 long acre_last_native(void)
 {
-    return last ? last->failure.native : 0;
+    return last ? last->native : 0;
 }
 
 static void status_record(long native, const char *format, va_list args)
 {
-    struct status_place *to = status_place();
+    struct status_saved *to = status_place();
 
     if (!to)
         return;
-    to->count++;
-    to->failure.native = native;
-    vsnprintf(to->failure.text, sizeof to->failure.text, format, args);
-    text_tame(to->failure.text); /* names and values of files are in it */
+    status_count++;
+    to->native = native;
+    vsnprintf(to->text, sizeof to->text, format, args);
+    text_tame(to->text); /* names and values of files are in it */
 }
 
 acre_status status_fail(acre_status status, const char *format, ...)
@@ -148,18 +144,13 @@ acre_status acre_error_set(acre_status status, long native, const char *text)
 
 void status_save(struct status_saved *saved)
 {
-    *saved = last ? last->failure : nothing;
+    *saved = last ? *last : nothing;
 }
 
 void status_restore(const struct status_saved *saved)
 {
-    struct status_place *to = status_place();
+    struct status_saved *to = status_place();
 
     if (to)
-        to->failure = *saved;
-}
-
-uint64_t status_count(void)
-{
-    return last ? last->count : 0;
+        *to = *saved;
 }

@@ -29,6 +29,6 @@ void status_save(struct status_saved *saved);
 void status_restore(const struct status_saved *saved);
 
 /* How many failures this thread has recorded. */
-uint64_t status_count(void);
+extern _Thread_local uint64_t status_count;
 
 #endif

@@ -410,20 +410,31 @@ acre_status cache_free(acre_cache *cache, void *pointer)
     return status;
 }
 
-/* Notes that stream uses a live block. */
-static acre_status use_locked(acre_cache *cache, struct block *block, void *stream)
+/* Adds a use that may be part of a capture. */
+static __attribute__((noinline)) acre_status use_captured_locked(acre_cache *cache,
+                                                                 struct block *block, void *stream)
 {
-    bool is_tagged = block_is_tagged(block);
     uint64_t capture_id;
 
-    if (is_tagged && !block_tag_use(block))
-        return fail_pointer(block->base); /* freed meanwhile */
-    if (UNLIKELY(!list_empty(&cache->scopes)))
+    if (!list_empty(&cache->scopes))
         capture_notice_locked(cache, stream, false);
     acre_status status = capture_of_use_locked(cache, stream, &capture_id);
     if (status == ACRE_OK)
         status = deferred_use(&cache->deferred, block, stream, capture_id);
-    if (status != ACRE_OK && is_tagged && !block->uses)
+    return status;
+}
+
+/* Notes that stream uses a live block. */
+static inline acre_status use_locked(acre_cache *cache, struct block *block, void *stream)
+{
+    bool is_tagged = block_is_tagged(block);
+
+    if (is_tagged && !block_tag_use(block))
+        return fail_pointer(block->base); /* freed meanwhile */
+    acre_status status = UNLIKELY(capture_may_run_locked(cache))
+                             ? use_captured_locked(cache, block, stream)
+                             : deferred_use(&cache->deferred, block, stream, 0);
+    if (UNLIKELY(status != ACRE_OK) && is_tagged && !block->uses)
         block_tag_live(block);
     return status;
 }

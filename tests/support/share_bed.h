@@ -50,9 +50,7 @@ __attribute__((unused)) static void share_bed_close(struct share_bed *bed)
     bed_close(&bed->sim);
     if (BED_SANITIZED)
         return; /* sanitizers have threads of their own */
-    for (int i = 0; i < 4000 && t_thread_count() > bed->threads_before; i++)
-        usleep(500); /* the kernel's count lags behind join */
-    EXPECT_EQ(t_thread_count(), bed->threads_before);
+    EXPECT_EQ(t_threads_left(bed->threads_before), bed->threads_before);
 }
 
 /* Fills device memory with a byte, and compares it with one. */

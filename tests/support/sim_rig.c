@@ -27,15 +27,6 @@ static void warm_up(void)
     is_warm = true;
 }
 
-/* Threads of the process once those that were joined have gone from the list; ones that
- * were not joined stay, and are counted when patience is over. */
-static int settled_thread_count(int expected)
-{
-    for (int i = 0; i < 5000 && t_thread_count() > expected; i++)
-        usleep(1000);
-    return t_thread_count();
-}
-
 /* Mappings of device memory. Others come and go with the stacks of threads. */
 static int map_count(void)
 {
@@ -78,7 +69,7 @@ void rig_close(void)
     acre_backend_unregister(rig.backend);
     rig.backend = NULL;
     EXPECT_EQ(heap_live_count(), rig.heap_before);
-    EXPECT_EQ(settled_thread_count(rig.threads_before), rig.threads_before);
+    EXPECT_EQ(t_threads_left(rig.threads_before), rig.threads_before);
     EXPECT_EQ(t_fd_count(), rig.fds_before);
     EXPECT_EQ(map_count(), rig.maps_before);
 }

@@ -163,6 +163,13 @@ int t_thread_count(void)
     return entry_count("/proc/self/task");
 }
 
+int t_threads_left(int expected)
+{
+    for (int i = 0; i < 5000 && t_thread_count() > expected; i++)
+        usleep(1000);
+    return t_thread_count();
+}
+
 int t_map_count(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

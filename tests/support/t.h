@@ -55,6 +55,9 @@ const char *t_shared(const char *name);
 int t_fd_count(void);
 int t_map_count(void);
 int t_thread_count(void);
+/* Threads of this process once there are no more than expected. Those that were joined are listed a
+ * moment longer, and waited for; others stay, and are counted when patience is over. */
+int t_threads_left(int expected);
 /* Starts fn in a child process, where a failed REQUIRE ends the process; waits for one and
  * returns its wait status. */
 pid_t t_start(void (*fn)(void *), void *arg);

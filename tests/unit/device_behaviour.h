@@ -45,12 +45,9 @@ static inline void do_nothing(void *arg)
     (void)arg;
 }
 
-/* A thread that was joined may be seen a moment longer. */
 static inline void expect_threads(int count)
 {
-    for (int i = 0; i < 2000 && t_thread_count() > count; i++)
-        usleep(1000);
-    EXPECT_LE(t_thread_count(), count);
+    EXPECT_LE(t_threads_left(count), count);
 }
 
 static inline void with_devices(void (*body)(acre_backend *, acre_device **))

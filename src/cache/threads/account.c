@@ -37,6 +37,7 @@ static void account_stop(struct front *front, struct lane *lane, enum credit_cla
 {
     struct thread_budget *thread_budget = lane ? &lane->thread_budget : NULL;
 
+    front->stop_count += !front_is_resting(front) && front->lane_count > 1;
     front_stop_locked(front);
     front_collect_locked(front);
     if (credit_spend(&front->credit, thread_budget, class, amounts, is_shared)) {

@@ -534,31 +534,49 @@ acre_status acre_cache_alloc(acre_cache *cache, size_t bytes, void *stream, void
     return alloc_any(lane, bytes, out, false);
 }
 
-/* Frees into the lane, which is entered and open for the cache; whether that is done. */
-static inline __attribute__((always_inline)) bool free_hot(acre_cache *cache, struct lane *lane,
-                                                           void *pointer, bool is_noting)
+/* Nothing was found at an address near; the lane at hand is left. Then: something that it may not
+ * free. */
+static __attribute__((noinline)) acre_status free_unknown(acre_cache *cache, void *pointer,
+                                                          struct lane *lane)
+{
+    lane_leave(lane);
+    return free_slow(cache, pointer);
+}
+static __attribute__((noinline)) acre_status free_refused(acre_cache *cache, void *pointer,
+                                                          struct block *block, struct lane *lane)
+{
+    if (UNLIKELY(!block_tag_is_used(block)))
+        return free_unknown(cache, pointer, lane);
+    lane_leave(lane);
+    return front_free_used(cache, block, pointer);
+}
+
+/* Frees into the lane, which is entered and open for the cache. */
+static inline __attribute__((always_inline)) acre_status free_hot(acre_cache *cache,
+                                                                  struct lane *lane, void *pointer,
+                                                                  bool is_noting)
 {
     lane_go_on();
     struct block *block = map_find_near(&cache->map, pointer);
 
-    if (UNLIKELY(!block) ||
-        UNLIKELY(atomic_load_explicit(&block->key, memory_order_relaxed) != lane->key) ||
+    if (UNLIKELY(!block))
+        return free_unknown(cache, pointer, lane);
+    if (UNLIKELY(atomic_load_explicit(&block->key, memory_order_relaxed) != lane->key) ||
         UNLIKELY(!block_tag_claim(block, pointer)))
-        return false;
+        return free_refused(cache, pointer, block, lane);
     if (is_noting)
         lane_note(lane, lane->note, pointer, block->requested, true);
     lane_push(lane, block);
     lane_leave(lane);
-    return true;
+    return ACRE_OK;
 }
 
 /* The lane's key is not the cache: it writes notes, is stopped or another's. */
 static __attribute__((noinline)) acre_status free_marked(acre_cache *cache, void *pointer,
                                                          struct lane *lane)
 {
-    if (lane_key_is(&lane->free_cache, cache, LANE_NOTES) &&
-        LIKELY(lane->note != lane->notes_end) && LIKELY(free_hot(cache, lane, pointer, true)))
-        return ACRE_OK;
+    if (lane_key_is(&lane->free_cache, cache, LANE_NOTES) && LIKELY(lane->note != lane->notes_end))
+        return free_hot(cache, lane, pointer, true);
     lane_leave(lane);
     return free_elsewhere(cache, pointer);
 }
@@ -570,8 +588,5 @@ acre_status acre_cache_free(acre_cache *cache, void *pointer)
     lane_enter(lane);
     if (UNLIKELY(!lane_key_is(&lane->free_cache, cache, 0)))
         return free_marked(cache, pointer, lane);
-    if (LIKELY(free_hot(cache, lane, pointer, false)))
-        return ACRE_OK;
-    lane_leave(lane);
-    return free_slow(cache, pointer);
+    return free_hot(cache, lane, pointer, false);
 }

@@ -122,7 +122,6 @@ void front_stop_locked(struct front *front)
     }
     if (!has_others)
         return;
-    front->stop_count++;
     barrier_all();
     LIST_FOR_EACH(link, &front->lanes) {
         struct lane *lane = CONTAINER_OF(link, struct lane, cache_link);

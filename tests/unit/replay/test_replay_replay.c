@@ -243,7 +243,7 @@ TEST(every_host_allocation_may_fail)
         if (!failed)
             break;
     }
-    EXPECT_EQ(t_thread_count(), threads);
+    EXPECT_EQ(t_threads_left(threads), threads);
 }
 
 T_MAIN()
