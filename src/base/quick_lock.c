@@ -33,5 +33,6 @@ void quick_lock_take_slow(struct quick_lock *lock)
 
 void quick_lock_wake(struct quick_lock *lock)
 {
+    atomic_store_explicit(&lock->state, 0, memory_order_release);
     syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A mutex with a rank, for locks taken millions of times a second.
  *
- * Taking and dropping it uncontended is one atomic exchange each, inlined. There
+ * Taking and dropping it uncontended is one atomic instruction each, inlined. There
  * are no conditions to wait for; struct lock has those. Ranks are checked
  * together with those of struct lock.
  *
@@ -32,6 +32,7 @@ static inline void quick_lock_init(struct quick_lock *lock, enum lock_rank rank,
 }
 
 void quick_lock_take_slow(struct quick_lock *lock);
+/* Drops it after quick_lock_drop_quietly has not, and wakes one that waits. */
 void quick_lock_wake(struct quick_lock *lock);
 
 static inline void quick_lock_take(struct quick_lock *lock)
@@ -60,13 +61,13 @@ static inline bool quick_lock_try(struct quick_lock *lock)
     return true;
 }
 
-/* Drops it; whether the caller has to call quick_lock_wake. */
+/* Drops it if nobody waits. True: somebody may, it is still held, and quick_lock_wake drops it. */
 static inline bool quick_lock_drop_quietly(struct quick_lock *lock)
 {
 #if ACRE_CHECK >= 1
     lock_mark_pop(&lock->mark);
 #endif
-    return atomic_exchange_explicit(&lock->state, 0, memory_order_release) == 2;
+    return atomic_fetch_sub_explicit(&lock->state, 1, memory_order_release) != 1;
 }
 
 static inline void quick_lock_drop(struct quick_lock *lock)

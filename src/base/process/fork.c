@@ -31,7 +31,7 @@ static void guard_drop(const struct fork_guard *guard)
 {
     if (guard->lock)
         pthread_mutex_unlock(&guard->lock->mutex);
-    else if (atomic_exchange_explicit(&guard->quick->state, 0, memory_order_release) == 2)
+    else if (atomic_fetch_sub_explicit(&guard->quick->state, 1, memory_order_release) != 1)
         quick_lock_wake(guard->quick);
 }
 
