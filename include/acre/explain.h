@@ -184,7 +184,7 @@ typedef struct acre_advise_config {
     uint32_t device;           /**< Of a snapshot: a number, or ACRE_DEVICE_CHOOSE.       */
     uint64_t device_bytes;     /**< Capacity to fit; 0: what a failed request in the
                                     recording tells, if any.                              */
-    uint32_t threads;          /**< 0: as many as there are processors.                   */
+    uint32_t threads;          /**< 0: as many as there are processors; at most 7 work.   */
     uint32_t flags;            /**< ACRE_ADVISE_* bits.                                   */
     acre_progress_fn progress; /**< Or NULL. Called on the calling thread.                */
     void *progress_arg;        /**< Handed to it.                                         */
