@@ -122,6 +122,26 @@ static struct sim_stream *pick_locked(struct sim_workers *workers, struct worker
     }
 }
 
+/* A worker ends. Whoever stops the workers joins the last of them, and each joins the one that
+ * ended before; one that merely has nothing to do is nobody's to wait for. Drops the lock. */
+static void worker_end_locked(struct sim_workers *workers)
+{
+    bool is_joined = workers->is_stopping, has_dead = is_joined && workers->has_dead;
+    pthread_t dead = workers->dead;
+
+    if (is_joined) {
+        workers->has_dead = true;
+        workers->dead = pthread_self();
+    }
+    if (--workers->count == 0)
+        pthread_cond_broadcast(&workers->ended);
+    lock_drop(&workers->lock);
+    if (!is_joined)
+        pthread_detach(pthread_self());
+    if (has_dead)
+        pthread_join(dead, NULL);
+}
+
 static void worker_start(struct sim_workers *workers);
 
 static void *worker_main(void *arg)
@@ -129,8 +149,7 @@ static void *worker_main(void *arg)
     struct sim_workers *workers = arg;
     struct worker me = {.is_called = false};
     struct sim_stream *stream;
-    pthread_t dead = pthread_self();
-    bool is_fresh = true, is_starting, has_dead;
+    bool is_fresh = true, is_starting;
 
     lock_condition_init(&me.call);
     list_init(&me.idle_link);
@@ -146,16 +165,7 @@ static void *worker_main(void *arg)
         lock_take(&workers->lock);
     }
     list_remove(&me.link);
-    has_dead = workers->has_dead;
-    if (has_dead)
-        dead = workers->dead;
-    workers->has_dead = true;
-    workers->dead = pthread_self();
-    if (--workers->count == 0)
-        pthread_cond_broadcast(&workers->ended);
-    lock_drop(&workers->lock);
-    if (has_dead)
-        pthread_join(dead, NULL);
+    worker_end_locked(workers);
     pthread_cond_destroy(&me.call);
     return NULL;
 }
