@@ -166,11 +166,11 @@ static uint64_t search_plainly(const char *path, const char *conf, const acre_re
 
 TEST(random_jobs_need_what_replays_one_by_one_say)
 {
+    static const char tight[] = "garbage_collection_threshold:0.6,"
+                                "per_process_memory_fraction:0.98";
     static const char *const confs[] = {"", "max_split_size_mb:21", "expandable_segments:True",
                                         "roundup_power2_divisions:4",
-                                        "expandable_segments:True,max_split_size_mb:32",
-                                        "garbage_collection_threshold:0.6,"
-                                        "per_process_memory_fraction:0.98"};
+                                        "expandable_segments:True,max_split_size_mb:32", tight};
 
     dice_begin();
     for (int round = 0; round < 4; round++) {
