@@ -96,7 +96,7 @@ TEST(a_million_steps_agree_with_the_model)
 {
     T_NEEDS("MREMAP_DONTUNMAP");
     acre_hostmem_config config = {.struct_size = sizeof config, .flags = ACRE_HOSTMEM_NO_THREAD};
-    struct entry entries[SLOTS] = {{NULL}};
+    struct entry entries[SLOTS] = {{0}};
     uint64_t state = t_seed(), steps = t_count(0, 1) ? 1000000 : t_count(200000, 200000);
     acre_hostmem *heap;
 
