@@ -98,16 +98,7 @@ __attribute__((unused)) static void bed_read(const struct sim_bed *bed, void *to
 
 /* Sanitizers map memory of their own at any time and wherever there is room, so
  * mappings are counted, and freed addresses touched, only without them. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define BED_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define BED_SANITIZED 1
-#endif
-#endif
-#ifndef BED_SANITIZED
-#define BED_SANITIZED 0
-#endif
+#define BED_SANITIZED T_SANITIZED
 
 /* Mappings of this process; under a sanitizer those of device memory only. */
 __attribute__((unused)) static int bed_map_count(void)

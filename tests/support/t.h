@@ -51,6 +51,18 @@ unsigned t_slowness(void);
 int t_emulated(void);
 /* Path of a file below ../shared (ACRE_SHARED overrides), or NULL when absent. */
 const char *t_shared(const char *name);
+/* Whether AddressSanitizer or ThreadSanitizer is at work; gcc and clang say so in other words. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define T_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define T_SANITIZED 1
+#endif
+#endif
+#ifndef T_SANITIZED
+#define T_SANITIZED 0
+#endif
+
 /* Open descriptors, mappings and threads of this process, for leak tests. */
 int t_fd_count(void);
 int t_map_count(void);
