@@ -85,12 +85,24 @@ build() {
         fail "torch_acre was built and cannot be imported"
 }
 
+# Some virtual machines name instructions for matrices (AMX) among those of the processor and do
+# not have them: PyTorch itself then dies of a product in bfloat16 on the CPU. oneDNN does without.
+processor() {
+    "$folder/python" -c 'import torch
+x = torch.ones(64, 64, dtype=torch.bfloat16)
+torch.nn.functional.linear(x, x)' >/dev/null 2>&1
+    [ $? -eq 132 ] || return 0
+    echo "tools/torch.sh: this machine names AMX and has none: oneDNN computes without it"
+    export ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16
+}
+
 what=${1:-build}
 [ $# -gt 0 ] && shift
 case $what in
 build) build ;;
 test)
     build
+    processor
     unset ACRE_SIM ACRE_CONF ACRE_LOG ACRE_TORCH_DEVICE ACRE_TORCH_STRICT ACRE_TORCH_BACKEND
     # A file's tests stay together: they share what their modules prepare. The longest begin first.
     if [ $# -eq 0 ]; then
@@ -105,6 +117,7 @@ test)
     ;;
 bench)
     build
+    processor
     exec "$folder/python" pytorch/bench/bench.py "$@"
     ;;
 *) fail "\"$what\" is none of build, test, bench" ;;
