@@ -7,6 +7,8 @@
 #include <acre/backend.h>
 #include <acre/device.h>
 
+#include <stdatomic.h>
+
 static acre_status none_count(void *self, int *out_count)
 {
     (void)self;
@@ -34,12 +36,11 @@ static acre_status none_memory(void *self, int device, uint64_t *out_free, uint6
 
 static acre_status none_alloc(void *self, int device, size_t bytes, void **out_base)
 {
-    static uintptr_t next = (uintptr_t)1 << 40;
+    static _Atomic uintptr_t next = (uintptr_t)1 << 40;
 
     (void)self;
     (void)device;
-    *out_base = (void *)next;
-    next += (bytes + 511) / 512 * 512;
+    *out_base = (void *)atomic_fetch_add(&next, (bytes + 511) / 512 * 512);
     return ACRE_OK;
 }
 
@@ -64,9 +65,9 @@ static acre_status none_record(void *self, int device, void *event, void *stream
 
 static acre_status none_number(void **out)
 {
-    static uintptr_t last;
+    static _Atomic uintptr_t next = 8;
 
-    *out = (void *)(last += 8);
+    *out = (void *)atomic_fetch_add(&next, 8);
     return ACRE_OK;
 }
 

@@ -100,6 +100,15 @@ TEST(a_rest_ends_after_its_allocations)
     lab_close(&shared);
 }
 
+/* How many small blocks the lane at hand keeps. */
+static int64_t kept_count(void)
+{
+    int64_t count[CREDIT_CLASSES] = {0};
+
+    lane_count(lane_current, count);
+    return count[CREDIT_SMALL];
+}
+
 /* What is freed meanwhile stays with the thread, is counted as free, and refused a second time. */
 TEST(a_block_freed_in_a_rest_stays_at_hand)
 {
@@ -107,6 +116,7 @@ TEST(a_block_freed_in_a_rest_stays_at_hand)
     void *block = lab_alloc(&shared, 512);
     let_rest(100);
     lab_free(&shared, block);
+    EXPECT_EQ(kept_count(), 1);
     EXPECT_EQ(CURRENT(&shared, allocated_bytes), 0);
     EXPECT_EQ(acre_cache_free(shared.cache, block), ACRE_ERR_INVALID);
     EXPECT_PTR_EQ(lab_alloc(&shared, 512), block);
@@ -125,6 +135,7 @@ TEST(a_block_freed_in_a_rest_goes_back_when_caching_is_off)
     let_rest(100);
     acre_cache_enable(shared.cache, false);
     lab_free(&shared, block);
+    EXPECT_EQ(kept_count(), 0);
     EXPECT_EQ(CURRENT(&shared, allocated_bytes), 0);
     EXPECT_EQ(acre_cache_empty(shared.cache), ACRE_OK);
     EXPECT_EQ(CURRENT(&shared, reserved_bytes), 0);

@@ -6,6 +6,8 @@
 #include "sim/work/sim_queue.h"
 #include "tests/support/sim_rig.h"
 
+#include <unistd.h>
+
 /* Each task waits for all others: every stream must have a thread of its own. */
 TEST(a_stream_with_work_gets_a_thread_when_all_others_block)
 {
@@ -29,6 +31,25 @@ TEST(a_stream_with_work_gets_a_thread_when_all_others_block)
 static void count_up(void *arg)
 {
     atomic_fetch_add((_Atomic uint64_t *)arg, 1);
+}
+
+/* A worker that ended for lack of work is nobody's to join: a process that ends now leaks none. */
+TEST(an_idle_worker_ends_and_waits_for_nobody)
+{
+    _Atomic uint64_t ran = 0;
+
+    rig_open(NULL);
+    struct sim_workers *workers = &((struct sim *)rig.self)->streams->workers;
+    REQUIRE_OK(OP(launch_host, 0, rig_stream(0), count_up, &ran));
+    EXPECT_OK(OP(device_synchronize, 0));
+    EXPECT_EQ(ran, 1);
+    for (int i = 0; i < 10000 && rig_usage().thread_count > 1; i++)
+        usleep(1000);
+    EXPECT_EQ(rig_usage().thread_count, 1); /* the watcher */
+    lock_take(&workers->lock);
+    EXPECT(!workers->has_dead);
+    lock_drop(&workers->lock);
+    rig_close();
 }
 
 /* The process has as many threads as it may: the first stream is refused, later work is done
