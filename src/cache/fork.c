@@ -43,7 +43,7 @@ FORK_HANDLER(cache_fork, fork_prepare, fork_parent, fork_child);
 void cache_fork_join(acre_cache *cache)
 {
     cache->fork_generation = fork_generation();
-    fork_guard_quick(&cache->fork_guard, &cache->lock);
+    fork_guard_quick(&cache->fork_guard, &cache->lock, NULL);
     lock_take(&caches_lock);
     list_push_back(&caches, &cache->fork_link);
     lock_drop(&caches_lock);

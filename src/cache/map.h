@@ -94,18 +94,25 @@ static inline _Atomic(struct block *) *map_place_near(const struct map *map, con
     return UNLIKELY(!leaf) ? NULL : map_slot(leaf, address);
 }
 
-/* As map_find for addresses below 2^48; NULL for all others. */
-static inline struct block *map_find_near(const struct map *map, const void *pointer)
+/* As map_find for addresses of the first leaf_count leaves; NULL for all others. */
+static inline struct block *map_find_below(const struct map *map, const void *pointer,
+                                           uintptr_t leaf_count)
 {
     uintptr_t address = (uintptr_t)pointer;
     uintptr_t index = address >> MAP_LEAF_SHIFT;
 
-    if (UNLIKELY(index >= MAP_ROOT_COUNT))
+    if (UNLIKELY(index >= leaf_count))
         return NULL;
     uintptr_t leaf = atomic_load_explicit(&map->root->leaves[index], memory_order_acquire);
     if (UNLIKELY(!leaf))
         return NULL;
     return atomic_load_explicit(map_slot(leaf, address), memory_order_acquire);
+}
+
+/* As map_find for addresses below 2^48; NULL for all others. */
+static inline struct block *map_find_near(const struct map *map, const void *pointer)
+{
+    return map_find_below(map, pointer, MAP_ROOT_COUNT);
 }
 
 /* The block entered for the 512-byte unit around pointer, or NULL. The caller

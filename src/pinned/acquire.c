@@ -103,6 +103,17 @@ static acre_status find_torch(acre_pinned *pinned, struct host_request *request,
     return request->host_block ? ACRE_OK : ACRE_ERR_NOT_FOUND;
 }
 
+/* What was not freed since is not at hand either, so several misses in a row look once. */
+void host_drain_locked(acre_pinned *pinned, struct host_pool *pool)
+{
+    int64_t freed = level_freed(&pinned->active_requests[0]);
+
+    if (pool->drained_at == freed)
+        return;
+    pool->drained_at = freed;
+    host_arena_drain(pool);
+}
+
 static acre_status find_acre(acre_pinned *pinned, struct host_request *request, size_t *need)
 {
     struct host_pool *pool = request->pool;
@@ -116,7 +127,7 @@ static acre_status find_acre(acre_pinned *pinned, struct host_request *request, 
         return ACRE_OK;
     }
     collect_for(pinned, pool);
-    host_arena_drain(pool);
+    host_drain_locked(pinned, pool);
     return host_arena_take(pool, request->rounded, &request->host_block, need);
 }
 
@@ -255,14 +266,14 @@ static bool is_shortage(acre_status status)
 static void acquire_press(acre_pinned *pinned)
 {
     settle_collect_locked(pinned, &pinned->shared, true);
-    host_arena_drain(&pinned->shared);
+    host_drain_locked(pinned, &pinned->shared);
     settle_release_locked(pinned, &pinned->shared, 0);
     LIST_FOR_EACH(link, &pinned->pools) {
         struct host_pool *pool = CONTAINER_OF(link, struct host_pool, link);
         if (pool->use_count)
             continue;
         settle_collect_locked(pinned, pool, true);
-        host_arena_drain(pool);
+        host_drain_locked(pinned, pool);
         settle_release_locked(pinned, pool, 0);
     }
 }

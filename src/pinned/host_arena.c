@@ -4,6 +4,8 @@
 #include "base/heap.h"
 
 struct host_block host_arena_end = {.bytes = SIZE_MAX};
+struct host_block *host_arena_nothing[HOST_ARENA_STACKS] = {[0 ... HOST_ARENA_STACKS - 1] =
+                                                                &host_arena_end};
 
 struct fit {
     size_t bytes;
@@ -314,13 +316,12 @@ void host_arena_put(struct host_block *host_block)
 
 void host_arena_drain(struct host_pool *pool)
 {
-    for (int i = 0; i < HOST_ARENA_STACKS && pool->has_at_hand; i++)
+    for (int i = 0; i < HOST_ARENA_STACKS; i++)
         while (pool->at_hand[i] != &host_arena_end) {
             struct host_block *host_block = pool->at_hand[i];
             pool->at_hand[i] = host_block->below;
             host_arena_put(host_block);
         }
-    pool->has_at_hand = false;
 }
 
 void host_arena_withdraw(struct extent *extent)
@@ -432,7 +433,7 @@ bool host_arena_check(const struct host_pool *pool, const char **fact)
     }
     for (int i = 0; i < HOST_ARENA_STACKS; i++)
         for (const struct host_block *p = pool->at_hand[i]; p != &host_arena_end; p = p->below)
-            if (!pool->has_at_hand || p->state != PIECE_AT_HAND || p->stack != &pool->at_hand[i]) {
+            if (p->state != PIECE_AT_HAND || p->stack != &pool->at_hand[i]) {
                 *fact = "host_arena: what is at hand knows it";
                 return false;
             }

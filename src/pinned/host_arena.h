@@ -36,7 +36,7 @@ enum {
 
 struct host_pool {
     struct host_block *at_hand[HOST_ARENA_STACKS]; /* each ends in host_arena_end                */
-    bool has_at_hand;           /* something may be at hand                       */
+    int64_t drained_at;         /* blocks freed in all when nothing was at hand last */
     struct rbtree free;         /* FREE blocks of whole pages                     */
     struct list slabs[HOST_ARENA_SLAB_CLASSES]; /* with free slots                     */
     struct list buckets[ACRE_PINNED_BUCKETS];
@@ -61,6 +61,8 @@ struct host_pool {
 
 /* Ends every stack; its size is that of no request. */
 extern struct host_block host_arena_end;
+/* Stacks with nothing in them; never written. */
+extern struct host_block *host_arena_nothing[HOST_ARENA_STACKS];
 
 /* Size of the block for a request; 0: none can be so large. */
 static inline size_t host_arena_round(size_t bytes)
@@ -132,7 +134,6 @@ static inline void host_arena_keep(struct host_block *host_block)
     host_block->state = PIECE_AT_HAND;
     host_block->below = *host_block->stack;
     *host_block->stack = host_block;
-    host_block->pool->has_at_hand = true;
 }
 void host_arena_drain(struct host_pool *pool);
 

@@ -19,11 +19,18 @@ struct pinned_level {
     int64_t allocated; /* sum of increases since the last reset      */
     int64_t peak;
     int64_t base;      /* current at that reset                      */
+    int64_t before;    /* sum of increases before it                 */
 };
 
 static inline int64_t level_current(const struct pinned_level *level)
 {
     return level->peak - level->room;
+}
+
+/* Sum of decreases, resets or not. */
+static inline int64_t level_freed(const struct pinned_level *level)
+{
+    return level->before + level->allocated - level_current(level);
 }
 
 static inline void level_up(struct pinned_level *level, uint64_t amount)
@@ -59,6 +66,7 @@ static inline void level_reset_peak(struct pinned_level *level)
 static inline void level_reset_accumulated(struct pinned_level *level)
 {
     level->base = level_current(level);
+    level->before += level->allocated;
     level->allocated = 0;
 }
 

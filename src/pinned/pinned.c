@@ -66,6 +66,15 @@ static acre_status pinned_check(const acre_device *device, acre_pinned *const *o
     return backend_check_fork(device->backend);
 }
 
+/* In a child of fork the first call finds out whether the device works there. */
+static void pinned_child(struct fork_guard *guard)
+{
+    acre_pinned *pinned = CONTAINER_OF(guard, acre_pinned, fork_guard);
+
+    pinned->at_hand = host_arena_nothing;
+    pinned->leaf_count = 0;
+}
+
 acre_status acre_pinned_create(acre_device *device, const acre_pinned_config *config,
                                acre_pinned **out)
 {
@@ -88,7 +97,6 @@ acre_status acre_pinned_create(acre_device *device, const acre_pinned_config *co
         return status;
     }
     quick_lock_init(&pinned->lock, RANK_CACHE, "pinned cache");
-    fork_guard_quick(&pinned->fork_guard, &pinned->lock);
     pinned->device = device;
     atomic_init(&pinned->generation, fork_generation());
     host_arena_init(&pinned->shared, &pinned->map, pinned_is_torch(pinned));
@@ -99,6 +107,7 @@ acre_status acre_pinned_create(acre_device *device, const acre_pinned_config *co
     numa_load(&pinned->numa, NUMA_ROOT);
     poller_init(&pinned->poller, pinned_look, pinned);
     pinned_update_plain_locked(pinned);
+    fork_guard_quick(&pinned->fork_guard, &pinned->lock, pinned_child);
     warn_of_thresholds(&pinned->conf);
     *out = pinned;
     return ACRE_OK;
@@ -188,7 +197,8 @@ void pinned_update_plain_locked(acre_pinned *pinned)
     bool is_plain = !pinned_is_torch(pinned) && !pinned->history.is_on && !pinned->scope_count &&
                     pinned->conf.pinned_max_cached_bytes == UINT64_MAX;
 
-    pinned->plain_generation = is_plain ? atomic_load(&pinned->generation) : NOT_PLAIN;
+    pinned->at_hand = is_plain ? pinned->shared.at_hand : host_arena_nothing;
+    pinned->leaf_count = is_plain ? MAP_ROOT_COUNT : 0;
 }
 
 acre_status pinned_fork_refuse(acre_pinned *pinned)
@@ -271,7 +281,7 @@ static uint64_t give_back_locked(acre_pinned *pinned, struct host_pool *pool, ui
 
     if (*first == ACRE_OK)
         *first = status;
-    host_arena_drain(pool);
+    host_drain_locked(pinned, pool);
     return settle_release_locked(pinned, pool, keep);
 }
 

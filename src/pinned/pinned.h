@@ -39,8 +39,10 @@ struct reserve {
 struct acre_pinned {
     struct quick_lock lock;
     struct fork_guard fork_guard; /* of the lock */
-    unsigned plain_generation; /* fork_generation() while at hand is enough: policy acre,
-                                  and nothing records, routes or limits; or NOT_PLAIN */
+    /* What the hot path may use: all while the cache is plain, that is of policy acre, while
+     * nothing records, routes or limits; nothing otherwise, and in a child of fork at first. */
+    struct host_block **at_hand; /* stacks: those of the shared pool, or empty ones */
+    uintptr_t leaf_count;        /* of the map                                      */
     struct map map;            /* from addresses to blocks                           */
     struct pinned_level requested_bytes;
     struct pinned_level active_requests[ACRE_PINNED_BUCKETS]; /* by piece.bucket            */
@@ -75,8 +77,6 @@ struct host_request {
     struct host_block *host_block;
     bool is_from_capture;
 };
-
-#define NOT_PLAIN UINT_MAX
 
 /* ACRE_ERR_FORKED in a child, for memory of a device that does not work there. */
 acre_status pinned_fork_refuse(acre_pinned *pinned);
@@ -114,7 +114,7 @@ acre_policy pinned_policy(const acre_pinned *pinned);
  * that it could not tell about stay pending. */
 acre_status pinned_process(acre_pinned *pinned);
 
-/* After something changed that plain_generation depends on. */
+/* After something changed that being plain depends on. */
 void pinned_update_plain_locked(acre_pinned *pinned);
 
 /* ---- acquire.c ------------------------------------------------------------------------ */
@@ -122,6 +122,9 @@ void pinned_update_plain_locked(acre_pinned *pinned);
 /* Finds or obtains a piece for a request; may drop the lock meanwhile. Errors: those of
  * acre_pinned_alloc. */
 acre_status host_acquire_locked(acre_pinned *pinned, struct host_request *request);
+
+/* Makes all that a pool has at hand free. */
+void host_drain_locked(acre_pinned *pinned, struct host_pool *pool);
 
 /* ---- settle.c ------------------------------------------------------------------------- */
 

@@ -180,11 +180,11 @@ acre_status acre_pinned_alloc(acre_pinned *pinned, size_t bytes, void **out)
 
     if (UNLIKELY(!pinned || !out))
         return alloc_slow(pinned, bytes, out);
-    struct host_block **top = &pinned->shared.at_hand[host_arena_place(bytes, &rounded)];
+    size_t place = host_arena_place(bytes, &rounded);
     if (UNLIKELY(!quick_lock_try(&pinned->lock)))
         return alloc_slow(pinned, bytes, out);
-    struct host_block *host_block = *top;
-    if (UNLIKELY(host_block->bytes != rounded || pinned->plain_generation != fork_generation()))
+    struct host_block **top = &pinned->at_hand[place], *host_block = *top;
+    if (UNLIKELY(host_block->bytes != rounded))
         return alloc_miss(pinned, bytes, out);
     *top = host_block->below;
     host_block->requested = bytes;
@@ -211,8 +211,8 @@ acre_status acre_pinned_free(acre_pinned *pinned, void *pointer)
     if (UNLIKELY(!quick_lock_try(&pinned->lock)))
         return free_slow(pinned, pointer);
     struct host_block *host_block =
-        (struct host_block *)(void *)map_find_near(&pinned->map, pointer);
-    if (UNLIKELY(!host_block || pinned->plain_generation != fork_generation()))
+        (struct host_block *)(void *)map_find_below(&pinned->map, pointer, pinned->leaf_count);
+    if (UNLIKELY(!host_block))
         return free_miss(pinned, pointer);
     if (host_block->state != PIECE_LIVE) {
         host_block = host_block->state == PIECE_BODY ? slab_slot(host_block->slab, pointer) : NULL;

@@ -36,6 +36,7 @@ struct pinned_slab *slab_create(size_t slot_bytes)
 void slab_place(struct pinned_slab *slab, struct host_block *body)
 {
     slab->body = body;
+    slab->base = body->base;
     body->slab = slab;
     body->state = PIECE_BODY;
     for (uint32_t i = 0; i < slab->slot_count; i++) {

@@ -21,6 +21,7 @@ enum {
 struct pinned_slab {
     struct list link;      /* in host_pool.slabs while a slot is free */
     struct host_block *body;
+    char *base;            /* that of the body                        */
     uint32_t slot_bytes;
     uint32_t slot_count;
     uint64_t free_mask;
@@ -44,7 +45,7 @@ static inline uint64_t slab_full_mask(const struct pinned_slab *slab)
 /* The slot around an address inside the body, or NULL. */
 static inline struct host_block *slab_slot(struct pinned_slab *slab, const char *address)
 {
-    uint32_t index = (uint32_t)(address - slab->body->base) / slab->slot_bytes;
+    uint32_t index = (uint32_t)(address - slab->base) / slab->slot_bytes;
 
     return index < slab->slot_count ? &slab->slots[index] : NULL;
 }

@@ -97,6 +97,11 @@ static void fork_child(void)
         if (handler->child)
             handler->child();
     }
+    LIST_FOR_EACH(link, &guards) {
+        struct fork_guard *guard = CONTAINER_OF(link, struct fork_guard, link);
+        if (guard->child)
+            guard->child(guard);
+    }
     guards_drop(&guards);
     pthread_mutex_unlock(&registry);
     LIST_FOR_EACH(link, &handlers) {
@@ -138,9 +143,10 @@ void fork_guard_lock(struct fork_guard *guard, struct lock *lock)
     guard_add(guard);
 }
 
-void fork_guard_quick(struct fork_guard *guard, struct quick_lock *lock)
+void fork_guard_quick(struct fork_guard *guard, struct quick_lock *lock,
+                      void (*child)(struct fork_guard *guard))
 {
-    *guard = (struct fork_guard){.quick = lock};
+    *guard = (struct fork_guard){.quick = lock, .child = child};
     guard_add(guard);
 }
 

@@ -6,8 +6,8 @@
  *
  *   before     every guarded lock is taken, in the order of ranks; then the handlers' prepare
  *   parent     the handlers' parent, last one first; the locks are dropped
- *   child      the generation grows; the handlers' child; the locks are dropped; the handlers'
- *              after, which may take locks
+ *   child      the generation grows; the handlers' child, the guards' child; the locks are dropped;
+ *              the handlers' after, which may take locks
  *
  * Guarded locks are those that are held for short. Locks that may be held while another process
  * is waited for (groups, teams, stores) are not: a fork must not wait for them, and what they guard
@@ -31,6 +31,7 @@ struct fork_guard {
     struct list link; /* by rank */
     struct lock *lock;
     struct quick_lock *quick;
+    void (*child)(struct fork_guard *guard); /* in a child, with the lock held; or NULL */
 };
 
 /* What else happens, with all guarded locks held but for the last; any may be NULL. */
@@ -44,7 +45,8 @@ struct fork_handler {
 
 /* Guards a lock until fork_guard_end, which comes before the lock ends. */
 void fork_guard_lock(struct fork_guard *guard, struct lock *lock);
-void fork_guard_quick(struct fork_guard *guard, struct quick_lock *lock);
+void fork_guard_quick(struct fork_guard *guard, struct quick_lock *lock,
+                      void (*child)(struct fork_guard *guard));
 void fork_guard_end(struct fork_guard *guard);
 
 void fork_handler_add(struct fork_handler *handler);

@@ -330,7 +330,7 @@ acre_status acre_planner_create(acre_cache *cache, const acre_planner_config *co
     if (!planner)
         return ACRE_ERR_HOST_MEMORY;
     quick_lock_init(&planner->lock, RANK_PLAN, "planner");
-    fork_guard_quick(&planner->fork_guard, &planner->lock);
+    fork_guard_quick(&planner->fork_guard, &planner->lock, NULL);
     planner->next = &never;
     planner->cache = cache;
     planner->device = acre_cache_device(cache);

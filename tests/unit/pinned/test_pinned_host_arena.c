@@ -7,7 +7,7 @@
 #include "pinned/level.h"
 #include "host/numa.h"
 #include "pinned/touch.h"
-#include "tests/support/t.h"
+#include "tests/support/pinned_bed.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -147,6 +147,19 @@ TEST(levels_know_peak_sums_and_resets)
     EXPECT_EQ(stat.peak, 8);
     EXPECT_EQ(stat.allocated, 0);
     EXPECT_EQ(stat.freed, 3);
+    EXPECT_EQ(level_freed(&level), 7);
+}
+
+TEST(what_is_at_hand_goes_back_after_a_reset_too)
+{
+    struct pinned_bed bed;
+
+    pinned_bed_open(&bed, ACRE_POLICY_ACRE, NULL);
+    pinned_give(&bed, pinned_take(&bed, 5 * MIB));
+    acre_pinned_stats_reset_accumulated(bed.pinned);
+    REQUIRE_OK(acre_pinned_empty(bed.pinned));
+    EXPECT_EQ(pinned_stats(&bed).allocated_bytes.current, 0);
+    pinned_bed_close(&bed);
 }
 
 /* ---- Pages ------------------------------------------------------------------------------ */

@@ -13,6 +13,7 @@ static struct quick_lock quick;
 static struct fork_guard low_guard, high_guard, quick_guard;
 static _Atomic int is_over;
 static int pair[2]; /* equal whenever low is free */
+static int told; /* children that the guard of quick was told of */
 
 /* Holds locks most of the time, and changes the registry while it holds one. */
 static void *hold(void *arg)
@@ -38,12 +39,21 @@ static void *hold(void *arg)
     return NULL;
 }
 
+/* A guard hears of a child while its lock is held. */
+static void quick_child(struct fork_guard *guard)
+{
+    EXPECT_PTR_EQ(guard, &quick_guard);
+    EXPECT(!quick_lock_try(&quick));
+    told++;
+}
+
 static void child(void *arg)
 {
     unsigned before = *(unsigned *)arg;
 
     alarm(20);
     EXPECT_EQ(fork_generation(), before + 1);
+    EXPECT_EQ(told, 1);
     lock_take(&low);
     EXPECT_EQ(pair[0], pair[1]);
     quick_lock_take(&quick);
@@ -62,7 +72,7 @@ TEST(a_child_finds_guarded_locks_free)
     lock_init(&high, RANK_GENERATOR, "high");
     quick_lock_init(&quick, RANK_CACHE, "quick");
     fork_guard_lock(&high_guard, &high);
-    fork_guard_quick(&quick_guard, &quick);
+    fork_guard_quick(&quick_guard, &quick, quick_child);
     fork_guard_lock(&low_guard, &low);
     is_over = 0;
     for (int i = 0; i < 2; i++)
@@ -78,6 +88,7 @@ TEST(a_child_finds_guarded_locks_free)
     fork_guard_end(&high_guard);
     fork_guard_end(&quick_guard);
     fork_guard_end(&quick_guard); /* twice is harmless */
+    EXPECT_EQ(told, 0);
     EXPECT_EQ(fork_generation(), before);
 }
 
