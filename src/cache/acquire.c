@@ -138,7 +138,7 @@ acre_status acquire_segment_locked(acre_cache *cache, struct attempt *attempt, s
     }
     block = block_create(&cache->blocks);
     segment_init(segment, block, request->pool, request->stream, base, attempt->segment_bytes);
-    segment_set_order(segment, cache_take_order(cache));
+    segment->order = cache_take_order(cache);
     block->state = BLOCK_FREE;
     list_push_back(&cache->segments, &segment->link);
     count_obtained(cache, segment);

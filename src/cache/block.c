@@ -73,7 +73,6 @@ struct block *block_split(struct block_store *store, struct block *block, size_t
     front->base = block->base;
     front->bytes = bytes;
     front->stream = block->stream;
-    front->order = block->order;
     front->segment = block->segment;
     front->pool = block->pool;
     front->arena = block->arena;
@@ -122,7 +121,6 @@ bool block_check(const struct block *block, const char **fact)
 {
     FACT(block->segment != NULL);
     FACT(block->pool == block->segment->pool);
-    FACT(block->order == block->segment->order);
     FACT(block->bytes > 0 && block->bytes % BLOCK_UNIT == 0);
     FACT(block->base >= block->segment->base);
     FACT(block->base + block->bytes <= block->segment->base + block->segment->bytes);

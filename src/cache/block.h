@@ -55,7 +55,6 @@ enum block_state {
 /* What pieces of one block have in common; see struct block. */
 struct block_origin {
     void *stream;
-    uint64_t order;
     struct segment *segment;
     struct pool *pool;
 };
@@ -82,10 +81,9 @@ struct block {
     };
     struct arena *arena;     /* where it is free (policy acre); else NULL          */
     union {
-        struct block_origin origin; /* the next four together, for copying         */
+        struct block_origin origin; /* the next three together, for copying         */
         struct {
             void *stream;    /* native stream it serves                            */
-            uint64_t order;  /* that of its segment: older segments first          */
             struct segment *segment; /* NULL for direct blocks only                */
             struct pool *pool;       /* that of the segment                        */
         };
@@ -102,7 +100,7 @@ struct block {
     uint16_t bin;            /* place in a lane, or in bins (policy acre)          */
     uint16_t class_budget;   /* account in a lane; the same                        */
 };
-_Static_assert(sizeof(struct block) <= 144, "a million live blocks take a million of these");
+_Static_assert(sizeof(struct block) <= 136, "a million live blocks take a million of these");
 
 /* Marks, in the tag of a live block, that other streams use it. Addresses end
  * below 2^57. */

@@ -15,16 +15,9 @@ void segment_init(struct segment *segment, struct block *block, struct pool *poo
     block->base = base;
     block->bytes = bytes;
     block->stream = stream;
-    block->order = 0;
     block->segment = segment;
     block->pool = pool;
     block->is_expandable = false;
-}
-
-void segment_set_order(struct segment *segment, uint64_t order)
-{
-    segment->order = order;
-    segment->first->order = order;
 }
 
 bool segment_check(const struct segment *segment, const char **fact)

@@ -45,8 +45,6 @@ static inline bool segment_is_plain(const struct segment *segment)
 /* Sets up a segment of one block that covers it; both objects are given. */
 void segment_init(struct segment *segment, struct block *block, struct pool *pool, void *stream,
                   void *base, size_t bytes);
-/* Says when a segment was obtained, among those of its cache: for it and for its block. */
-void segment_set_order(struct segment *segment, uint64_t order);
 
 /* Walks the blocks and tells whether they tile the segment and each is sound. */
 bool segment_check(const struct segment *segment, const char **fact);

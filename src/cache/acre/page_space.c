@@ -34,7 +34,7 @@ acre_status page_space_make(acre_cache *cache, struct stitch *stitch, void *stre
     }
     struct block *block = block_create(&cache->blocks);
     segment_init(segment, block, stitch->large, stream, expand->base, expand->bytes);
-    segment_set_order(segment, cache->order_next++);
+    segment->order = cache->order_next++;
     segment->expand = expand;
     block->state = BLOCK_UNMAPPED;
     list_push_back(&stitch->unmapped, &block->link);

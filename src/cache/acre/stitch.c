@@ -75,7 +75,7 @@ static acre_status chunk_make(acre_cache *cache, struct stitch *stitch, struct b
         return ACRE_ERR_HOST_MEMORY;
     struct block *block = block_create(&cache->blocks);
     segment_init(segment, block, stitch->small, host->stream, host->base, host->bytes);
-    segment_set_order(segment, cache->order_next++);
+    segment->order = cache->order_next++;
     segment->host = host;
     host->state = BLOCK_LENT;
     block->state = BLOCK_FREE;

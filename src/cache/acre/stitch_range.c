@@ -65,7 +65,7 @@ static struct block *stitch_range_lend(acre_cache *cache, struct arena *arena, s
     range->block = block;
     segment_init(&range->segment, block, stitch->large, arena->stream,
                  range->base + slot * page + offset, bytes);
-    segment_set_order(&range->segment, cache->order_next++);
+    range->segment.order = cache->order_next++;
     range->segment.range = range;
     list_push_back(&cache->segments, &range->segment.link);
     block->arena = arena;

@@ -94,7 +94,7 @@ static acre_status segment_make(acre_cache *cache, const struct request *request
     }
     struct block *block = block_create(&cache->blocks);
     segment_init(segment, block, request->pool, request->stream, expand->base, expand->bytes);
-    segment_set_order(segment, take_order(cache, shelf));
+    segment->order = take_order(cache, shelf);
     segment->expand = expand;
     block->is_expandable = true;
     block->state = BLOCK_UNMAPPED;

@@ -3,13 +3,14 @@
 
 #include "base/check.h"
 #include "base/heap.h"
+#include "cache/segment.h"
 
 static inline bool bin_less(const struct block *a, const struct block *b)
 {
     if (a->bytes != b->bytes)
         return a->bytes < b->bytes;
-    if (a->order != b->order)
-        return a->order < b->order;
+    if (a->segment != b->segment && a->segment->order != b->segment->order)
+        return a->segment->order < b->segment->order;
     return (uintptr_t)a->base < (uintptr_t)b->base;
 }
 

@@ -12,14 +12,12 @@ TEST(a_new_segment_is_one_block)
     int pool, stream;
 
     segment_init(&segment, &block, (struct pool *)&pool, &stream, (void *)0x1000000, 4096);
-    segment_set_order(&segment, 3);
     EXPECT(segment_check(&segment, &fact));
     EXPECT_PTR_EQ(segment.first, &block);
     EXPECT_PTR_EQ(block.segment, &segment);
     EXPECT_PTR_EQ(block.pool, (struct pool *)&pool);
     EXPECT_PTR_EQ(block.stream, &stream);
     EXPECT_EQ(block.bytes, 4096);
-    EXPECT_EQ(block.order, 3);
     EXPECT(!segment.is_oversize);
     block.bytes = 2048;
     EXPECT(!segment_check(&segment, &fact));

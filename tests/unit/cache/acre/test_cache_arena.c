@@ -32,7 +32,7 @@ static void world_open(struct world *w)
     REQUIRE(block_store_reserve(&w->store, LIVE_MAX * 4));
     struct block *block = block_create(&w->store);
     segment_init(&w->segment, block, &w->pool, NULL, base, BYTES);
-    segment_set_order(&w->segment, 1);
+    w->segment.order = 1;
     block->state = BLOCK_FREE;
     arena_insert(&w->pool, block);
 }

@@ -2,18 +2,28 @@
 #include "cache/torch/pool.h"
 
 #include "base/heap.h"
+#include "cache/segment.h"
 #include "tests/support/t.h"
 
 #define COUNT 200
 
 static struct pool pool;
 static struct block blocks[COUNT];
+static struct segment segments[COUNT];
 
 static struct block *make(int i, uintptr_t stream, size_t bytes, uint64_t order, uintptr_t base)
 {
-    blocks[i] = (struct block){.base = (char *)base, .bytes = bytes, .order = order,
+    segments[i].order = order;
+    blocks[i] = (struct block){.base = (char *)base, .bytes = bytes, .segment = &segments[i],
                                .stream = (void *)stream, .pool = &pool, .state = BLOCK_FREE};
     return &blocks[i];
+}
+
+/* Of two blocks of one size: by the age of their segments, then by address. */
+static bool is_older(const struct block *a, const struct block *b)
+{
+    return a->segment->order != b->segment->order ? a->segment->order < b->segment->order
+                                                  : a->base < b->base;
 }
 
 /* An empty pool with shelves for streams 0 to 3. */
@@ -117,7 +127,7 @@ TEST(random_content_agrees_with_a_search_by_hand)
                 continue;
             if (!best || b->bytes < best->bytes ||
                 (b->bytes == best->bytes &&
-                 (b->order < best->order || (b->order == best->order && b->base < best->base))))
+                 is_older(b, best)))
                 best = b;
         }
         if (pool_find(&pool, stream, bytes) != best)
