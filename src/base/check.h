@@ -30,7 +30,22 @@ _Noreturn void check_failed(const char *file, int line, const char *fact);
 #define CHECK_FULL(fact) ((void)sizeof(!(fact)))
 #endif
 
+/* ---- Hints to compiler and processor ------------------------------------------------- */
+
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Bytes of a line of the processor's cache. */
+#define LINE_BYTES 64
+
+/* Asks for a line to write to, ahead of time. */
+static inline void line_prepare(const void *line)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
 
 #endif

@@ -518,6 +518,8 @@ static __attribute__((noinline)) acre_status alloc_marked(acre_cache *cache, siz
 {
     if (lane_key_is(&lane->cache, cache, LANE_NOTES) && LIKELY(lane->note != lane->notes_end))
         return alloc_any(lane, bytes, out, true);
+    if (lane_key_is(&lane->cache, NULL, LANE_STOPPED) && cache && cache->front)
+        front_prepare(cache);
     lane_leave(lane);
     return alloc_elsewhere(cache, bytes, stream, out);
 }

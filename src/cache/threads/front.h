@@ -4,6 +4,7 @@
 #ifndef SRC_CACHE_FRONT_H
 #define SRC_CACHE_FRONT_H
 
+#include "base/check.h"
 #include "cache/cache.h"
 #include "cache/threads/lane.h"
 
@@ -35,6 +36,14 @@ void front_rest_locked(struct front *front, uint32_t count);
 static inline bool front_is_resting(const struct front *front)
 {
     return atomic_load_explicit(&front->rest, memory_order_relaxed) != 0;
+}
+/* Asks for what an allocation under the lock changes while lanes rest, all at once: another
+ * processor had it last, and one after the other would take several times as long. */
+static inline void front_prepare(const acre_cache *cache)
+{
+    line_prepare(&cache->lock);
+    for (size_t at = 0; at < offsetof(struct front, credit.waiting); at += LINE_BYTES)
+        line_prepare((const char *)cache->front + at);
 }
 /* Lets lanes be used, or not until further notice. */
 void front_enable_locked(struct front *front, bool enabled);

@@ -461,7 +461,7 @@ struct lane *lane_peek(const acre_cache *cache, const struct arena *key)
 
 acre_status front_init(acre_cache *cache)
 {
-    cache->front = heap_zalloc(sizeof *cache->front);
+    cache->front = heap_aligned(LINE_BYTES, round_up(sizeof *cache->front, LINE_BYTES));
     if (!cache->front)
         return ACRE_ERR_HOST_MEMORY;
     list_init(&cache->front->lanes);

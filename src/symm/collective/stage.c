@@ -3,6 +3,7 @@
  * the step, which is in the same line, orders the data before it. */
 #include "symm/collective/stage.h"
 
+#include "base/check.h"
 #include "symm/deadline.h"
 #include "symm/collective/word.h"
 

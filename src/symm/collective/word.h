@@ -41,16 +41,6 @@ static inline void word_wake(struct spot spot)
         word_wake_sleepers(spot.word);
 }
 
-/* Asks for a line to write to, ahead of time. */
-static inline void line_prepare(const void *line)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
-#else
-    __builtin_prefetch(line, 1);
-#endif
-}
-
 static inline void word_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
