@@ -215,8 +215,9 @@ acre_status device_state_create(const struct snapshot *snapshot, uint32_t device
                                 const struct snap_entry *request, struct device_state **out)
 {
     struct device_state *device_state = heap_zalloc(sizeof *device_state);
-    struct own own = {.stream = request ? request->stream : 0,
-                      .pool = request ? request->pool : SNAP_NONE,
+    const struct snap_origin *origin = request ? snapshot_origin(snapshot, request) : NULL;
+    struct own own = {.stream = origin ? origin->stream : 0,
+                      .pool = origin ? origin->pool : SNAP_NONE,
                       .is_small = request && request->bytes <= (uint64_t)1 << 20,
                       .has_request = request != NULL};
     size_t at = 0;

@@ -356,8 +356,9 @@ static acre_status add_growth(const struct snapshot *snapshot, struct why_whole 
 
 static bool request_is_private(const struct snapshot *snapshot, const struct snap_entry *request)
 {
-    return request && request->pool != SNAP_NONE &&
-           (snapshot->pools[request->pool].id[0] || snapshot->pools[request->pool].id[1]);
+    uint32_t pool = request ? snapshot_origin(snapshot, request)->pool : SNAP_NONE;
+
+    return pool != SNAP_NONE && (snapshot->pools[pool].id[0] || snapshot->pools[pool].id[1]);
 }
 
 static void why_fill(acre_why *why, const struct device_state *device_state, uint64_t device_bytes)

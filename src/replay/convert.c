@@ -170,15 +170,21 @@ static void *stream_handle(uint32_t number)
 static acre_status convert_record(struct recording *recording, uint16_t action, uint64_t address,
                                   uint64_t bytes, uint32_t stream)
 {
+    struct snapshot *snapshot = recording->snapshot;
+    struct snap_origin origin = snapshot->origins[0];
     struct snap_entry *entry;
-    acre_status status = snapshot_add_entry(recording->snapshot, &entry);
+    uint32_t number;
 
+    origin.stream = stream;
+    acre_status status = snapshot_add_origin(snapshot, &origin, &number);
+    if (status == ACRE_OK)
+        status = snapshot_add_entry(snapshot, &entry);
     if (status != ACRE_OK)
         return status;
     entry->action = action;
     entry->address = address;
     entry->bytes = bytes;
-    entry->stream = stream;
+    entry->origin = number;
     entry->time_us = recording->time_us;
     entry->has = SNAP_HAS_TIME;
     return ACRE_OK;
@@ -199,7 +205,7 @@ static acre_status record_calls(struct recording *recording, uint32_t stream)
             const struct snap_entry *from = &recording->snapshot->entries[entry - 1];
             CHECK(entry > 0);
             status = convert_record(recording, SNAP_SEGMENT_FREE, call->address, from->bytes,
-                                    (uint32_t)from->stream);
+                                    (uint32_t)snapshot_origin(recording->snapshot, from)->stream);
             continue;
         }
         status = convert_record(recording, SNAP_SEGMENT_ALLOC, call->address, call->bytes, stream);

@@ -14,6 +14,7 @@
 /* While walking: who lives where. */
 struct history_walk {
     struct trace_history *history;
+    const struct snapshot *snapshot;
     const struct snap_entry *entries;
     uint64_t entry_count;
     struct ptrmap live; /* address + 1 to slot + 1               */
@@ -157,12 +158,13 @@ static acre_status walk_entry(struct history_walk *walk, uint64_t i)
 {
     const struct snap_entry *entry = &walk->entries[i];
     bool has_completed = walk->history->past.has_completed;
+    uint64_t stream = snapshot_origin(walk->snapshot, entry)->stream;
     uint32_t number = (uint32_t)i;
     acre_status status;
 
     switch (entry->action) {
     case SNAP_ALLOC:
-        return begin_life(walk, entry->address, entry->bytes, entry->stream, number);
+        return begin_life(walk, entry->address, entry->bytes, stream, number);
     case SNAP_FREE_REQUESTED:
         return has_completed ? ACRE_OK : end_life(walk, entry->address, number);
     case SNAP_FREE_COMPLETED:
@@ -176,7 +178,7 @@ static acre_status walk_entry(struct history_walk *walk, uint64_t i)
                             entry->bytes - (entry->bytes > walk->history->past.padding
                                                 ? walk->history->past.padding
                                                 : 0),
-                            entry->stream, number);
+                            stream, number);
         return status == ACRE_OK ? end_life(walk, UINT64_MAX - 1, number) : status;
     default:
         if (empties_cache(walk, i))
@@ -217,6 +219,7 @@ acre_status history_create(const struct snapshot *snapshot, uint32_t device, boo
                  ? past_recover(snapshot, device, &history->past)
                  : status_fail(ACRE_ERR_NOT_FOUND, "device %u has no history", device);
     if (status == ACRE_OK) {
+        walk.snapshot = snapshot;
         walk.entries = snapshot_history(snapshot, device);
         walk.entry_count = snapshot->devices[device].entry_count;
         ptrmap_init(&walk.live);

@@ -116,7 +116,7 @@ static acre_status undo_free(struct undo *undo, uint64_t event)
     struct past_block block = {.address = entry->address,
                                .requested_bytes = entry->bytes,
                                .bytes = past_round(undo->past, entry->bytes),
-                               .stream = entry->stream,
+                               .stream = snapshot_origin(undo->snapshot, entry)->stream,
                                .stack = entry->stack};
 
     if (ptrmap_has(&undo->blocks, key_of(entry->address))) {
@@ -154,10 +154,11 @@ static void undo_segment_alloc(struct undo *undo, uint64_t event)
 static acre_status undo_segment_free(struct undo *undo, uint64_t event)
 {
     const struct snap_entry *entry = &undo->entries[event];
+    const struct snap_origin *origin = snapshot_origin(undo->snapshot, entry);
     struct past_segment segment = {.address = entry->address,
                                    .bytes = entry->bytes,
-                                   .stream = entry->stream,
-                                   .pool = entry->pool,
+                                   .stream = origin->stream,
+                                   .pool = origin->pool,
                                    .is_small = entry->bytes <= (uint64_t)2 << 20};
 
     if (!ptrmap_has(&undo->segments, key_of(entry->address)))
@@ -191,11 +192,12 @@ static acre_status undo_map(struct undo *undo, uint64_t event)
 static acre_status undo_unmap(struct undo *undo, uint64_t event)
 {
     const struct snap_entry *entry = &undo->entries[event];
+    const struct snap_origin *origin = snapshot_origin(undo->snapshot, entry);
     struct past *past = undo->past;
     struct past_segment whole = {.address = entry->address,
                                  .bytes = entry->bytes,
-                                 .stream = entry->stream,
-                                 .pool = entry->pool,
+                                 .stream = origin->stream,
+                                 .pool = origin->pool,
                                  .is_small = entry->bytes % ((uint64_t)20 << 20) != 0,
                                  .is_expandable = true};
 

@@ -94,8 +94,8 @@ static uint32_t pool_of(const struct verify *verify, const struct snap_entry *en
 {
     const struct snapshot *snapshot = verify->snapshot;
 
-    if (entry->pool != SNAP_NONE)
-        return entry->pool;
+    if (snapshot_origin(snapshot, entry)->pool != SNAP_NONE)
+        return snapshot_origin(snapshot, entry)->pool;
     if (snapshot->pool_count < 2)
         return SNAP_NONE;
     for (size_t i = 0; i < snapshot->segment_count; i++) {
@@ -324,7 +324,8 @@ static acre_status alloc_again(struct verify *verify, uint32_t pool, const struc
                                void **got)
 {
     uint64_t bytes = (entry->bytes ? entry->bytes : 1) + verify->past.padding;
-    acre_status status = alloc_in(verify, pool, bytes, entry->stream, got);
+    uint64_t stream = snapshot_origin(verify->snapshot, entry)->stream;
+    acre_status status = alloc_in(verify, pool, bytes, stream, got);
 
     if (status != ACRE_OK || !verify->script.free_count || !verify->script.alloc_count)
         return status;
@@ -332,7 +333,7 @@ static acre_status alloc_again(struct verify *verify, uint32_t pool, const struc
     *got = NULL;
     if (status == ACRE_OK)
         status = acre_cache_empty(verify->cache);
-    return status == ACRE_OK ? alloc_in(verify, pool, bytes, entry->stream, got) : status;
+    return status == ACRE_OK ? alloc_in(verify, pool, bytes, stream, got) : status;
 }
 
 static acre_status run_alloc(struct verify *verify, uint64_t event)
@@ -340,6 +341,7 @@ static acre_status run_alloc(struct verify *verify, uint64_t event)
     const struct snap_entry *entry = &verify->entries[event];
     uint32_t pool = pool_of(verify, entry);
     uint64_t bytes = entry->bytes + verify->past.padding;
+    uint64_t stream = snapshot_origin(verify->snapshot, entry)->stream;
     void *got = NULL;
     acre_status status = alloc_again(verify, pool, entry, &got);
 
@@ -354,10 +356,10 @@ static acre_status run_alloc(struct verify *verify, uint64_t event)
                       "%llu bytes were placed at 0x%llx; the replay placed them at 0x%llx",
                       (ull)entry->bytes, (ull)entry->address, (ull)(uintptr_t)got);
         if (got && acre_cache_free(verify->cache, got) == ACRE_OK &&
-            alloc_at(verify, pool, bytes, entry->stream, entry->address) == ACRE_OK)
+            alloc_at(verify, pool, bytes, stream, entry->address) == ACRE_OK)
             got = verify_native(entry->address);
         else if (got)
-            status = alloc_in(verify, pool, bytes, entry->stream, &got);
+            status = alloc_in(verify, pool, bytes, stream, &got);
     }
     if (status == ACRE_ERR_DEVICE_MEMORY)
         return ACRE_OK;
@@ -375,10 +377,11 @@ static acre_status run_free(struct verify *verify, uint64_t event)
 static acre_status run_oom(struct verify *verify, uint64_t event)
 {
     const struct snap_entry *entry = &verify->entries[event];
+    const struct snap_origin *origin = snapshot_origin(verify->snapshot, entry);
     void *got = NULL;
 
     verify->script.is_full = true;
-    acre_status status = alloc_in(verify, entry->pool, entry->bytes, entry->stream, &got);
+    acre_status status = alloc_in(verify, origin->pool, entry->bytes, origin->stream, &got);
     verify->script.is_full = false;
     compare_segments(verify, event);
     verify->result->compared++;
@@ -486,7 +489,7 @@ static uint64_t device_size(const struct verify *verify)
             is_open = true;
         } else if (entry->action == SNAP_ALLOC && is_open) {
             /* What a page is mapped for tells the pool. */
-            range.stream = entry->stream;
+            range.stream = snapshot_origin(verify->snapshot, entry)->stream;
             range.pool = pool_of(verify, entry);
             range.is_small = past_round(&verify->past, entry->bytes) <= MIB;
             add_home(&homes, &range);

@@ -99,22 +99,23 @@ static uint32_t action_of(uint16_t action)
 static acre_status adopt_entry(struct adoption *adoption, int32_t device,
                                const struct snap_entry *entry)
 {
+    const struct snap_origin *origin = snapshot_origin(adoption->snapshot, entry);
     bool is_mapped = entry->action == SNAP_SEGMENT_MAP || entry->action == SNAP_SEGMENT_UNMAP;
     acre_view_event event = {.action = action_of(entry->action),
                              .device = device,
                              .address = entry->address,
                              .bytes = entry->bytes,
-                             .stream = entry->stream,
+                             .stream = origin->stream,
                              .time_us = entry->time_us > 0 ? (uint64_t)entry->time_us : 0,
                              .flags = is_mapped ? ACRE_VIEW_EXPANDABLE : 0};
     size_t noted;
-    snapshot_string(adoption->snapshot, entry->user_metadata, &noted);
+    snapshot_string(adoption->snapshot, origin->user_metadata, &noted);
     acre_status status =
         noted && entry->action == SNAP_ALLOC
-            ? find_noted(adoption, entry->stack, entry->user_metadata, &event.stack)
+            ? find_noted(adoption, entry->stack, origin->user_metadata, &event.stack)
             : find_stack(adoption, entry->stack, &event.stack);
 
-    find_pool(adoption, entry->pool, event.pool);
+    find_pool(adoption, origin->pool, event.pool);
     if (event.action == ACRE_VIEW_MARK)
         event.text = snapshot_action_name(adoption->snapshot, entry->action);
     return status == ACRE_OK ? acre_view_event_add(adoption->view, &event) : status;

@@ -26,8 +26,12 @@ static void check_sound(const struct snapshot *s)
         const struct snap_entry *entry = &s->entries[i];
         FUZZ_EXPECT(entry->action < SNAP_OTHER + s->other_action_count);
         FUZZ_EXPECT(entry->stack == SNAP_NONE || entry->stack < s->stack_count);
-        FUZZ_EXPECT(entry->forward == SNAP_NONE || entry->forward < s->text_count);
-        FUZZ_EXPECT(entry->pool == SNAP_NONE || entry->pool < s->pool_count);
+        FUZZ_EXPECT(entry->origin < s->origin_count);
+    }
+    for (size_t i = 0; i < s->origin_count; i++) {
+        const struct snap_origin *origin = &s->origins[i];
+        FUZZ_EXPECT(origin->forward == SNAP_NONE || origin->forward < s->text_count);
+        FUZZ_EXPECT(origin->pool == SNAP_NONE || origin->pool < s->pool_count);
     }
     for (size_t i = 0; i < s->segment_count; i++) {
         const struct snap_segment *segment = &s->segments[i];

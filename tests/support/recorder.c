@@ -21,13 +21,15 @@ static void add_frames(struct recorder *recorder, struct snap_entry *entry, unsi
 static void add_entry(struct recorder *recorder, uint16_t action, uint64_t address,
                       uint64_t bytes, uint64_t stream)
 {
+    struct snap_origin origin = recorder->snapshot->origins[0];
     struct snap_entry *entry;
 
+    origin.stream = stream;
     REQUIRE_OK(snapshot_add_entry(recorder->snapshot, &entry));
+    REQUIRE_OK(snapshot_add_origin(recorder->snapshot, &origin, &entry->origin));
     entry->action = action;
     entry->address = address;
     entry->bytes = bytes;
-    entry->stream = stream;
     entry->time_us = recorder->time_us += 10;
     entry->has = SNAP_HAS_TIME;
     if (action <= SNAP_FREE_COMPLETED)

@@ -63,6 +63,7 @@ static uint64_t memory_taken(const struct builder *builder)
            builder->draft_count * sizeof *builder->drafts +
            builder->number_count * sizeof *builder->numbers + builder->loose_bytes +
            snapshot->entry_count * sizeof *snapshot->entries +
+           snapshot->origin_count * sizeof *snapshot->origins +
            snapshot->block_count * sizeof *snapshot->blocks +
            snapshot->segment_count * sizeof *snapshot->segments +
            snapshot->past_count * sizeof *snapshot->pasts +

@@ -348,11 +348,10 @@ static acre_status finish_traces(struct finish *finish, const struct builder_lis
     uint64_t entry_count = 0;
     acre_status status = ACRE_OK;
 
-    for (size_t i = 0; i < snapshot->entry_count && status == ACRE_OK; i++) {
+    for (size_t i = 0; i < snapshot->entry_count && status == ACRE_OK; i++)
         status = finish_stack(finish, &snapshot->entries[i].stack);
-        if (status == ACRE_OK)
-            status = finish_forward(finish, &snapshot->entries[i].forward);
-    }
+    for (size_t i = 0; i < snapshot->origin_count && status == ACRE_OK; i++)
+        status = finish_forward(finish, &snapshot->origins[i].forward);
     for (uint32_t i = 0; list && i < list->count && status == ACRE_OK; i++) {
         struct ref ref = list_ref(builder, list, i);
         const struct builder_list *trace =

@@ -168,9 +168,9 @@ static acre_status set_action(struct builder *builder, struct snap_entry *entry,
     return snapshot_add_action(builder->snapshot, name, &entry->action);
 }
 
-static acre_status set_entry(struct builder *builder, uint64_t index, uint32_t key, value item)
+static acre_status set_entry(struct builder *builder, struct snap_entry *entry,
+                             struct snap_origin *origin, uint32_t key, value item)
 {
-    struct snap_entry *entry = &builder->snapshot->entries[index];
     acre_status status;
     uint64_t number = 0;
     bool is_done;
@@ -185,23 +185,39 @@ static acre_status set_entry(struct builder *builder, uint64_t index, uint32_t k
     case KEY_SIZE:
         return get_integer(builder, key, item, &entry->bytes);
     case KEY_STREAM:
-        return get_integer(builder, key, item, &entry->stream);
+        return get_integer(builder, key, item, &origin->stream);
     case KEY_TIME_US:
         entry->has |= SNAP_HAS_TIME;
         status = get_integer(builder, key, item, &number);
         entry->time_us = (int64_t)number;
         return status;
     case KEY_COMPILE_CONTEXT:
-        return get_string(builder, key, item, &entry->compile_context);
+        return get_string(builder, key, item, &origin->compile_context);
     case KEY_USER_METADATA:
-        return get_string(builder, key, item, &entry->user_metadata);
+        return get_string(builder, key, item, &origin->user_metadata);
     case KEY_POOL_ID:
-        return get_pool(builder, key, item, &entry->pool, &entry->has);
+        return get_pool(builder, key, item, &origin->pool, &entry->has);
     default:
         return set_stack(builder, key, item,
-                         &(struct stack_fields){&entry->stack, &entry->forward, &entry->has},
+                         &(struct stack_fields){&entry->stack, &origin->forward, &entry->has},
                          &is_done);
     }
+}
+
+/* Keys that are no texts are passed over. */
+static acre_status set_entry_pairs(struct builder *builder, uint64_t index, const value *pairs,
+                                   size_t count)
+{
+    struct snapshot *snapshot = builder->snapshot;
+    struct snap_entry *entry = &snapshot->entries[index];
+    struct snap_origin origin = *snapshot_origin(snapshot, entry);
+    acre_status status = ACRE_OK;
+
+    for (size_t i = 0; i < count && status == ACRE_OK; i++)
+        if (VALUE_TAG(pairs[2 * i]) == TAG_STRING)
+            status = set_entry(builder, entry, &origin, (uint32_t)VALUE_INDEX(pairs[2 * i]),
+                               pairs[2 * i + 1]);
+    return status == ACRE_OK ? snapshot_add_origin(snapshot, &origin, &entry->origin) : status;
 }
 
 /* ---- Segments ---------------------------------------------------------------------------- */
@@ -450,8 +466,8 @@ acre_status record_add_entry(struct builder *builder, const value *pairs, size_t
     uint64_t index = 0;
     acre_status status = add_record(builder, OBJECT_ENTRY, &index);
 
-    for (size_t i = 0; i < count && status == ACRE_OK; i++)
-        status = set_entry(builder, index, (uint32_t)VALUE_INDEX(pairs[2 * i]), pairs[2 * i + 1]);
+    if (status == ACRE_OK)
+        status = set_entry_pairs(builder, index, pairs, count);
     *out = VALUE(TAG_ENTRY, index);
     return status;
 }
@@ -466,15 +482,14 @@ static acre_status set_pairs(struct builder *builder, enum object_kind kind, uin
 {
     acre_status status = ACRE_OK;
 
+    if (kind == OBJECT_ENTRY)
+        return set_entry_pairs(builder, index, pairs, count);
     for (size_t i = 0; i < count && status == ACRE_OK; i++) {
         value key = pairs[2 * i], item = pairs[2 * i + 1];
         if (VALUE_TAG(key) != TAG_STRING)
             continue;
         uint32_t name = (uint32_t)VALUE_INDEX(key);
         switch (kind) {
-        case OBJECT_ENTRY:
-            status = set_entry(builder, index, name, item);
-            break;
         case OBJECT_SEGMENT:
             status = set_segment(builder, index, name, item);
             break;

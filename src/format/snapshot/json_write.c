@@ -223,27 +223,28 @@ static void put_pool(struct json_writer *writer, unsigned key, uint32_t pool, ui
 static void put_entry(struct json_writer *writer, const struct snap_entry *entry)
 {
     const char *action = snapshot_action_name(writer->snapshot, entry->action);
+    const struct snap_origin *origin = snapshot_origin(writer->snapshot, entry);
 
     json_write_begin(writer, '{');
     put_key(writer, KEY_ACTION);
     json_write_string(writer->sink, action, strlen(action));
     put_field(writer, entry->action == SNAP_OOM ? KEY_DEVICE_FREE : KEY_ADDR, entry->address);
     put_field(writer, KEY_SIZE, entry->bytes);
-    put_field(writer, KEY_STREAM, entry->stream);
+    put_field(writer, KEY_STREAM, origin->stream);
     if (entry->has & SNAP_HAS_TIME) {
         put_key(writer, KEY_TIME_US);
         sink_integer(writer->sink, entry->time_us);
     }
-    if (entry->compile_context != SNAP_NONE) {
+    if (origin->compile_context != SNAP_NONE) {
         put_key(writer, KEY_COMPILE_CONTEXT);
-        put_string(writer, entry->compile_context);
+        put_string(writer, origin->compile_context);
     }
-    if (entry->user_metadata != SNAP_NONE) {
+    if (origin->user_metadata != SNAP_NONE) {
         put_key(writer, KEY_USER_METADATA);
-        put_string(writer, entry->user_metadata);
+        put_string(writer, origin->user_metadata);
     }
-    put_pool(writer, KEY_POOL_ID, entry->pool, entry->has);
-    put_frames(writer, entry->has, entry->stack, entry->forward);
+    put_pool(writer, KEY_POOL_ID, origin->pool, entry->has);
+    put_frames(writer, entry->has, entry->stack, origin->forward);
     json_write_end(writer, '}');
 }
 
@@ -424,10 +425,11 @@ uint64_t json_bytes_least(const struct snapshot *snapshot)
                  string_bytes(snapshot, snapshot->frames[i].name);
     for (size_t i = 0; i < snapshot->entry_count; i++) {
         const struct snap_entry *entry = &snapshot->entries[i];
-        total += string_bytes(snapshot, entry->compile_context) +
-                 string_bytes(snapshot, entry->user_metadata);
+        const struct snap_origin *origin = snapshot_origin(snapshot, entry);
+        total += string_bytes(snapshot, origin->compile_context) +
+                 string_bytes(snapshot, origin->user_metadata);
         total += strlen(snapshot_action_name(snapshot, entry->action));
-        total += texts && entry->forward != SNAP_NONE ? texts[entry->forward] : 0;
+        total += texts && origin->forward != SNAP_NONE ? texts[origin->forward] : 0;
     }
     for (size_t i = 0; i < snapshot->segment_count; i++) {
         const struct snap_segment *segment = &snapshot->segments[i];

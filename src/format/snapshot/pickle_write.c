@@ -288,6 +288,7 @@ static void put_name(struct pickle_writer *writer, unsigned key, unsigned name)
 static void put_entry(struct pickle_writer *writer, const struct snap_entry *entry)
 {
     const struct snapshot *snapshot = writer->snapshot;
+    const struct snap_origin *origin = snapshot_origin(snapshot, entry);
 
     sink_text(writer->sink, "}(");
     if (entry->action < SNAP_OTHER) {
@@ -298,21 +299,21 @@ static void put_entry(struct pickle_writer *writer, const struct snap_entry *ent
     }
     put_field(writer, entry->action == SNAP_OOM ? KEY_DEVICE_FREE : KEY_ADDR, entry->address);
     put_field(writer, KEY_SIZE, entry->bytes);
-    put_field(writer, KEY_STREAM, entry->stream);
+    put_field(writer, KEY_STREAM, origin->stream);
     if (entry->has & SNAP_HAS_TIME) {
         put_key(writer, KEY_TIME_US);
         put_integer(writer, entry->time_us);
     }
-    if (entry->compile_context != SNAP_NONE) {
+    if (origin->compile_context != SNAP_NONE) {
         put_key(writer, KEY_COMPILE_CONTEXT);
-        put_string(writer, entry->compile_context);
+        put_string(writer, origin->compile_context);
     }
-    if (entry->user_metadata != SNAP_NONE) {
+    if (origin->user_metadata != SNAP_NONE) {
         put_key(writer, KEY_USER_METADATA);
-        put_string(writer, entry->user_metadata);
+        put_string(writer, origin->user_metadata);
     }
-    put_pool(writer, KEY_POOL_ID, entry->pool, entry->has);
-    put_frames(writer, entry->has, entry->stack, entry->forward);
+    put_pool(writer, KEY_POOL_ID, origin->pool, entry->has);
+    put_frames(writer, entry->has, entry->stack, origin->forward);
     sink_byte(writer->sink, 'u');
 }
 

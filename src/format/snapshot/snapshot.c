@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of a snapshot. Equal strings, frames, stacks and pools are found by
+/* The tables of a snapshot. Equal strings, frames, stacks, pools and origins are found by
  * hashing: an index holds item numbers in open addressing with linear probing, at
  * most half full, and the items themselves are the keys. */
 #include "format/snapshot/snapshot.h"
@@ -22,6 +22,18 @@ static const char *const state_names[] = {
 #undef SNAP_STATE
 };
 
+static acre_status add_first_origin(struct snapshot *snapshot)
+{
+    uint32_t first;
+
+    return snapshot_add_origin(snapshot,
+                               &(struct snap_origin){.forward = SNAP_NONE,
+                                                     .compile_context = SNAP_NONE,
+                                                     .user_metadata = SNAP_NONE,
+                                                     .pool = SNAP_NONE},
+                               &first);
+}
+
 acre_status snapshot_create(struct snapshot **out)
 {
     struct snapshot *snapshot = heap_zalloc(sizeof *snapshot);
@@ -29,8 +41,12 @@ acre_status snapshot_create(struct snapshot **out)
     if (!snapshot)
         return ACRE_ERR_HOST_MEMORY;
     snapshot->settings = SNAP_NONE;
-    *out = snapshot;
-    return ACRE_OK;
+    acre_status status = add_first_origin(snapshot);
+    if (status == ACRE_OK)
+        *out = snapshot;
+    else
+        snapshot_destroy(snapshot);
+    return status;
 }
 
 void snapshot_destroy(struct snapshot *snapshot)
@@ -39,6 +55,7 @@ void snapshot_destroy(struct snapshot *snapshot)
         return;
     void *all[] = {snapshot->devices,
                    snapshot->entries,
+                   snapshot->origins,
                    snapshot->segments,
                    snapshot->blocks,
                    snapshot->pasts,
@@ -57,7 +74,8 @@ void snapshot_destroy(struct snapshot *snapshot)
                    snapshot->frame_index.slots,
                    snapshot->stack_index.slots,
                    snapshot->text_index.slots,
-                   snapshot->pool_index.slots};
+                   snapshot->pool_index.slots,
+                   snapshot->origin_index.slots};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         heap_free(all[i]);
     heap_free(snapshot);
@@ -175,6 +193,11 @@ static struct snapshot_key text_key(const struct snapshot *snapshot, uint32_t it
 static struct snapshot_key pool_key(const struct snapshot *snapshot, uint32_t item)
 {
     return (struct snapshot_key){snapshot, &snapshot->pools[item], sizeof *snapshot->pools};
+}
+
+static struct snapshot_key origin_key(const struct snapshot *snapshot, uint32_t item)
+{
+    return (struct snapshot_key){snapshot, &snapshot->origins[item], sizeof *snapshot->origins};
 }
 
 acre_status snapshot_add_string(struct snapshot *snapshot, const char *text, size_t length,
@@ -303,6 +326,32 @@ acre_status snapshot_add_pool(struct snapshot *snapshot, uint64_t first, uint64_
     return ACRE_OK;
 }
 
+_Static_assert(sizeof(struct snap_origin) == 24, "origins have no padding to compare");
+
+acre_status snapshot_add_origin(struct snapshot *snapshot, const struct snap_origin *origin,
+                                uint32_t *out)
+{
+    struct snap_origin copy = *origin; /* it may be one of those that move */
+    uint32_t *slot;
+
+    *out = snapshot->last_origin;
+    if (*out < snapshot->origin_count && memcmp(&snapshot->origins[*out], &copy, sizeof copy) == 0)
+        return ACRE_OK;
+    acre_status status =
+        index_find(&snapshot->origin_index, (struct snapshot_key){snapshot, &copy, sizeof copy},
+                   snapshot->origin_count, origin_key, out, &slot);
+    if (status == ACRE_OK && slot)
+        status = ARRAY_ROOM(snapshot, origins, origin, 1);
+    if (status != ACRE_OK)
+        return status;
+    snapshot->last_origin = *out;
+    if (slot) {
+        snapshot->origins[snapshot->origin_count++] = copy;
+        *slot = *out + 1;
+    }
+    return ACRE_OK;
+}
+
 acre_status snapshot_add_action(struct snapshot *snapshot, uint32_t name, uint16_t *out)
 {
     const char *text = snapshot_string(snapshot, name, NULL);
@@ -349,11 +398,7 @@ acre_status snapshot_add_entry(struct snapshot *snapshot, struct snap_entry **ou
     if (snapshot->device_count)
         snapshot->devices[snapshot->device_count - 1].entry_count++;
     *out = &snapshot->entries[snapshot->entry_count++];
-    **out = (struct snap_entry){.stack = SNAP_NONE,
-                                .forward = SNAP_NONE,
-                                .pool = SNAP_NONE,
-                                .compile_context = SNAP_NONE,
-                                .user_metadata = SNAP_NONE};
+    **out = (struct snap_entry){.stack = SNAP_NONE};
     return ACRE_OK;
 }
 

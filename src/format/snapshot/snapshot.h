@@ -4,11 +4,12 @@
  *   devices ──► entries[first_entry ...]        the history, oldest first
  *   segments ──► blocks[first_block ...]        the state at the end
  *   entries, blocks, segments ──► stacks ──► frame_ids ──► frames ──► strings
+ *   entries ──► origins                         what many events have in common
  *
  * Everything refers to everything else by index, so that a million events cost
- * 56 bytes each and shared stacks stay shared. SNAP_NONE stands for "none".
+ * 40 bytes each and shared stacks stay shared. SNAP_NONE stands for "none".
  * Equal strings, frames, stacks and pools have one index: comparing indices is
- * comparing contents.
+ * comparing contents. Equal origins mostly have one index, but need not.
  *
  * Fields named bytes_* and address are as recorded; flags say which keys the
  * record had, so that writing it again gives the same data.
@@ -68,20 +69,25 @@ enum snap_has {
     SNAP_HAS_HISTORY = 1 << 7,    /* history of a legacy block          */
 };
 
-/* One event of the history. */
-struct snap_entry {
-    uint64_t address;         /* device_free for SNAP_OOM                          */
-    uint64_t bytes;           /* requested; segment_*: of the device; oom: rounded */
+/* Where events come from: what an event nearly always shares with the one before. */
+struct snap_origin {
     uint64_t stream;          /* native handle, 0 the default stream               */
-    int64_t time_us;          /* since 1970; 0 without SNAP_HAS_TIME               */
-    uint32_t stack;           /* or SNAP_NONE                                      */
     uint32_t forward;         /* texts: forward_frames, or SNAP_NONE               */
     uint32_t compile_context; /* string, or SNAP_NONE: key absent                  */
     uint32_t user_metadata;   /* string, or SNAP_NONE: key absent                  */
     uint32_t pool;            /* index of pools; SNAP_NONE: key absent             */
+};
+
+/* One event of the history. */
+struct snap_entry {
+    uint64_t address;         /* device_free for SNAP_OOM                          */
+    uint64_t bytes;           /* requested; segment_*: of the device; oom: rounded */
+    int64_t time_us;          /* since 1970; 0 without SNAP_HAS_TIME               */
+    uint32_t stack;           /* or SNAP_NONE                                      */
+    uint32_t origin;          /* index of origins                                  */
     uint16_t action;          /* an enum snap_action                               */
     uint8_t has;              /* SNAP_HAS_* bits                                   */
-    uint8_t reserved;
+    uint8_t reserved[5];
 };
 
 /* One block of a segment. */
@@ -178,6 +184,9 @@ struct snapshot {
     size_t trace_count;               /* lists in device_traces: at most device_count */
     struct snap_entry *entries;       /* all devices, one after the other          */
     size_t entry_count, entry_capacity;
+    struct snap_origin *origins;      /* the first: default stream, and no more    */
+    size_t origin_count, origin_capacity;
+    uint32_t last_origin;             /* asked for last                            */
     struct snap_segment *segments;    /* in the order of the file                  */
     size_t segment_count, segment_capacity;
     struct snap_block *blocks;
@@ -214,7 +223,8 @@ struct snapshot {
     /* Which keys the top level had; a bare list has none. */
     bool is_bare_list, has_traces, has_settings, has_annotations;
 
-    struct snap_index string_index, frame_index, stack_index, text_index, pool_index;
+    struct snap_index string_index, frame_index, stack_index, text_index, pool_index,
+        origin_index;
 };
 
 /* Creates an empty one. Errors: ACRE_ERR_HOST_MEMORY. */
@@ -249,6 +259,12 @@ static inline const struct snap_entry *snapshot_history(const struct snapshot *s
     return snapshot->entries ? snapshot->entries + snapshot->devices[device].first_entry : NULL;
 }
 
+static inline const struct snap_origin *snapshot_origin(const struct snapshot *snapshot,
+                                                        const struct snap_entry *entry)
+{
+    return &snapshot->origins[entry->origin];
+}
+
 /* Whether the segments add up: blocks tile their segment, sums agree. Otherwise
  * ACRE_ERR_FORMAT with a sentence about the first that does not. */
 acre_status snapshot_check(const struct snapshot *snapshot);
@@ -269,12 +285,14 @@ acre_status snapshot_add_texts(struct snapshot *snapshot, const uint32_t *string
                                uint32_t *out);
 acre_status snapshot_add_pool(struct snapshot *snapshot, uint64_t first, uint64_t second,
                               uint32_t *out);
+acre_status snapshot_add_origin(struct snapshot *snapshot, const struct snap_origin *origin,
+                                uint32_t *out);
 /* The action of a name, new ones included. */
 acre_status snapshot_add_action(struct snapshot *snapshot, uint32_t name, uint16_t *out);
 
 /* Append a zeroed record, whose indices are SNAP_NONE; the pointer is valid until
  * the next of its kind. Errors: ACRE_ERR_HOST_MEMORY. Entries belong to the last
- * device, blocks to the last segment. */
+ * device and have the first origin, blocks belong to the last segment. */
 acre_status snapshot_add_device(struct snapshot *snapshot, struct snap_device **out);
 acre_status snapshot_add_entry(struct snapshot *snapshot, struct snap_entry **out);
 acre_status snapshot_add_segment(struct snapshot *snapshot, struct snap_segment **out);

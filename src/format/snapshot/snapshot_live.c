@@ -199,27 +199,27 @@ static acre_status add_segments(struct snapshot *to, uint32_t device,
 static acre_status add_entry(struct snapshot *to, const acre_history_entry *from,
                              const uint32_t *stacks)
 {
-    uint32_t compile, metadata, pool;
+    struct snap_origin origin = {.stream = (uintptr_t)from->stream, .forward = SNAP_NONE};
     struct snap_entry *entry;
-    acre_status status =
-        snapshot_add_string(to, from->compile_context, strlen(from->compile_context), &compile);
+    uint32_t number;
+    acre_status status = snapshot_add_string(
+        to, from->compile_context, strlen(from->compile_context), &origin.compile_context);
 
     if (status == ACRE_OK)
-        status =
-            snapshot_add_string(to, from->user_metadata, strlen(from->user_metadata), &metadata);
+        status = snapshot_add_string(to, from->user_metadata, strlen(from->user_metadata),
+                                     &origin.user_metadata);
     if (status == ACRE_OK)
-        status = snapshot_add_pool(to, from->pool[0], from->pool[1], &pool);
+        status = snapshot_add_pool(to, from->pool[0], from->pool[1], &origin.pool);
+    if (status == ACRE_OK)
+        status = snapshot_add_origin(to, &origin, &number);
     if (status == ACRE_OK)
         status = snapshot_add_entry(to, &entry);
     if (status != ACRE_OK)
         return status;
     entry->address = from->address;
     entry->bytes = from->bytes;
-    entry->stream = (uintptr_t)from->stream;
     entry->time_us = (int64_t)from->time_us;
-    entry->compile_context = compile;
-    entry->user_metadata = metadata;
-    entry->pool = pool;
+    entry->origin = number;
     entry->action = (uint16_t)from->action; /* both lists have one order */
     entry->has = SNAP_HAS_TIME | SNAP_HAS_POOL;
     if (from->stack) {

@@ -167,6 +167,9 @@ TEST(events_in_one_go_equal_events_step_by_step)
         REQUIRE_EQ(fast->entry_count, EVENTS);
         REQUIRE_EQ(slow->entry_count, EVENTS);
         EXPECT(memcmp(fast->entries, slow->entries, EVENTS * sizeof *fast->entries) == 0);
+        REQUIRE_EQ(fast->origin_count, slow->origin_count);
+        EXPECT(memcmp(fast->origins, slow->origins,
+                      fast->origin_count * sizeof *fast->origins) == 0);
         EXPECT_EQ(fast->pool_count, slow->pool_count);
         EXPECT_EQ(fast->devices[0].entry_count, EVENTS);
         snapshot_destroy(fast);

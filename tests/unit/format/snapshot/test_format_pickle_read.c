@@ -46,7 +46,7 @@ TEST(events_and_shared_stacks)
         EXPECT_EQ(snapshot->entries[i].bytes, 100);
         EXPECT_EQ(snapshot->entries[i].stack, 0);
         EXPECT_EQ(snapshot->entries[i].has, SNAP_HAS_FRAMES);
-        EXPECT_EQ(snapshot->entries[i].pool, SNAP_NONE);
+        EXPECT_EQ(snapshot_origin(snapshot, &snapshot->entries[i])->pool, SNAP_NONE);
     }
     REQUIRE_EQ(snapshot->stack_count, 1);
     REQUIRE_EQ(snapshot->frame_count, 1);

@@ -92,7 +92,7 @@ TEST(B124_segments_by_address_with_their_pool)
     EXPECT_EQ(snapshot->pools[snapshot->segments[1].pool].id[1], 0);
     const struct snap_entry *last = &snapshot->entries[snapshot->entry_count - 1];
     EXPECT_EQ(last->action, SNAP_ALLOC);
-    EXPECT_EQ(snapshot->pools[last->pool].id[1], id.user);
+    EXPECT_EQ(snapshot->pools[snapshot_origin(snapshot, last)->pool].id[1], id.user);
     snapshot_destroy(snapshot);
 
     acre_snapshot_choice choice = {.struct_size = sizeof choice, .pool = {id.graph, id.user}};

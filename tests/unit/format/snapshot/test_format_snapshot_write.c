@@ -25,11 +25,16 @@ static struct snapshot *record(uint64_t seed)
     uint32_t last = SNAP_NONE, key, pool;
 
     REQUIRE_OK(snapshot_add_pool(snapshot, 0, 3, &pool));
-    snapshot->entries[2].pool = snapshot->segments[0].pool = pool;
+    snapshot->segments[0].pool = pool;
+    struct snap_origin origin = *snapshot_origin(snapshot, &snapshot->entries[2]);
+    origin.pool = pool;
+    REQUIRE_OK(snapshot_add_origin(snapshot, &origin, &snapshot->entries[2].origin));
     snapshot->entries[2].has |= SNAP_HAS_POOL;
     snapshot->segments[0].has |= SNAP_HAS_POOL | SNAP_HAS_EXPANDABLE;
+    origin = *snapshot_origin(snapshot, &snapshot->entries[1]);
     REQUIRE_OK(snapshot_add_string(snapshot, "quote \" back \\ \xc3\xa9 \xed\xa0\x80 \x01", 21,
-                                   &snapshot->entries[1].user_metadata));
+                                   &origin.user_metadata));
+    REQUIRE_OK(snapshot_add_origin(snapshot, &origin, &snapshot->entries[1].origin));
     snapshot->has_settings = snapshot->has_annotations = true;
     REQUIRE_OK(snapshot_add_string(snapshot, "garbage_collection_threshold", 28, &key));
     REQUIRE_OK(snapshot_add_value(snapshot, &snapshot->settings, &last,
@@ -52,13 +57,14 @@ static void expect_same(const struct snapshot *a, const struct snapshot *b)
     REQUIRE_EQ(a->annotation_count, b->annotation_count);
     for (size_t i = 0; i < a->entry_count; i++) {
         const struct snap_entry *x = &a->entries[i], *y = &b->entries[i];
-        EXPECT(x->address == y->address && x->bytes == y->bytes && x->stream == y->stream &&
+        const struct snap_origin *o = snapshot_origin(a, x), *p = snapshot_origin(b, y);
+        EXPECT(x->address == y->address && x->bytes == y->bytes && o->stream == p->stream &&
                x->time_us == y->time_us && x->action == y->action && x->has == y->has);
-        EXPECT_STR_EQ(snapshot_string(a, x->user_metadata, NULL),
-                      snapshot_string(b, y->user_metadata, NULL));
+        EXPECT_STR_EQ(snapshot_string(a, o->user_metadata, NULL),
+                      snapshot_string(b, p->user_metadata, NULL));
         EXPECT_EQ(x->stack == SNAP_NONE, y->stack == SNAP_NONE);
-        EXPECT_EQ(x->pool == SNAP_NONE ? 0 : a->pools[x->pool].id[1],
-                  y->pool == SNAP_NONE ? 0 : b->pools[y->pool].id[1]);
+        EXPECT_EQ(o->pool == SNAP_NONE ? 0 : a->pools[o->pool].id[1],
+                  p->pool == SNAP_NONE ? 0 : b->pools[p->pool].id[1]);
         if (x->stack == SNAP_NONE)
             continue;
         const struct snap_frame *f = &a->frames[a->frame_ids[a->stacks[x->stack].first]];
