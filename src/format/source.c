@@ -45,22 +45,37 @@ static acre_status fail_io(const struct source *source, const char *what)
     return status_fail_native(ACRE_ERR_IO, code, "%s %s: %s", what, source->path, strerror(code));
 }
 
+/* Reads from the file; nothing once it has ended. */
+static acre_status source_fetch(struct source *source, void *to, size_t capacity, size_t *out_count)
+{
+    ssize_t got = 0;
+
+    while (!source->is_end) {
+        got = read(source->fd, to, capacity);
+        if (got >= 0 || errno != EINTR)
+            break;
+    }
+    if (got < 0)
+        return fail_io(source, "cannot read");
+    source->read_bytes += (uint64_t)got;
+    source->is_end = got == 0;
+    *out_count = (size_t)got;
+    return ACRE_OK;
+}
+
 /* Fills input when it is empty. */
 static acre_status source_refill(struct source *source)
 {
+    size_t got = 0;
+
     if (source->input_at < source->input_count || source->is_end)
         return ACRE_OK;
-    ssize_t got;
-    do
-        got = read(source->fd, source->input, sizeof source->input);
-    while (got < 0 && errno == EINTR);
-    if (got < 0)
-        return fail_io(source, "cannot read");
-    source->input_at = 0;
-    source->input_count = (size_t)got;
-    source->read_bytes += (uint64_t)got;
-    source->is_end = got == 0;
-    return ACRE_OK;
+    acre_status status = source_fetch(source, source->input, sizeof source->input, &got);
+    if (status == ACRE_OK) {
+        source->input_at = 0;
+        source->input_count = got;
+    }
+    return status;
 }
 
 static bool at_gzip(const struct source *source)
@@ -227,6 +242,8 @@ acre_status source_read(struct source *source, void *buffer, size_t capacity, si
 {
     if (source->gzip != GZIP_NONE)
         return gzip_read(source, buffer, capacity, out_count);
+    if (source->input_at == source->input_count && capacity >= INPUT_BYTES)
+        return source_fetch(source, buffer, capacity, out_count);
     acre_status status = source_refill(source);
     if (status != ACRE_OK)
         return status;

@@ -39,7 +39,7 @@ void builder_fini(struct builder *builder)
     for (size_t i = 0; i < builder->dict_count; i++)
         heap_free(builder->dicts[i].pairs);
     heap_free(builder->stack);
-    heap_free(builder->memo);
+    memo_fini(&builder->memo);
     heap_free(builder->objects);
     heap_free(builder->lists);
     heap_free(builder->dicts);
@@ -55,8 +55,7 @@ static uint64_t memory_taken(const struct builder *builder)
 {
     const struct snapshot *snapshot = builder->snapshot;
 
-    return builder->stack_count * sizeof *builder->stack +
-           builder->memo_count * sizeof *builder->memo +
+    return builder->stack_count * sizeof *builder->stack + builder->memo.count * sizeof(value) +
            builder->object_count * sizeof *builder->objects +
            builder->list_count * sizeof *builder->lists +
            builder->dict_count * sizeof *builder->dicts +
@@ -204,20 +203,24 @@ static acre_status builder_take(struct builder *builder, bool to_mark, size_t co
 
 acre_status builder_memo_keep(struct builder *builder, uint64_t index, value item)
 {
-    if (index >= builder->memo_count) {
-        if (index - builder->memo_count > builder->offset)
+    struct memo *memo = &builder->memo;
+    acre_status status = ACRE_OK;
+
+    if (index < memo->count)
+        return memo_set(memo, index, item);
+    if (index > memo->count) {
+        if (index - memo->count > builder->offset)
             return BUILDER_FAIL(builder,
                                 "memo %llu is beyond what the file can hold; the file is "
                                 "damaged",
                                 (unsigned long long)index);
-        acre_status status = ROOM(builder, builder, memo, memo, index + 1 - builder->memo_count);
-        if (status != ACRE_OK)
-            return status;
-        while (builder->memo_count <= index)
-            builder->memo[builder->memo_count++] = VALUE(TAG_EMPTY, 0);
+        status = builder_check_memory(builder, (index - memo->count) * sizeof(value));
+        while (memo->count < index && status == ACRE_OK)
+            status = memo_push(memo, VALUE(TAG_EMPTY, 0));
     }
-    builder->memo[index] = item;
-    return ACRE_OK;
+    if (status == ACRE_OK && memo->count % MEMO_PAGE == 0)
+        status = builder_check_memory(builder, MEMO_PAGE * sizeof(value));
+    return status == ACRE_OK ? memo_push(memo, item) : status;
 }
 
 acre_status builder_memo_put(struct builder *builder, uint64_t index)

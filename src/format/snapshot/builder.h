@@ -22,6 +22,7 @@
 
 #include "base/check.h"
 #include "format/snapshot/keys.h"
+#include "format/snapshot/memo.h"
 #include "format/snapshot/snapshot.h"
 
 #define BUILDER_DEPTH 64
@@ -108,8 +109,7 @@ struct builder {
     size_t stack_count, stack_capacity;
     size_t marks[BUILDER_DEPTH];
     size_t mark_count;
-    value *memo;
-    size_t memo_count, memo_capacity;
+    struct memo memo;
     uint64_t *objects;      /* index << 4 | enum object_kind                         */
     size_t object_count, object_capacity;
     struct builder_list *lists;
@@ -173,9 +173,12 @@ static inline acre_status builder_push(struct builder *builder, value item)
 
 static inline acre_status builder_memo_get(struct builder *builder, uint64_t index)
 {
-    if (UNLIKELY(index >= builder->memo_count || VALUE_TAG(builder->memo[index]) == TAG_EMPTY))
+    value item = LIKELY(index < builder->memo.count) ? memo_get(&builder->memo, index)
+                                                     : VALUE(TAG_EMPTY, 0);
+
+    if (UNLIKELY(VALUE_TAG(item) == TAG_EMPTY))
         return builder_memo_missing(builder, index);
-    return builder_push(builder, builder->memo[index]);
+    return builder_push(builder, item);
 }
 
 static inline bool value_is_object(value item)

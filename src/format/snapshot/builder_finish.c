@@ -582,9 +582,7 @@ acre_status builder_finish(struct builder *builder, struct snapshot **out)
         return BUILDER_FAIL(builder, "the file ends with %zu values instead of one; it is damaged",
                             builder->stack_count);
     value top = builder->stack[0];
-    heap_free(builder->memo);
-    builder->memo = NULL;
-    builder->memo_count = builder->memo_capacity = 0;
+    memo_fini(&builder->memo);
     finish.stack_of = heap_array(builder->list_count + 1, sizeof *finish.stack_of);
     finish.texts_of = heap_array(builder->list_count + 1, sizeof *finish.texts_of);
     acre_status status =

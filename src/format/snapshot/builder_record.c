@@ -134,10 +134,8 @@ static acre_status set_stack(struct builder *builder, uint32_t key, value item,
         *fields->has |= SNAP_HAS_FRAMES;
         return get_list(builder, key, item, fields->stack);
     }
-    if (key == KEY_FORWARD_FRAMES && item != VALUE_NONE && fields->forward) {
-        acre_status status = get_list(builder, key, item, fields->forward);
-        return status;
-    }
+    if (key == KEY_FORWARD_FRAMES && item != VALUE_NONE && fields->forward)
+        return get_list(builder, key, item, fields->forward);
     if (key == KEY_STACK && builder->is_json) {
         acre_status status = get_integer(builder, key, item, &row);
         if (status == ACRE_OK && row >= RECORD_ROW - 2)
@@ -419,11 +417,10 @@ static acre_status add_record(struct builder *builder, enum object_kind kind, ui
     struct snap_entry *entry;
     struct snap_segment *segment;
     struct snap_block *block;
-    acre_status status = ACRE_OK;
-
     /* Records grow their tables without asking: look now and then. */
-    if (++builder->record_count % 4096 == 0)
-        status = builder_check_memory(builder, 0);
+    acre_status status =
+        ++builder->record_count % 4096 ? ACRE_OK : builder_check_memory(builder, 0);
+
     if (status != ACRE_OK)
         return status;
     switch (kind) {
@@ -461,15 +458,18 @@ static acre_status add_record(struct builder *builder, enum object_kind kind, ui
     }
 }
 
-acre_status record_add_entry(struct builder *builder, const value *pairs, size_t count, value *out)
+acre_status record_add_entry(struct builder *builder, const struct snap_entry *entry,
+                             const struct snap_origin *origin, value *out)
 {
+    struct snapshot *snapshot = builder->snapshot;
     uint64_t index = 0;
     acre_status status = add_record(builder, OBJECT_ENTRY, &index);
 
-    if (status == ACRE_OK)
-        status = set_entry_pairs(builder, index, pairs, count);
+    if (status != ACRE_OK)
+        return status;
+    snapshot->entries[index] = *entry;
     *out = VALUE(TAG_ENTRY, index);
-    return status;
+    return snapshot_add_origin(snapshot, origin, &snapshot->entries[index].origin);
 }
 
 bool record_is_entry(uint64_t keys)
@@ -485,10 +485,10 @@ static acre_status set_pairs(struct builder *builder, enum object_kind kind, uin
     if (kind == OBJECT_ENTRY)
         return set_entry_pairs(builder, index, pairs, count);
     for (size_t i = 0; i < count && status == ACRE_OK; i++) {
-        value key = pairs[2 * i], item = pairs[2 * i + 1];
-        if (VALUE_TAG(key) != TAG_STRING)
+        uint32_t name = (uint32_t)VALUE_INDEX(pairs[2 * i]);
+        value item = pairs[2 * i + 1];
+        if (VALUE_TAG(pairs[2 * i]) != TAG_STRING)
             continue;
-        uint32_t name = (uint32_t)VALUE_INDEX(key);
         switch (kind) {
         case OBJECT_SEGMENT:
             status = set_segment(builder, index, name, item);

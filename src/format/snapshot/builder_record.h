@@ -25,8 +25,9 @@ acre_status record_set_pairs(struct builder *builder, value object, const value 
 
 /* Whether a dict with a set of keys, bits of enum snap_key, is an event. */
 bool record_is_entry(uint64_t keys);
-/* Makes an event of pairs whose keys are texts: a value of TAG_ENTRY. */
-acre_status record_add_entry(struct builder *builder, const value *pairs, size_t count, value *out);
+/* Adds an event that has all but its origin: a value of TAG_ENTRY. */
+acre_status record_add_entry(struct builder *builder, const struct snap_entry *entry,
+                             const struct snap_origin *origin, value *out);
 
 /* The value of a key of a dict that is no record; false when it has none. */
 bool record_get(const struct builder *builder, value object, uint32_t key, value *out);

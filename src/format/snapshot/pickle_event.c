@@ -18,8 +18,8 @@ _Static_assert(PAIRS_MAX * 24 + 16 <= INPUT_PADDING, "an event ends in it");
 /* An event under way. */
 struct event {
     const unsigned char *at; /* next byte; all of the event are in the window    */
-    value pairs[2 * PAIRS_MAX];
-    size_t pair_count;
+    struct snap_entry entry; /* all but its origin                               */
+    struct snap_origin origin;
     uint64_t keys;        /* set of those met                                 */
     value kept[KEPT_MAX]; /* for the memo, one after another from its end on  */
     size_t kept_count;
@@ -29,7 +29,7 @@ struct event {
 static inline bool event_keep(const struct builder *builder, struct event *event, value item)
 {
     const unsigned char *at = event->at;
-    uint64_t next = builder->memo_count + event->kept_count;
+    uint64_t next = builder->memo.count + event->kept_count;
 
     if (*at == OP_MEMOIZE)
         event->at = at + 1;
@@ -48,16 +48,17 @@ static inline bool event_keep(const struct builder *builder, struct event *event
 /* What the memo has there; false: nothing. */
 static inline bool event_recall(const struct builder *builder, uint64_t index, value *out)
 {
-    if (index >= builder->memo_count)
+    if (index >= builder->memo.count)
         return false;
-    *out = builder->memo[index];
+    *out = memo_get(&builder->memo, index);
     return VALUE_TAG(*out) != TAG_EMPTY;
 }
 
-static inline bool event_key(const struct builder *builder, struct event *event, value *out)
+static inline bool event_key(const struct builder *builder, struct event *event, uint32_t *out)
 {
     const unsigned char *at = event->at;
     uint64_t index;
+    value key;
 
     if (*at == OP_BINGET) {
         index = at[1];
@@ -68,8 +69,10 @@ static inline bool event_key(const struct builder *builder, struct event *event,
     } else {
         return false;
     }
-    return event_recall(builder, index, out) && VALUE_TAG(*out) == TAG_STRING &&
-           VALUE_INDEX(*out) <= KEY_FORWARD_FRAMES;
+    if (!event_recall(builder, index, &key) || VALUE_TAG(key) != TAG_STRING)
+        return false;
+    *out = (uint32_t)VALUE_INDEX(key);
+    return VALUE_INDEX(key) <= KEY_FORWARD_FRAMES;
 }
 
 /* A number of up to 7 bytes; it fits a value. */
@@ -138,20 +141,92 @@ static inline bool event_value(struct builder *builder, struct event *event, val
     }
 }
 
+static inline bool event_integer(value item, uint64_t *out)
+{
+    *out = (uint64_t)((int64_t)item >> 3);
+    return VALUE_TAG(item) == TAG_INTEGER;
+}
+
+/* A text, or none, which leaves the field as it is. */
+static inline bool event_text(value item, uint32_t *out)
+{
+    if (VALUE_TAG(item) == TAG_STRING)
+        *out = (uint32_t)VALUE_INDEX(item);
+    return VALUE_TAG(item) == TAG_STRING || item == VALUE_NONE;
+}
+
+/* The index of a list; SNAP_NONE for an empty one. */
+static inline bool event_list(const struct builder *builder, value item, uint32_t *out)
+{
+    if (VALUE_TAG(item) != TAG_OBJECT)
+        return false;
+    uint64_t object = builder->objects[VALUE_INDEX(item)];
+    enum object_kind kind = (enum object_kind)(object & 15);
+    *out = kind == OBJECT_LIST ? (uint32_t)(object >> 4) : SNAP_NONE;
+    return kind == OBJECT_LIST ? object >> 4 < RECORD_ROW
+                               : kind == OBJECT_NEW_LIST || kind == OBJECT_NEW_TUPLE;
+}
+
+/* Does what set_entry does in builder_record, for what is usual; false: it is not. */
+static inline bool event_set(const struct builder *builder, struct event *event, uint32_t key,
+                             value item)
+{
+    struct snap_entry *entry = &event->entry;
+    uint64_t number = 0;
+
+    switch (key) {
+    case KEY_ACTION:
+        entry->action = (uint16_t)(VALUE_INDEX(item) - FIRST_ACTION);
+        return VALUE_TAG(item) == TAG_STRING && VALUE_INDEX(item) - FIRST_ACTION < SNAP_OTHER;
+    case KEY_ADDR:
+        return event_integer(item, &entry->address) && entry->address != UINT64_MAX;
+    case KEY_DEVICE_FREE:
+        return event_integer(item, &entry->address);
+    case KEY_SIZE:
+        return event_integer(item, &entry->bytes);
+    case KEY_STREAM:
+        return event_integer(item, &event->origin.stream);
+    case KEY_TIME_US:
+        entry->has |= SNAP_HAS_TIME;
+        if (!event_integer(item, &number))
+            return false;
+        entry->time_us = (int64_t)number;
+        return true;
+    case KEY_COMPILE_CONTEXT:
+        return event_text(item, &event->origin.compile_context);
+    case KEY_USER_METADATA:
+        return event_text(item, &event->origin.user_metadata);
+    case KEY_POOL_ID:
+        entry->has |= SNAP_HAS_POOL;
+        event->origin.pool = (uint32_t)VALUE_INDEX(item);
+        return VALUE_TAG(item) == TAG_POOL;
+    case KEY_FRAMES:
+        if (item == VALUE_NONE)
+            return true;
+        entry->has |= SNAP_HAS_FRAMES;
+        return event_list(builder, item, &entry->stack);
+    default: /* KEY_FORWARD_FRAMES */
+        return item == VALUE_NONE || event_list(builder, item, &event->origin.forward);
+    }
+}
+
 /* Reads one up to the instruction that sets its keys. */
 static inline bool event_scan(struct builder *builder, struct event *event, acre_status *status)
 {
     event->at++; /* the empty dict */
-    event->pair_count = event->kept_count = 0;
+    event->entry = (struct snap_entry){.stack = SNAP_NONE};
+    event->origin = builder->snapshot->origins[0];
+    event->kept_count = 0;
     event->keys = 0;
     if (!event_keep(builder, event, VALUE_NONE) || *event->at++ != OP_MARK)
         return false;
-    while (*event->at != OP_SETITEMS) {
-        value *pair = &event->pairs[2 * event->pair_count];
-        if (event->pair_count++ == PAIRS_MAX || !event_key(builder, event, &pair[0]) ||
-            !event_value(builder, event, &pair[1], status))
+    for (int i = 0; *event->at != OP_SETITEMS; i++) {
+        uint32_t key;
+        value item;
+        if (i == PAIRS_MAX || !event_key(builder, event, &key) ||
+            !event_value(builder, event, &item, status) || !event_set(builder, event, key, item))
             return false;
-        event->keys |= (uint64_t)1 << VALUE_INDEX(pair[0]);
+        event->keys |= (uint64_t)1 << key;
     }
     return record_is_entry(event->keys);
 }
@@ -160,12 +235,22 @@ static inline bool event_scan(struct builder *builder, struct event *event, acre
 static acre_status event_make(struct builder *builder, struct event *event, bool has_place)
 {
     value object;
-    acre_status status = record_add_entry(builder, event->pairs, event->pair_count, &object);
+    acre_status status = record_add_entry(builder, &event->entry, &event->origin, &object);
 
     for (size_t i = 0; i < event->kept_count && status == ACRE_OK; i++)
-        status = builder_memo_keep(builder, builder->memo_count,
+        status = builder_memo_keep(builder, builder->memo.count,
                                    i == 0 && has_place ? object : event->kept[i]);
     return status == ACRE_OK ? builder_push(builder, object) : status;
+}
+
+/* Whether an empty dict comes next, with all that an event has behind it unless the data ends. */
+static inline bool event_begins(struct input *input, acre_status *status)
+{
+    bool is_there = true;
+
+    if (UNLIKELY(!input_has(input, INPUT_PADDING)) && !input->is_end)
+        *status = input_fill(input, INPUT_PADDING, &is_there);
+    return *status == ACRE_OK && input_has(input, 1) && input->window[input->at] == OP_EMPTY_DICT;
 }
 
 acre_status pickle_event_read(struct input *input, struct builder *builder, size_t *out_count)
@@ -176,7 +261,7 @@ acre_status pickle_event_read(struct input *input, struct builder *builder, size
     *out_count = 0;
     if (builder->mark_count == BUILDER_DEPTH)
         return ACRE_OK;
-    while (status == ACRE_OK && input_has(input, 1) && input->window[input->at] == OP_EMPTY_DICT) {
+    while (status == ACRE_OK && event_begins(input, &status)) {
         event.at = input->window + input->at;
         bool has_place = event.at[1] != OP_MARK;
         if (!event_scan(builder, &event, &status) || event.at >= input->window + input->count)

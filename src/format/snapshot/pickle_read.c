@@ -184,7 +184,7 @@ static acre_status run_building(struct builder *builder, unsigned char code)
     case OP_MARK:
         return builder_mark(builder);
     case OP_MEMOIZE:
-        return builder_memo_put(builder, builder->memo_count);
+        return builder_memo_put(builder, builder->memo.count);
     case OP_NONE:
         return builder_push(builder, VALUE_NONE);
     case OP_NEWTRUE:

@@ -224,4 +224,46 @@ TEST(an_event_may_be_changed_by_its_place)
     snapshot_destroy(snapshot);
 }
 
+/* Windows end within events, and places in the memo that only count up are still found. */
+TEST(a_long_history_keeps_every_place)
+{
+    enum { LONG = 30000, EVENT_BYTES = 22 };
+    static unsigned char text[4096 + LONG * EVENT_BYTES];
+    struct snapshot *snapshot = NULL;
+
+    count = memo = 0;
+    put("\x80\x04}(", 4);
+    put_text("segments"), put_byte(']');
+    put_text("names"), put("](", 2);
+    struct places at = put_names();
+    put_byte('e');
+    put_text("device_traces"), put("](](", 4);
+    size_t length = count;
+    unsigned first = memo;
+    memcpy(text, bytes, length);
+    for (unsigned i = 0; i < LONG; i++) {
+        count = 0;
+        put_byte('}'), put_place(0);
+        put_byte('(');
+        put_get(at.action), put_get(at.alloc), put_get(at.size), put_number(i);
+        put_byte('u');
+        memcpy(text + length, bytes, count);
+        length += count;
+    }
+    count = 0;
+    put("ee", 2);
+    for (unsigned i = 0; i < LONG; i += 977) { /* changed by their places */
+        put_text("again"), put_get(first + i);
+        put_byte('('), put_get(at.size), put_number(7), put_byte('u');
+    }
+    put("u.", 2);
+    memcpy(text + length, bytes, count);
+    length += count;
+    REQUIRE_OK(snapshot_read(files_write("long.pickle", text, length), &snapshot));
+    REQUIRE_EQ(snapshot->entry_count, LONG);
+    for (unsigned i = 0; i < LONG; i++)
+        EXPECT_EQ(snapshot->entries[i].bytes, i % 977 ? i : 7);
+    snapshot_destroy(snapshot);
+}
+
 T_MAIN()
