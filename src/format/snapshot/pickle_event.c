@@ -8,8 +8,9 @@
 #include <string.h>
 
 enum {
-    PAIRS_MAX = 16, /* keys of an event; PyTorch writes up to 10  */
-    KEPT_MAX = 4,   /* places in the memo that an event takes     */
+    PAIRS_MAX = 16,  /* keys of an event; PyTorch writes up to 10  */
+    KEPT_MAX = 4,    /* places in the memo that an event takes     */
+    WAITING_MAX = 64 /* events whose stacks are looked up together */
 };
 
 /* Each pair takes 5 and 10 bytes at most, and 16 are around them. */
@@ -23,6 +24,18 @@ struct event {
     uint64_t keys;        /* set of those met                                 */
     value kept[KEPT_MAX]; /* for the memo, one after another from its end on  */
     size_t kept_count;
+    const unsigned char *frames; /* what tells its stack in the memo, or NULL        */
+};
+
+/* Events that are records but for their stacks. Those are anywhere in the memo and in the table
+ * of objects: asked for one by one, each would be waited for twice. Nothing that they depend on
+ * changes before waiting_end. */
+struct waiting_events {
+    size_t count;
+    struct {
+        uint64_t entry, place;       /* indices of the event and in the memo             */
+        uint64_t offset, set_offset; /* of the instruction that recalls, and that sets   */
+    } items[WAITING_MAX];
 };
 
 /* A place in the memo, if there is one: behind all that is there. False: written otherwise. */
@@ -201,6 +214,8 @@ static inline bool event_set(const struct builder *builder, struct event *event,
         event->origin.pool = (uint32_t)VALUE_INDEX(item);
         return VALUE_TAG(item) == TAG_POOL;
     case KEY_FRAMES:
+        if (event->frames)
+            return false; /* told twice */
         if (item == VALUE_NONE)
             return true;
         entry->has |= SNAP_HAS_FRAMES;
@@ -208,6 +223,20 @@ static inline bool event_set(const struct builder *builder, struct event *event,
     default: /* KEY_FORWARD_FRAMES */
         return item == VALUE_NONE || event_list(builder, item, &event->origin.forward);
     }
+}
+
+/* Whether the stack is told by its place in the memo, which is then left for later. */
+static inline bool event_defer(const struct builder *builder, struct event *event)
+{
+    const unsigned char *at = event->at;
+
+    if (*at != OP_LONG_BINGET || pickle_op_little32(at + 1) >= builder->memo.count ||
+        event->keys & (uint64_t)1 << KEY_FRAMES)
+        return false;
+    memo_prefetch(&builder->memo, pickle_op_little32(at + 1));
+    event->frames = at;
+    event->at = at + 5;
+    return true;
 }
 
 /* Reads one up to the instruction that sets its keys. */
@@ -218,13 +247,16 @@ static inline bool event_scan(struct builder *builder, struct event *event, acre
     event->origin = builder->snapshot->origins[0];
     event->kept_count = 0;
     event->keys = 0;
+    event->frames = NULL;
     if (!event_keep(builder, event, VALUE_NONE) || *event->at++ != OP_MARK)
         return false;
     for (int i = 0; *event->at != OP_SETITEMS; i++) {
         uint32_t key;
         value item;
-        if (i == PAIRS_MAX || !event_key(builder, event, &key) ||
-            !event_value(builder, event, &item, status) || !event_set(builder, event, key, item))
+        if (i == PAIRS_MAX || !event_key(builder, event, &key))
+            return false;
+        if ((key != KEY_FRAMES || !event_defer(builder, event)) &&
+            (!event_value(builder, event, &item, status) || !event_set(builder, event, key, item)))
             return false;
         event->keys |= (uint64_t)1 << key;
     }
@@ -243,6 +275,58 @@ static acre_status event_make(struct builder *builder, struct event *event, bool
     return status == ACRE_OK ? builder_push(builder, object) : status;
 }
 
+static void waiting_add(struct waiting_events *waiting, const struct input *input,
+                        const struct builder *builder, const struct event *event)
+{
+    uint64_t base = input->base;
+
+    waiting->items[waiting->count].entry = builder->snapshot->entry_count - 1;
+    waiting->items[waiting->count].place = pickle_op_little32(event->frames + 1);
+    waiting->items[waiting->count].offset = base + (uint64_t)(event->frames - input->window);
+    waiting->items[waiting->count].set_offset = base + (uint64_t)(event->at - input->window);
+    waiting->count++;
+}
+
+/* Gives one event its stack; whatever is unusual is done or refused as step by step. */
+static acre_status waiting_set(const struct waiting_events *waiting, size_t i,
+                               struct builder *builder, value item)
+{
+    struct snap_entry *entry = &builder->snapshot->entries[waiting->items[i].entry];
+    uint32_t stack;
+
+    if (LIKELY(event_list(builder, item, &stack))) {
+        entry->stack = stack;
+        entry->has |= SNAP_HAS_FRAMES;
+        return ACRE_OK;
+    }
+    builder->offset = waiting->items[i].offset;
+    if (VALUE_TAG(item) == TAG_EMPTY)
+        return builder_memo_missing(builder, waiting->items[i].place);
+    builder->offset = waiting->items[i].set_offset;
+    return record_set_pairs(builder, VALUE(TAG_ENTRY, waiting->items[i].entry),
+                            (value[]){VALUE(TAG_STRING, KEY_FRAMES), item}, 1);
+}
+
+/* Gives all of them their stacks. */
+static acre_status waiting_end(struct waiting_events *waiting, struct builder *builder)
+{
+    value items[WAITING_MAX];
+    uint64_t offset = builder->offset;
+    acre_status status = ACRE_OK;
+
+    for (size_t i = 0; i < waiting->count; i++) {
+        items[i] = memo_get(&builder->memo, waiting->items[i].place);
+        if (VALUE_TAG(items[i]) == TAG_OBJECT)
+            __builtin_prefetch(&builder->objects[VALUE_INDEX(items[i])]);
+    }
+    for (size_t i = 0; i < waiting->count && status == ACRE_OK; i++)
+        status = waiting_set(waiting, i, builder, items[i]);
+    waiting->count = 0;
+    if (status == ACRE_OK)
+        builder->offset = offset;
+    return status;
+}
+
 /* Whether an empty dict comes next, with all that an event has behind it unless the data ends. */
 static inline bool event_begins(struct input *input, acre_status *status)
 {
@@ -253,14 +337,12 @@ static inline bool event_begins(struct input *input, acre_status *status)
     return *status == ACRE_OK && input_has(input, 1) && input->window[input->at] == OP_EMPTY_DICT;
 }
 
-acre_status pickle_event_read(struct input *input, struct builder *builder, size_t *out_count)
+static acre_status read_events(struct input *input, struct builder *builder,
+                               struct waiting_events *waiting, size_t *out_count)
 {
     struct event event;
     acre_status status = ACRE_OK;
 
-    *out_count = 0;
-    if (builder->mark_count == BUILDER_DEPTH)
-        return ACRE_OK;
     while (status == ACRE_OK && event_begins(input, &status)) {
         event.at = input->window + input->at;
         bool has_place = event.at[1] != OP_MARK;
@@ -271,6 +353,23 @@ acre_status pickle_event_read(struct input *input, struct builder *builder, size
         input->at++;
         status = event_make(builder, &event, has_place);
         ++*out_count;
+        if (event.frames && status == ACRE_OK)
+            waiting_add(waiting, input, builder, &event);
+        if (waiting->count == WAITING_MAX)
+            status = waiting_end(waiting, builder);
     }
     return status;
+}
+
+acre_status pickle_event_read(struct input *input, struct builder *builder, size_t *out_count)
+{
+    struct waiting_events waiting;
+
+    waiting.count = 0;
+    *out_count = 0;
+    if (builder->mark_count == BUILDER_DEPTH)
+        return ACRE_OK;
+    acre_status status = read_events(input, builder, &waiting, out_count);
+    acre_status first = waiting_end(&waiting, builder); /* of events before */
+    return first == ACRE_OK ? status : first;
 }

@@ -266,4 +266,54 @@ TEST(a_long_history_keeps_every_place)
     snapshot_destroy(snapshot);
 }
 
+/* Reads an event whose frames are what a place in the memo has, and one behind it. Gives where
+ * the instructions stand that recall them and that set the keys. */
+static acre_status read_frames(unsigned place, size_t *out_get, size_t *out_set)
+{
+    struct snapshot *snapshot = NULL;
+
+    count = memo = 0;
+    put("\x80\x04}(", 4);
+    put_text("segments"), put_byte(']');
+    put_text("names"), put("](", 2);
+    struct places at = put_names();
+    put("Nr\x20\0\0\0", 6); /* place 32; those before it are empty */
+    memo = 33;
+    put_byte('e');
+    put_text("device_traces"), put("](](", 4);
+    put("}(", 2);
+    put_get(at.action), put_get(at.alloc), put_get(at.size), put_number(5), put_get(at.frames);
+    *out_get = count;
+    put_get(place);
+    *out_set = count;
+    put("u}(", 3);
+    put_get(at.action), put_get(at.alloc), put_get(at.size), put_number(6);
+    put("ueeu.", 5);
+    acre_status status = snapshot_read(files_write("frames.pickle", bytes, count), &snapshot);
+    if (status == ACRE_OK) {
+        EXPECT_EQ(snapshot->entries[0].stack, SNAP_NONE);
+        EXPECT_EQ(snapshot->entries[0].has, place == 32 ? 0 : SNAP_HAS_FRAMES);
+        snapshot_destroy(snapshot);
+    }
+    return status;
+}
+
+TEST(stacks_that_are_looked_up_later_are_checked)
+{
+    char where[64];
+    size_t get, set;
+
+    EXPECT_EQ(read_frames(32, &get, &set), ACRE_OK); /* None */
+    EXPECT_EQ(read_frames(14, &get, &set), ACRE_OK); /* the stack */
+    EXPECT_EQ(read_frames(4, &get, &set), ACRE_ERR_FORMAT); /* a text */
+    snprintf(where, sizeof where, "at offset %zu: the key \"frames\" is not a list", set);
+    EXPECT_HAS(acre_last_error(), where);
+    EXPECT_EQ(read_frames(20, &get, &set), ACRE_ERR_FORMAT); /* nothing */
+    snprintf(where, sizeof where, "at offset %zu: memo 20 was never set", get);
+    EXPECT_HAS(acre_last_error(), where);
+    EXPECT_EQ(read_frames(1000, &get, &set), ACRE_ERR_FORMAT); /* beyond all */
+    snprintf(where, sizeof where, "at offset %zu: memo 1000 was never set", get);
+    EXPECT_HAS(acre_last_error(), where);
+}
+
 T_MAIN()
