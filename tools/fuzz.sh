@@ -45,7 +45,7 @@ keep_one() {
     for file in $(ls -S -r "$less"); do
         [ -e "$to/$file" ] && continue
         [ $kept -lt 40 ] || break
-        cp "$less/$file" "$to/found-$(echo "$file" | cut -c1-12)"
+        cp "$less/$file" "$to/found-$(echo "$file" | cut -c1-12).seed"
         kept=$((kept + 1))
     done
     echo "== $name: $kept files added to $before"
