@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a fuzz target without a fuzzer: every file of the folders given, then
- * damaged copies of them, the same ones in every run. ACRE_TEST_LONG=1 does more and
- * others each time; ACRE_SEED repeats such a run. */
+ * damaged copies of them, the same ones in every run. ACRE_TEST_LONG=1 does more, unless
+ * ACRE_TEST_SCALE divides that, and others each time; ACRE_SEED repeats such a run. */
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
@@ -90,11 +90,22 @@ static int run_folder(const char *folder, unsigned copies)
     return count;
 }
 
+/* Damaged copies of each file. */
+static unsigned copy_count(bool does_more)
+{
+    const char *scale = getenv("ACRE_TEST_SCALE");
+    unsigned long divisor = scale ? strtoul(scale, NULL, 10) : 1;
+
+    if (!does_more)
+        return 500;
+    return divisor <= 1 ? 20000 : divisor < 10 ? 20000 / (unsigned)divisor : 2000;
+}
+
 int main(int argc, char **argv)
 {
     const char *seed = getenv("ACRE_SEED"), *is_long = getenv("ACRE_TEST_LONG");
     bool does_more = is_long && *is_long == '1';
-    unsigned copies = does_more ? 20000 : 500;
+    unsigned copies = copy_count(does_more);
     int count = 0;
 
     state = does_more ? (uint64_t)time(NULL) * SEED_SHORT : SEED_SHORT;
