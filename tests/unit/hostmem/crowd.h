@@ -11,7 +11,9 @@
 struct crowd {
     acre_hostmem *heap;
     _Atomic bool is_over;
+    bool is_endless; /* members go on until then */
     _Atomic uint64_t seed, failures;
+    _Atomic int warm_count; /* members that have allocated for a while */
 };
 
 /* Allocates and frees with contents checked. */
@@ -23,7 +25,10 @@ static inline void *member_run(void *arg)
     unsigned char *blocks[SLOTS] = {NULL};
     size_t sizes[SLOTS];
 
-    for (int step = 0; step < 20000 && !atomic_load(&crowd->is_over); step++) {
+    for (int step = 0;
+         (crowd->is_endless || step < 20000) && !atomic_load(&crowd->is_over); step++) {
+        if (step == 1000)
+            atomic_fetch_add(&crowd->warm_count, 1);
         unsigned slot = (unsigned)(t_random(&state) % SLOTS);
         if (blocks[slot]) {
             if (blocks[slot][0] != slot || blocks[slot][sizes[slot] - 1] != slot)
