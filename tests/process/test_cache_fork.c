@@ -11,6 +11,7 @@
 #include <acre/acre.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -20,7 +21,7 @@ enum { THREADS = 3, SLOTS = 8 };
 
 static acre_cache *cache;
 static acre_device *device;
-static _Atomic int is_over;
+static _Atomic int is_over, warm_count;
 
 static void cache_open(acre_device_type type, const char *conf, acre_policy policy)
 {
@@ -31,13 +32,22 @@ static void cache_open(acre_device_type type, const char *conf, acre_policy poli
     REQUIRE_OK(acre_cache_create(device, &config, &cache));
 }
 
+/* Waits until threads have been round once: a sanitizer's allocator is not made for forks, and
+ * threads need it to start. */
+static void warm_wait(int count)
+{
+    while (warm_count < count)
+        sched_yield();
+}
+
 /* Allocates and frees as fast as it can. */
 static void *hammer(void *arg)
 {
     uint64_t seed = t_seed() + (uintptr_t)arg;
     void *held[SLOTS] = {NULL};
 
-    while (!is_over) {
+    for (int i = 0; !is_over; i++) {
+        warm_count += i == 100;
         void **slot = &held[t_random(&seed) % SLOTS];
         acre_cache_free(cache, *slot);
         *slot = NULL;
@@ -57,9 +67,10 @@ static void forks_run(void (*child)(void *))
 {
     pthread_t threads[THREADS];
 
-    is_over = 0;
+    is_over = warm_count = 0;
     for (int i = 0; i < THREADS; i++)
         REQUIRE(pthread_create(&threads[i], NULL, hammer, (void *)(uintptr_t)i) == 0);
+    warm_wait(THREADS);
     for (uint64_t i = 0; i < t_count(24, 400); i++) {
         int status = t_child(child, NULL);
         EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -348,7 +359,8 @@ static void *hammer_others(void *arg)
     void *block;
 
     (void)arg;
-    while (!is_over) {
+    for (int i = 0; !is_over; i++) {
+        warm_count += i == 100;
         if (acre_pinned_alloc(pinned, 5000, &block) == ACRE_OK)
             acre_pinned_free(pinned, block);
         acre_generator_random32(generator, numbers, 64);
@@ -381,8 +393,9 @@ TEST(a_child_uses_pinned_memory_and_generators)
     REQUIRE_OK(acre_pinned_create(device, NULL, &pinned));
     REQUIRE_OK(acre_generator_create(ACRE_GENERATOR_PHILOX, acre_device_id_of(device), &generator));
     REQUIRE_OK(acre_store_server_create("127.0.0.1", 0, NULL, &server));
-    is_over = 0;
+    is_over = warm_count = 0;
     REQUIRE(pthread_create(&thread, NULL, hammer_others, NULL) == 0);
+    warm_wait(1);
     for (uint64_t i = 0; i < t_count(16, 200); i++) {
         int status = t_child(child_uses_others, NULL);
         EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
