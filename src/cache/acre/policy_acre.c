@@ -141,7 +141,7 @@ static void policy_acre_settle(acre_cache *cache)
 {
     front_stop_locked(cache->front);
     front_collect_locked(cache->front);
-    credit_store(&cache->front->credit, &cache->stats);
+    front_store_locked(cache->front, &cache->stats);
     for (struct pool *pool = NULL; (pool = pools_next_locked(cache, pool));)
         pool->free_count = arena_count(pool);
     settle_split(cache);

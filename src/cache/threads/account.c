@@ -11,16 +11,27 @@ void front_collect_locked(struct front *front)
     }
 }
 
+/* Allocations since the sums began. */
+static int64_t spent_count(const struct credit *credit)
+{
+    return credit->spent[CREDIT_SMALL].of[CREDIT_COUNT] +
+           credit->spent[CREDIT_LARGE].of[CREDIT_COUNT];
+}
+
+void front_store_locked(struct front *front, acre_cache_stats *stats)
+{
+    front->spent_seen -= spent_count(&front->credit);
+    credit_store(&front->credit, stats);
+}
+
 /* Threads were stopped for credit that they kept, and all of it is collected: lets them go on,
  * or rest when that has happened soon after the last time. */
 static void account_go(struct front *front)
 {
-    const struct amounts *spent = front->credit.spent;
-    int64_t count = spent[CREDIT_SMALL].of[CREDIT_COUNT] + spent[CREDIT_LARGE].of[CREDIT_COUNT];
-    int64_t since = count - front->spent_seen;
+    int64_t count = spent_count(&front->credit), since = count - front->spent_seen;
 
     front->spent_seen = count;
-    if (since < 0 || since >= ACCOUNT_SOON) { /* long ago, or the sums began anew */
+    if (since < 0 || since >= ACCOUNT_SOON) { /* long ago, or a rest ended early */
         front->rest_next = ACCOUNT_REST_MIN;
         front_go_locked(front);
         return;

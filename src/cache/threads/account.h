@@ -27,6 +27,10 @@ void front_account_locked(struct front *front, struct lane *lane, const struct b
 /* Collects all class budgets; between stop and go. */
 void front_collect_locked(struct front *front);
 
+/* Brings what was spent into the statistics, whereupon the sums begin anew; between stop and go,
+ * with all class budgets collected. */
+void front_store_locked(struct front *front, acre_cache_stats *stats);
+
 /* Frees into a lane of the calling thread while lanes rest; the credit is nobody's. False: they do
  * not, or there is more to the free than that. Takes the lock. */
 bool account_free_resting(acre_cache *cache, struct lane *lane, struct block *block,

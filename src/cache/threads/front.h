@@ -19,7 +19,7 @@ struct front {
     bool is_central;      /* lanes stay stopped: the lock sees every event     */
     uint64_t stop_count;  /* how often threads were stopped for credit         */
     uint32_t rest_next;   /* length of the next rest (account.h); 0: none due  */
-    int64_t spent_seen;   /* allocations at the last stop for credit           */
+    int64_t spent_seen;   /* allocations at the last stop for credit, by the sums */
 };
 
 /* Errors: ACRE_ERR_HOST_MEMORY. */

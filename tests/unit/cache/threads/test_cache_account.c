@@ -14,6 +14,7 @@ static struct lab shared;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int turn;
+static bool is_asking; /* for statistics, after every third turn */
 
 /* Allocates and frees one block whenever it is this thread's turn. */
 static void *take_turns(void *arg)
@@ -26,6 +27,8 @@ static void *take_turns(void *arg)
             pthread_cond_wait(&changed, &mutex);
         void *block = lab_alloc_on(&shared, 4096, number);
         lab_free(&shared, block);
+        if (is_asking && i % 3 == 0)
+            lab_stats(&shared);
         turn++;
         pthread_cond_broadcast(&changed);
         pthread_mutex_unlock(&mutex);
@@ -52,7 +55,7 @@ static void open_shared(void)
     lab_open_with(&shared, NULL, &config);
 }
 
-TEST(turns_at_the_peak_stop_threads_now_and_then_only)
+static void check_turns(void)
 {
     open_shared();
     run_turns();
@@ -63,6 +66,19 @@ TEST(turns_at_the_peak_stop_threads_now_and_then_only)
     EXPECT_EQ(shared.stats.allocation.all.freed, 2 * ROUNDS);
     EXPECT_EQ(shared.stats.allocation.all.current, 0);
     lab_close(&shared);
+}
+
+TEST(turns_at_the_peak_stop_threads_now_and_then_only)
+{
+    check_turns();
+}
+
+/* Sums begin anew whenever somebody asks; a stop soon after the last is told all the same. */
+TEST(turns_do_so_too_while_somebody_asks_for_statistics)
+{
+    is_asking = true;
+    check_turns();
+    is_asking = false;
 }
 
 /* Lets the lanes rest for a number of allocations. */

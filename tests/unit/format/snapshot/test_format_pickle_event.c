@@ -100,6 +100,16 @@ static struct places put_names(void)
     return at;
 }
 
+/* Begins a snapshot and a list of the names that events need, which stays open. */
+static struct places begin_names(void)
+{
+    count = memo = 0;
+    put("\x80\x04}(", 4);
+    put_text("segments"), put_byte(']');
+    put_text("names"), put("](", 2);
+    return put_names();
+}
+
 static void put_pool(void)
 {
     put_number((int64_t)below(3));
@@ -143,11 +153,7 @@ static struct snapshot *snapshot_of(uint64_t round, bool is_slow, size_t *out_by
 
     dice_begin();
     dice_state += round;
-    count = memo = 0;
-    put("\x80\x04}(", 4);
-    put_text("segments"), put_byte(']');
-    put_text("names"), put("](", 2);
-    struct places at = put_names();
+    struct places at = begin_names();
     put_byte('e');
     put_text("device_traces"), put("](](", 4);
     for (int i = 0; i < EVENTS; i++)
@@ -231,11 +237,7 @@ TEST(a_long_history_keeps_every_place)
     static unsigned char text[4096 + LONG * EVENT_BYTES];
     struct snapshot *snapshot = NULL;
 
-    count = memo = 0;
-    put("\x80\x04}(", 4);
-    put_text("segments"), put_byte(']');
-    put_text("names"), put("](", 2);
-    struct places at = put_names();
+    struct places at = begin_names();
     put_byte('e');
     put_text("device_traces"), put("](](", 4);
     size_t length = count;
@@ -272,11 +274,7 @@ static acre_status read_frames(unsigned place, size_t *out_get, size_t *out_set)
 {
     struct snapshot *snapshot = NULL;
 
-    count = memo = 0;
-    put("\x80\x04}(", 4);
-    put_text("segments"), put_byte(']');
-    put_text("names"), put("](", 2);
-    struct places at = put_names();
+    struct places at = begin_names();
     put("Nr\x20\0\0\0", 6); /* place 32; those before it are empty */
     memo = 33;
     put_byte('e');
