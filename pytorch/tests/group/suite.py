@@ -25,8 +25,6 @@ import unittest
 # Tests that ask for more than an operation.
 KNOWN = {
     "test_ddp_logging_data_cpu": "PyTorch calls every backend of others \"custom\"",
-    "test_monitored_barrier_gloo_rank_0_timeout":
-        "the group names the rank that is gone, the test expects gloo's sentence",
     **{"test_accumulate_gradients_no_sync" + form:
        "the test makes its model only for backends that are called nccl or gloo"
        for form in ("", "_allreduce_hook", "_allreduce_with_then_hook", "_grad_is_view")},
