@@ -52,13 +52,11 @@ static acre_status ask_device(acre_cache *cache, const struct attempt *attempt, 
 {
     const struct request *request = &attempt->request;
     struct acre_device *device = cache->device;
-    struct private_pool *owner = request->pool->owner;
+    const struct private_pool *owner = request->pool->owner;
     bool has_source = owner && private_pool_has_source(owner);
     bool drops_lock = cache->conf.drops_lock || has_source;
     acre_status status;
 
-    if (owner)
-        owner->busy_count++;
     if (drops_lock)
         quick_lock_drop(&cache->lock);
     if (has_source)
@@ -68,8 +66,6 @@ static acre_status ask_device(acre_cache *cache, const struct attempt *attempt, 
         status = device->ops->alloc(device->self, device->index, attempt->segment_bytes, out);
     if (drops_lock)
         quick_lock_take(&cache->lock);
-    if (owner)
-        owner->busy_count--;
     return status;
 }
 
@@ -78,17 +74,15 @@ static void unask_device(acre_cache *cache, const struct attempt *attempt, void 
 {
     const struct request *request = &attempt->request;
     struct acre_device *device = cache->device;
-    struct private_pool *owner = request->pool->owner;
+    const struct private_pool *owner = request->pool->owner;
 
     if (!owner || !private_pool_has_source(owner)) {
         device->ops->free(device->self, device->index, base);
         return;
     }
-    owner->busy_count++;
     quick_lock_drop(&cache->lock);
     pool_source_free(&owner->source, device, base, attempt->segment_bytes, request->stream);
     quick_lock_take(&cache->lock);
-    owner->busy_count--;
 }
 
 static void count_obtained(acre_cache *cache, struct segment *segment)
@@ -177,6 +171,10 @@ acre_status acquire_begin_locked(acre_cache *cache, struct attempt *attempt, boo
 
     if (status != ACRE_OK) /* not of the request: nothing is to be reported about it */
         return attempt_lacks_memory(status) ? ACRE_ERR_DEVICE : status;
+    /* Callbacks, the device and sources are asked with the lock dropped: the pool must not end,
+     * or fall asleep, meanwhile. */
+    if (request->pool->owner)
+        request->pool->owner->busy_count++;
     status_save(out_before);
     cache->bytes_unaddressed = 0;
     attempt->segment_bytes = request->rounded ? cache->policy->segment_bytes(cache, request) : 0;
@@ -188,7 +186,10 @@ acre_status acquire_end_locked(acre_cache *cache, struct attempt *attempt, acre_
                                const struct status_saved *before)
 {
     bool lacks_memory = attempt_lacks_memory(status);
+    struct private_pool *owner = attempt->request.pool->owner;
 
+    if (owner)
+        owner->busy_count--;
     if (status == ACRE_OK) {
         status_restore(before); /* what failed on the way is not the user's business */
         return status;

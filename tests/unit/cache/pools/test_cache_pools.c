@@ -2,6 +2,7 @@
 #include "tests/support/pool_lab.h"
 
 #include <acre/history.h>
+#include <acre/sleep.h>
 
 #include <pthread.h>
 
@@ -321,6 +322,51 @@ TEST(allocations_of_a_scope_are_recorded)
 {
     expect_recorded(ACRE_POLICY_TORCH);
     expect_recorded(ACRE_POLICY_ACRE);
+}
+
+/* Gives up a pool while memory for it is obtained. */
+struct quitter {
+    struct lab *lab;
+    acre_pool_id id;
+    acre_status slept;
+};
+
+static bool quit(void *arg)
+{
+    struct quitter *quitter = arg;
+    acre_cache *cache = quitter->lab->cache;
+
+    quitter->slept = acre_cache_sleep(cache, &quitter->id, NULL, ACRE_SLEEP_DISCARD);
+    EXPECT_EQ(acre_pool_end(cache, quitter->id), ACRE_OK);
+    EXPECT_EQ(acre_pool_release(cache, quitter->id), ACRE_OK);
+    EXPECT_EQ(acre_pool_empty(cache, quitter->id), ACRE_OK);
+    return true;
+}
+
+static void run_quitter(const acre_cache_config *config)
+{
+    struct lab lab;
+    uint64_t count;
+
+    lab_open_with(&lab, NULL, config);
+    struct quitter quitter = {&lab, new_pool(&lab, 0), ACRE_OK};
+    REQUIRE_OK(acre_pool_begin(lab.cache, quitter.id, NULL));
+    REQUIRE_OK(acre_cache_reclaimer_add(lab.cache, quit, &quitter));
+    void *block = lab_alloc(&lab, 5 * MIB);
+    acre_cache_reclaimer_remove(lab.cache, quit, &quitter);
+    EXPECT_EQ(quitter.slept, ACRE_ERR_BUSY);
+    EXPECT_EQ(pool_of(&lab, block), quitter.id.user);
+    EXPECT_EQ(use_count(&lab, quitter.id), 0);
+    lab_free(&lab, block);
+    REQUIRE_OK(acre_cache_empty(lab.cache));
+    EXPECT_EQ(acre_pool_use_count(lab.cache, quitter.id, &count), ACRE_ERR_NOT_FOUND);
+    lab_close(&lab);
+}
+
+TEST(a_pool_that_is_given_up_while_a_request_is_served_serves_it)
+{
+    run_quitter(&(acre_cache_config){.policy = ACRE_POLICY_TORCH});
+    run_quitter(&(acre_cache_config){.policy = ACRE_POLICY_ACRE});
 }
 
 T_MAIN()
