@@ -205,21 +205,18 @@ void reclaim_garbage_locked(acre_cache *cache)
     } while (round && freed < target);
 }
 
-bool reclaim_available_locked(acre_cache *cache, const struct request *request)
+/* Releases one block large enough for a request, or several, the largest first; whether that
+ * is enough. */
+static bool release_for(acre_cache *cache, const struct request *request)
 {
     uint64_t max_split = cache->conf.max_split_bytes, freed = 0;
     struct pool *pool = request->pool;
     bool is_quiet = false;
-
-    if (max_split == UINT64_MAX || !cache->facts.splits_to_limit)
-        return false;
-    if (pool->owner && (cache->capture_count || pool->owner->is_baked))
-        return false; /* a graph may know its addresses */
     size_t key = request->rounded > max_split ? request->rounded : (size_t)max_split;
     struct block *block = pool_find(pool, request->stream, key);
+
     if (block && may_go(cache, block))
         return reclaim_release(cache, block, &is_quiet) == ACRE_OK;
-    /* None is large enough alone: several, the largest first. */
     if (!block)
         block = pool_find_last(pool, request->stream);
     while (block && block->bytes >= max_split && freed < key) {
@@ -230,6 +227,19 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
         block = smaller;
     }
     return freed >= key;
+}
+
+bool reclaim_available_locked(acre_cache *cache, const struct request *request)
+{
+    const struct private_pool *owner = request->pool->owner;
+
+    if (cache->conf.max_split_bytes == UINT64_MAX || !cache->facts.splits_to_limit)
+        return false;
+    if (owner && (cache->capture_count || owner->is_baked))
+        return false; /* a graph may know its addresses */
+    bool is_enough = release_for(cache, request);
+    return_aside_locked(cache);
+    return is_enough;
 }
 
 /* Releases segments that are free in several blocks, which only happens when
