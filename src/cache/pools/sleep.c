@@ -81,9 +81,8 @@ static acre_status find_locked(const acre_cache *cache, acre_pool_id id, struct 
 static bool is_target(const struct private_pool *candidate, const struct private_pool *pool,
                       const char *tag, bool is_asleep)
 {
-    bool is_meant = pool ? candidate == pool : strcmp(candidate->tag, tag) == 0;
-
-    return is_meant && (candidate->sleep != NULL) == is_asleep;
+    return (pool ? candidate == pool : strcmp(candidate->tag, tag) == 0) &&
+           (candidate->sleep != NULL) == is_asleep;
 }
 
 /* The pools that are meant and sleep, or are awake; possibly none. */
@@ -93,18 +92,15 @@ static acre_status targets_find_locked(const acre_cache *cache, const acre_pool_
 {
     struct private_pool *pool = NULL;
     acre_status status = id ? find_locked(cache, *id, &pool) : ACRE_OK;
-    size_t count = 0, known = 0;
+    size_t known = pool != NULL;
 
     if (status != ACRE_OK)
         return status;
-    LIST_FOR_EACH(link, &cache->private_pools) {
-        struct private_pool *at = CONTAINER_OF(link, struct private_pool, link);
-        known += pool ? at == pool : strcmp(at->tag, tag) == 0;
-        count += is_target(at, pool, tag, is_asleep);
-    }
+    LIST_FOR_EACH(link, &cache->private_pools)
+        known += tag && strcmp(CONTAINER_OF(link, struct private_pool, link)->tag, tag) == 0;
     if (!known)
         return status_fail(ACRE_ERR_NOT_FOUND, "no pool of this cache has the tag \"%s\"", tag);
-    *out = heap_array(count, sizeof **out);
+    *out = heap_array(known, sizeof **out);
     if (!*out)
         return ACRE_ERR_HOST_MEMORY;
     *out_count = 0;
@@ -516,28 +512,35 @@ acre_status acre_cache_sleep(acre_cache *cache, const acre_pool_id *pool, const 
     return status;
 }
 
-acre_status acre_cache_wake(acre_cache *cache, const acre_pool_id *pool, const char *tag)
+static acre_status wake_locked(acre_cache *cache, const acre_pool_id *pool, const char *tag)
 {
-    acre_status status = check_call(cache, pool, tag, "acre_cache_wake");
     struct private_pool **targets = NULL;
-    size_t count = 0;
+    size_t count;
+    acre_status status = targets_find_locked(cache, pool, tag, true, &targets, &count);
 
-    if (status != ACRE_OK)
-        return status;
-    quick_lock_take(&cache->lock);
-    status = targets_find_locked(cache, pool, tag, true, &targets, &count);
     if (status == ACRE_OK)
         status = check_captures(cache, "acre_cache_wake");
     if (status == ACRE_OK)
         status = wake_all_locked(cache, targets, count);
+    heap_free(targets);
+    return status;
+}
+
+acre_status acre_cache_wake(acre_cache *cache, const acre_pool_id *pool, const char *tag)
+{
+    acre_status status = check_call(cache, pool, tag, "acre_cache_wake");
+
+    if (status != ACRE_OK)
+        return status;
+    quick_lock_take(&cache->lock);
+    status = wake_locked(cache, pool, tag);
     if (status == ACRE_ERR_DEVICE_MEMORY) {
         cache->policy->relieve(cache);
-        reclaim_all_locked(cache);
-        status = wake_all_locked(cache, targets, count);
+        reclaim_all_locked(cache); /* may drop the lock, and ends pools that are over */
+        status = wake_locked(cache, pool, tag);
     }
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
-    heap_free(targets);
     return status;
 }
 

@@ -326,6 +326,27 @@ TEST_BOTH(waking_takes_what_is_idle_and_else_waits_for_memory)
     share_bed_close(&bed);
 }
 
+TEST_BOTH(a_pool_of_the_tag_may_end_while_others_wake)
+{
+    struct share_bed bed = bed_make();
+    acre_pool_id idle = acre_pool_id_next();
+    uint64_t count;
+    void *rest;
+
+    REQUIRE_OK(acre_pool_create(bed.cache, idle, NULL));
+    REQUIRE_OK(acre_pool_tag_set(bed.cache, idle, "w"));
+    struct nest nest = nest_make(&bed, "w");
+    REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_SAVE));
+    REQUIRE_OK(acre_pool_release(bed.cache, idle));
+    REQUIRE_OK(acre_cache_alloc(bed.cache, 490 * MIB, NULL, &rest));
+    REQUIRE_OK(acre_cache_free(bed.cache, rest));
+    REQUIRE_OK(acre_cache_wake(bed.cache, NULL, "w")); /* what is idle goes back first */
+    EXPECT_EQ(acre_pool_use_count(bed.cache, idle, &count), ACRE_ERR_NOT_FOUND);
+    nest_expect(&bed, &nest);
+    nest_free(&bed, &nest);
+    share_bed_close(&bed);
+}
+
 TEST_BOTH(a_cache_may_end_asleep)
 {
     struct share_bed bed = bed_make();
