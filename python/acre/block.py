@@ -6,6 +6,7 @@ from .closing import Closing
 from .device import DEVICE_TO_HOST, HOST_TO_DEVICE
 from .error import Error
 from .lease import leases
+from .handle import held
 from .library import call
 from .number import size
 from .tensor import Tensor
@@ -48,8 +49,9 @@ class Block(Closing):
         view = bytes(memoryview(data).cast("B"))
         if view:
             source = ctypes.cast(ctypes.c_char_p(view), ctypes.c_void_p).value
-            self.cache.device.copy(self.place(offset, len(view)), source, len(view),
-                                   HOST_TO_DEVICE)
+            with held(self.handle):
+                self.cache.device.copy(self.place(offset, len(view)), source, len(view),
+                                       HOST_TO_DEVICE)
 
     def read(self, count=None, offset=0):
         """Copies bytes from the device; all from the offset on when no count is given."""
@@ -57,7 +59,8 @@ class Block(Closing):
         place = self.place(offset, count)
         buffer = ctypes.create_string_buffer(max(count, 1))
         if count:
-            self.cache.device.copy(ctypes.addressof(buffer), place, count, DEVICE_TO_HOST)
+            with held(self.handle):
+                self.cache.device.copy(ctypes.addressof(buffer), place, count, DEVICE_TO_HOST)
         return buffer.raw[:count]
 
     def record_stream(self, stream):

@@ -9,7 +9,8 @@ from .closing import Closing
 from .device import Device
 from .error import Error, choose
 from .history import LEVELS, History
-from .library import call, encode, lib, make
+from .handle import NOBODY, held
+from .library import ask, call, encode, lib, make
 from .snapshot import Snapshot
 from .tensor import users_of
 
@@ -35,6 +36,7 @@ class Cache(Closing):
             raise Error(f"{used} tensors of this cache are in use elsewhere", "ACRE_ERR_BUSY", 23)
         for block in list(self._blocks):
             block.close()
+        handle.ender = NOBODY  # blocks that are collected from now on are gone already
         lib.acre_cache_destroy(handle)
 
     def alloc(self, size, stream=None):
@@ -58,18 +60,18 @@ class Cache(Closing):
 
     def reset_peaks(self):
         """Sets every peak to the present level."""
-        lib.acre_cache_stats_reset_peak(self.handle)
+        ask("acre_cache_stats_reset_peak", self.handle)
 
     @property
     def limit(self):
         """The cap on bytes held from the device, or None."""
-        limit = lib.acre_cache_limit_get(self.handle)
+        limit = ask("acre_cache_limit_get", self.handle)
         return None if limit == 2**64 - 1 else limit
 
     @limit.setter
     def limit(self, size):
         size = 2**64 - 1 if size is None else size
-        lib.acre_cache_limit_set(self.handle, number.number(size, ctypes.c_uint64, "limit"))
+        ask("acre_cache_limit_set", self.handle, number.number(size, ctypes.c_uint64, "limit"))
 
     def segments(self):
         """Segments in address order, each a dictionary with its list of blocks."""
@@ -98,7 +100,7 @@ class Cache(Closing):
 
     def stop_history(self):
         """Stops recording and forgets."""
-        lib.acre_cache_history_stop(self.handle)
+        ask("acre_cache_history_stop", self.handle)
 
     def history(self):
         """What was recorded."""
@@ -106,5 +108,7 @@ class Cache(Closing):
 
     def snapshot(self):
         """A Snapshot of this moment, history included."""
-        caches = (ctypes.c_void_p * 1)(self.handle)
-        return Snapshot(_handle=make("acre_cache_snapshot", caches, ctypes.c_size_t(1), None))
+        handle = self.handle
+        with held(handle):
+            caches = (ctypes.c_void_p * 1)(handle)
+            return Snapshot(_handle=make("acre_cache_snapshot", caches, ctypes.c_size_t(1), None))

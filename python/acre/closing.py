@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Things that are closed."""
 from .error import Error
+from .handle import claim, unclaim
 
 
 class Closing:
     """Owns something of the library until it is closed: by close(), at the end of a with
-    statement, or when nobody refers to it any more. Closing twice is harmless. Where a
-    with statement ends by an exception, a failure to close does not take its place.
+    statement, or when nobody refers to it any more. Closing twice is harmless, from several
+    threads as well; while another thread is in a call that uses it, closing is refused
+    (ACRE_ERR_BUSY). Where a with statement ends by an exception, a failure to close does not
+    take its place.
 
     A subclass sets _handle, and ends it in _end(handle), which may raise Error: then it
     is still open.
@@ -31,9 +34,15 @@ class Closing:
 
     def close(self):
         """Ends it."""
-        if self._handle is not None:
-            self._end(self._handle)
-            self._handle = None
+        handle = self._handle
+        if handle is None or not claim(handle):
+            return
+        try:
+            self._end(handle)
+        except BaseException:
+            unclaim(handle)
+            raise
+        self._handle = None
 
     def _facts(self) -> str:
         """What repr() says about it while it is open; a subclass may say more."""

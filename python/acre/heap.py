@@ -5,8 +5,9 @@ import ctypes
 from . import number, structs
 from .closing import Closing
 from .error import Error, choose
+from .handle import held
 from .history import LEVELS
-from .library import call, lib, make, text
+from .library import ask, call, lib, make, text
 
 _HUGE_PAGES, _NO_THREAD, _INTERLEAVE = 1, 2, 4
 _RESOLVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(structs.frame))
@@ -54,7 +55,7 @@ class Heap(Closing):
 
     @property
     def _cache(self):
-        return ctypes.c_void_p(lib.acre_hostmem_cache(self.handle))
+        return ctypes.c_void_p(ask("acre_hostmem_cache", self.handle))
 
     def alloc(self, size):
         """The address of a new block."""
@@ -66,7 +67,7 @@ class Heap(Closing):
 
     def owns(self, address):
         """Whether a live block of this heap begins at address."""
-        return lib.acre_hostmem_usable_bytes(self.handle, _pointer(address)) > 0
+        return ask("acre_hostmem_usable_bytes", self.handle, _pointer(address)) > 0
 
     def stats(self):
         """All statistics: name to numbers, those of the cache under "cache"."""
@@ -86,25 +87,27 @@ class Heap(Closing):
 
     def reset_peaks(self):
         """Sets every peak to the present level."""
-        lib.acre_hostmem_stats_reset_peak(self.handle)
+        ask("acre_hostmem_stats_reset_peak", self.handle)
 
     @property
     def limit(self):
         """The cap on bytes held from the system, or None."""
-        limit = lib.acre_cache_limit_get(self._cache)
+        with held(self.handle):
+            limit = lib.acre_cache_limit_get(self._cache)
         return None if limit == NO_LIMIT else limit
 
     @limit.setter
     def limit(self, size):
         limit = NO_LIMIT if size is None else size
-        lib.acre_cache_limit_set(self._cache, number.number(limit, ctypes.c_uint64, "limit"))
+        with held(self.handle):
+            lib.acre_cache_limit_set(self._cache, number.number(limit, ctypes.c_uint64, "limit"))
 
     def trim(self, keep=0):
         """Returns idle pages to the system until at most keep bytes of free memory are
         resident; how many bytes went."""
         gone = ctypes.c_uint64()
-        lib.acre_hostmem_trim(self.handle, number.number(keep, ctypes.c_uint64, "keep"),
-                              ctypes.byref(gone))
+        ask("acre_hostmem_trim", self.handle, number.number(keep, ctypes.c_uint64, "keep"),
+            ctypes.byref(gone))
         return gone.value
 
     def record_history(self, entries=NO_LIMIT, stacks="alloc"):
@@ -116,28 +119,30 @@ class Heap(Closing):
 
     def stop_history(self):
         """Stops recording and forgets."""
-        lib.acre_hostmem_history_stop(self.handle)
+        ask("acre_hostmem_history_stop", self.handle)
 
     def snapshot(self):
         """A Snapshot of this moment, history included."""
         from .snapshot import Snapshot
-        caches = (ctypes.c_void_p * 1)(self._cache)
-        return Snapshot(_handle=make("acre_cache_snapshot", caches, ctypes.c_size_t(1), None))
+        with held(self.handle):
+            caches = (ctypes.c_void_p * 1)(self._cache)
+            return Snapshot(_handle=make("acre_cache_snapshot", caches, ctypes.c_size_t(1), None))
 
     def report(self, count=8):
         """Who holds the memory: a few lines of text."""
         count = number.number(count, ctypes.c_uint, "count")
-        length = lib.acre_hostmem_report(self.handle, count, None, ctypes.c_size_t(0)) + 4096
+        length = ask("acre_hostmem_report", self.handle, count, None, ctypes.c_size_t(0)) + 4096
         buffer = ctypes.create_string_buffer(length)
-        lib.acre_hostmem_report(self.handle, count, buffer, ctypes.c_size_t(length))
+        ask("acre_hostmem_report", self.handle, count, buffer, ctypes.c_size_t(length))
         return text(buffer.value)
 
     def top(self, count=10):
         """The places that hold most: dictionaries of bytes, count and frames (innermost
         first), from live blocks whose stacks were recorded."""
         count = number.number(count, ctypes.c_uint32, "count").value
-        layout_handle = make("acre_cache_layout_create", self._cache)
-        history_handle = make("acre_cache_history_create", self._cache)
+        with held(self.handle):
+            layout_handle = make("acre_cache_layout_create", self._cache)
+            history_handle = make("acre_cache_history_create", self._cache)
         try:
             layout = ctypes.cast(layout_handle, ctypes.POINTER(structs.cache_layout)).contents
             history = ctypes.cast(history_handle, ctypes.POINTER(structs.history)).contents

@@ -2,13 +2,15 @@
 """Finding libacre.so and libacre_tools.so, and calling them.
 
 call("acre_x", ...) calls a function that returns a status, and raises Error unless it
-is done. Arguments are converted by their types in Python: whole numbers must be wrapped
+is done; ask("acre_x", ...) gives what the function returns. Nothing that they get is closed
+meanwhile. Arguments are converted by their types in Python: whole numbers must be wrapped
 where the C type is wider than int.
 """
 import ctypes
 import os
 
 from .error import Error
+from .handle import Handle, held
 
 _NAMES = ("libacre.so.0", "libacre.so")
 _TOOLS = ("libacre_tools.so.0", "libacre_tools.so")
@@ -102,9 +104,15 @@ def text(value):
     return None if value is None else value.decode("utf-8", "replace")
 
 
+def ask(name, *arguments):
+    """Calls a function; what it returns."""
+    with held(*arguments):
+        return getattr(lib, name)(*arguments)
+
+
 def call(name, *arguments):
     """Calls a function that returns a status; raises Error unless it is ACRE_OK."""
-    status = getattr(lib, name)(*arguments)
+    status = ask(name, *arguments)
     if status:
         raise Error(text(lib.acre_last_error()), text(lib.acre_status_name(status)), status,
                     lib.acre_last_native())
@@ -112,7 +120,7 @@ def call(name, *arguments):
 
 def make(name, *arguments):
     """Calls a function whose last parameter takes a pointer out, and returns that."""
-    out = ctypes.c_void_p()
+    out = Handle()
     call(name, *arguments, ctypes.byref(out))
     return out
 

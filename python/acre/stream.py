@@ -3,7 +3,7 @@
 import ctypes
 
 from .closing import Closing
-from .library import call, lib, make
+from .library import ask, call, make
 from .number import number
 
 OK, NOT_READY = 0, 21
@@ -26,7 +26,7 @@ class Stream(Closing):
 
     def is_idle(self):
         """Whether all that was queued is done."""
-        status = lib.acre_stream_native_query(self.device.handle, self.handle)
+        status = ask("acre_stream_native_query", self.device.handle, self.handle)
         if status not in (OK, NOT_READY):
             call("acre_stream_native_query", self.device.handle, self.handle)
         return status == OK

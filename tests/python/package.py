@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """python/acre on the reference device: memory, statistics, snapshots, replays, files."""
+import contextlib
 import doctest
 import gc
 import importlib
@@ -10,6 +11,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import acre
@@ -25,6 +27,25 @@ def setUpModule():
 
 def tearDownModule():
     folder.cleanup()
+
+
+@contextlib.contextmanager
+def switching_often():
+    """Threads take turns after every few steps."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def run_threads(count, function, *arguments):
+    threads = [threading.Thread(target=function, args=arguments) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def live(cache, name="allocated_bytes"):
@@ -137,6 +158,52 @@ class Caches(unittest.TestCase):
         cache.close()
         self.assertTrue(block.is_closed and cache.is_closed)
         self.assertRaises(acre.Error, cache.stats)
+
+    def test_a_block_is_freed_once_whichever_threads_close_it(self):
+        failures, rounds = [], 300
+
+        def close(blocks, gate):
+            for block in blocks:
+                gate.wait()
+                try:
+                    block.close()
+                except acre.Error as error:
+                    failures.append(error)
+
+        with switching_often(), acre.Cache(acre.Device("cpu")) as cache:
+            blocks, gate = [cache.alloc(4096) for _ in range(rounds)], threading.Barrier(4)
+            run_threads(4, close, blocks, gate)
+            self.assertEqual(live(cache), 0)
+        self.assertEqual(failures, [])
+
+    def test_a_cache_in_use_by_another_thread_is_not_closed(self):
+        names = set()
+
+        def work(cache, gate):
+            try:
+                gate.wait()
+                for _ in range(100):
+                    cache.alloc(4096).close()
+                    cache.stats()
+            except acre.Error as error:
+                names.add(error.name)
+
+        def close(cache, gate):
+            gate.wait()
+            while not cache.is_closed:
+                try:
+                    cache.close()
+                except acre.Error as error:
+                    names.add(error.name)
+
+        with switching_often():
+            for _ in range(50):
+                cache, gate = acre.Cache(acre.Device("cpu")), threading.Barrier(4)
+                closer = threading.Thread(target=close, args=(cache, gate))
+                closer.start()
+                run_threads(3, work, cache, gate)
+                closer.join()
+        self.assertLessEqual(names, {"ACRE_ERR_STATE", "ACRE_ERR_BUSY"})
 
     def test_limits_and_failures(self):
         with acre.Cache(policy="torch", limit=4 * MIB) as cache:
