@@ -227,9 +227,7 @@ void acre_torch_begin_allocate_to_pool(int device, acre_pool_id id, void *filter
 
 void acre_torch_end_allocate_to_pool(int device, acre_pool_id id)
 {
-    acre_cache *cache = torch_present(device);
-
-    if (!cache || torch_scope_end(cache, device, id) != ACRE_OK)
+    if (torch_scope_end(torch_present(device), device, id) != ACRE_OK)
         torch_say("ending to allocate to a pool failed", device);
 }
 

@@ -70,55 +70,88 @@ static struct scope_slot *slot_find(int device, acre_pool_id id)
     return slot;
 }
 
-/* ---- Uses that were never added -------------------------------------------------------- */
+/* ---- Begins that failed ------------------------------------------------------------------ */
 
 enum { MISS_COUNT = 256 };
 
-/* Begins of one pool that failed before they added a use. PyTorch releases the pool for each of
- * them all the same, and those releases must not drop the uses of other graphs. The table is
- * fixed, because it is needed when host memory is short. */
+/* Begins of one pool that failed on one thread. PyTorch ends and releases each of them all the
+ * same, and that must neither end the scopes of others nor drop the uses of other graphs. The
+ * table is fixed, because it is needed when host memory is short. */
 struct scope_miss {
-    uint64_t count; /* 0: the place is free */
+    uint64_t end_count; /* ends to come that end nothing         */
+    uint64_t use_count; /* releases to come that drop nothing    */
     int device;
     acre_pool_id id;
+    pthread_t thread; /* that begins and ends; any may release */
 };
 
 static struct scope_miss misses[MISS_COUNT]; /* under slots_lock                         */
 static bool is_miss_lost;                    /* one had no place: no pool ends any more  */
 
-/* The place of a pool, or NULL. */
-static struct scope_miss *miss_find(int device, acre_pool_id id)
+static bool miss_is_free(const struct scope_miss *miss)
+{
+    return !miss->end_count && !miss->use_count;
+}
+
+static bool miss_is_of(const struct scope_miss *miss, int device, acre_pool_id id)
+{
+    return miss->device == device && miss->id.graph == id.graph && miss->id.user == id.user;
+}
+
+/* The place of a pool and the calling thread, or NULL. */
+static struct scope_miss *miss_find_own(int device, acre_pool_id id)
 {
     for (int i = 0; i < MISS_COUNT; i++)
-        if (misses[i].count && misses[i].device == device && misses[i].id.graph == id.graph &&
-            misses[i].id.user == id.user)
+        if (!miss_is_free(&misses[i]) && miss_is_of(&misses[i], device, id) &&
+            pthread_equal(misses[i].thread, pthread_self()))
             return &misses[i];
     return NULL;
 }
 
-void torch_scope_miss(int device, acre_pool_id id)
+/* A begin failed, and added a use before or not. */
+static void miss_note(int device, acre_pool_id id, bool has_use)
 {
     pthread_mutex_lock(&slots_lock);
-    struct scope_miss *miss = miss_find(device, id);
+    struct scope_miss *miss = miss_find_own(device, id);
     for (int i = 0; i < MISS_COUNT && !miss; i++)
-        if (!misses[i].count)
+        if (miss_is_free(&misses[i]))
             miss = &misses[i];
     if (miss)
-        *miss = (struct scope_miss){miss->count + 1, device, id};
+        *miss = (struct scope_miss){miss->end_count + 1, miss->use_count + !has_use, device, id,
+                                    pthread_self()};
     else
-        is_miss_lost = true;
+        is_miss_lost |= !has_use;
     pthread_mutex_unlock(&slots_lock);
+}
+
+void torch_scope_miss(int device, acre_pool_id id)
+{
+    miss_note(device, id, false);
 }
 
 bool torch_scope_forgive(int device, acre_pool_id id)
 {
     pthread_mutex_lock(&slots_lock);
-    struct scope_miss *miss = miss_find(device, id);
-    bool is_forgiven = miss || is_miss_lost;
-    if (miss)
-        miss->count--;
+    bool is_forgiven = is_miss_lost, is_found = false;
+    for (int i = 0; i < MISS_COUNT && !is_found; i++) {
+        is_found = misses[i].use_count && miss_is_of(&misses[i], device, id);
+        misses[i].use_count -= is_found;
+    }
+    is_forgiven |= is_found;
     pthread_mutex_unlock(&slots_lock);
     return is_forgiven;
+}
+
+/* Takes so many of the ends to come that end nothing; how many there were. */
+static uint64_t miss_take_ends(int device, acre_pool_id id, uint64_t most)
+{
+    pthread_mutex_lock(&slots_lock);
+    struct scope_miss *miss = miss_find_own(device, id);
+    uint64_t count = miss ? miss->end_count : 0;
+    if (miss)
+        miss->end_count -= count < most ? count : most;
+    pthread_mutex_unlock(&slots_lock);
+    return count;
 }
 
 /* ---- Scopes ------------------------------------------------------------------------------ */
@@ -133,7 +166,12 @@ acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, co
     }
     struct scope_slot *slot = slot_take(device, id, filter);
     acre_pool_filter through = {.kind = ACRE_POOL_CALLBACK, .fn = torch_scope_ask, .arg = slot};
-    status = slot ? acre_pool_begin(cache, id, &through) : ACRE_ERR_LIMIT;
+    status = slot ? acre_pool_begin(cache, id, &through)
+                  : acre_error_set(ACRE_ERR_LIMIT, 0, "64 pools have open scopes; end some first");
+    if (status == ACRE_OK)
+        miss_take_ends(device, id, UINT64_MAX); /* of captures that never began */
+    else
+        miss_note(device, id, true);
     if (status != ACRE_OK && slot)
         slot_drop(slot);
     return status; /* the use stays: PyTorch is not told of a failure, and drops it later */
@@ -141,6 +179,8 @@ acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, co
 
 acre_status torch_scope_end(acre_cache *cache, int device, acre_pool_id id)
 {
+    if (miss_take_ends(device, id, 1))
+        return ACRE_OK;
     struct scope_slot *slot = slot_find(device, id);
     acre_status status = acre_pool_end(cache, id);
 

@@ -12,11 +12,12 @@
  * those of acre_pool_create and acre_pool_begin. */
 acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id,
                               const void *filter);
-/* Ends it. Errors: those of acre_pool_end. */
+/* Ends it; nothing, when the last begin of the thread for that pool failed. Errors: those of
+ * acre_pool_end. */
 acre_status torch_scope_end(acre_cache *cache, int device, acre_pool_id id);
 
-/* Remembers that a begin failed without adding a use, so that the release that PyTorch makes for
- * it drops no use either. torch_scope_begin does this itself. */
+/* Remembers that a begin failed without adding a use, so that the end and the release that
+ * PyTorch makes for it do nothing either. torch_scope_begin does this itself. */
 void torch_scope_miss(int device, acre_pool_id id);
 /* Whether a release is the one of a begin that failed, which is forgotten then. */
 bool torch_scope_forgive(int device, acre_pool_id id);

@@ -391,6 +391,31 @@ TEST(a_begin_that_fails_takes_no_use_from_others)
     EXPECT_EQ(reserved_now(), 0);
 }
 
+TEST(a_begin_that_fails_ends_no_scope_of_others)
+{
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+    struct cxx_filter all = {{NULL, NULL}, NULL, NULL};
+
+    start();
+    acre_pool_id pool = acre_pool_id_next();
+    torch.begin(0, pool, &all);
+    torch.begin(0, pool, &all); /* refused: the pool has a scope */
+    torch.end(0, pool);
+    void *held = torch.malloc(BYTES, 0, NULL);
+    REQUIRE_OK(acre_pool_stats_get(torch.cache(0), pool, &stats));
+    EXPECT_EQ(stats.live_count, 1); /* the first user is still at it */
+    torch.end(0, pool);
+    void *outside = torch.malloc(BYTES, 0, NULL);
+    REQUIRE_OK(acre_pool_stats_get(torch.cache(0), pool, &stats));
+    EXPECT_EQ(stats.live_count, 1);
+    torch.free(held, BYTES, 0, NULL);
+    torch.free(outside, BYTES, 0, NULL);
+    torch.release(0, pool);
+    torch.release(0, pool);
+    torch.reset();
+    EXPECT_EQ(reserved_now(), 0);
+}
+
 /* A capture that becomes invalid: its graph is never there, and nothing stays of it. */
 TEST(a_capture_that_fails_is_in_nobodys_way)
 {
