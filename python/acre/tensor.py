@@ -30,6 +30,8 @@ def parse_dtype(dtype):
     match = re.fullmatch(r"([a-z]+)(\d*)", name)
     if not match or match[1] not in _CODES or not (match[2] or match[1] == "bool"):
         raise Error(f"{dtype!r} is no type of numbers; \"float32\" would be one")
+    if match[2] and not (len(match[2]) < 4 and 1 <= int(match[2]) <= 255):
+        raise Error(f"{dtype!r} is no type of numbers, which have 1 to 255 bits")
     return structs.dl_type(_CODES[match[1]], int(match[2] or 8), 1)
 
 
@@ -80,7 +82,7 @@ class Tensor:
         a device that arrays of the host cannot have."""
         if self.block.cache.device.id.type != _HOST:
             raise AttributeError("the host may not touch memory of this device; read() copies it")
-        if self.dtype.code not in _KINDS:
+        if self.dtype.code not in _KINDS or self.dtype.bits % 8:
             raise AttributeError("arrays of the host do not have this type of numbers")
         letter, formats = _KINDS[self.dtype.code]
         return letter, formats.get(self.dtype.bits // 8)

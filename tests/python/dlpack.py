@@ -43,10 +43,16 @@ class Dlpack(unittest.TestCase):
             array = numpy.from_dlpack(block.tensor(name, (2,), 16))
             self.assertEqual(array.dtype, numpy.dtype(name))
             self.assertEqual(array.tobytes()[0], 16)
-        for bad in (lambda: block.tensor("text"),
+        for bad in (lambda: block.tensor("text"), lambda: block.tensor("float0"),
+                    lambda: block.tensor("float288"), lambda: block.tensor("uint" + "9" * 9999),
                     lambda: block.tensor("float32", (17,)).__dlpack__(),
                     lambda: block.tensor("float32", (1,), 61).__dlpack__()):
             self.assertRaises(acre.Error, bad)
+
+    def test_types_below_a_byte_are_no_arrays(self):
+        tensor = self.cache.alloc(64).tensor("uint1")
+        self.assertFalse(hasattr(tensor, "__array_interface__"))
+        self.assertRaises(AttributeError, tensor.memory)
 
     def test_a_refused_shape_raises_and_gives_its_memory_back(self):
         block = self.cache.alloc(64)
