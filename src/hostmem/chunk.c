@@ -3,14 +3,9 @@
 #include "hostmem/chunk.h"
 
 #include "base/heap.h"
+#include "hostmem/hang.h"
 #include "hostmem/heap.h"
 #include "hostmem/inside.h"
-
-#include <sys/mman.h>
-
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
-#endif
 
 enum {
     CHUNK_SHIFT = 21,
@@ -121,12 +116,6 @@ struct takers {
     uint8_t node; /* of the calling thread, plus 1; 0: any      */
     char *aside;  /* a chunk of addresses, for TAKE_EXCHANGE    */
 };
-
-static bool pages_hang(char *from, char *to, size_t bytes)
-{
-    return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) !=
-           MAP_FAILED;
-}
 
 /* Moves the first run of grains that a taker lacks and a giver has; false: nothing moves. */
 static bool run_move(struct taker *taker, char *chunk, uint32_t *given)

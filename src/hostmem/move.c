@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Cleared blocks, and blocks that change their size.
  *
- * A large block that moves takes its pages along. mremap puts the pages of the old block
- * where the new block is, and leaves the old addresses mapped without pages
- * (MREMAP_DONTUNMAP), so both stay what the cache believes them to be: private anonymous
- * memory. Each move may split a mapping of the kernel, of which a process has some 65,000;
- * after HEAP_REMAP_MAX moves, blocks are copied. */
+ * A large block that moves takes its pages along (hang.h), and both places stay what the cache
+ * believes them to be: private anonymous memory. Each move may split a mapping of the kernel,
+ * of which a process has some 65,000; after HEAP_REMAP_MAX moves, blocks are copied. */
+#include "hostmem/hang.h"
 #include "hostmem/heap.h"
 #include "hostmem/inside.h"
 
@@ -14,10 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
-#endif
 
 acre_status acre_hostmem_calloc(acre_hostmem *heap, size_t count, size_t bytes, void **out)
 {
@@ -50,8 +45,7 @@ static bool pages_move(acre_hostmem *heap, void *from, void *to, size_t bytes)
         ((uintptr_t)from | (uintptr_t)to) % HEAP_PAGE != 0)
         return false;
     if (atomic_fetch_add(&heap->remap_count, 1) >= HEAP_REMAP_MAX ||
-        mremap(from, whole, whole, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) ==
-            MAP_FAILED) {
+        !pages_hang(from, to, whole)) {
         atomic_fetch_sub(&heap->remap_count, 1);
         return false;
     }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Moving pages between addresses of a heap, without copying: mremap hangs them in at the new place,
+ * and the old addresses stay mapped without pages (MREMAP_DONTUNMAP).
+ *
+ * The kernel unmaps the new place first and may refuse afterwards, which leaves a hole in a block:
+ *
+ *   a source of several mappings, before Linux 6.17     it is asked about first
+ *   limits on addresses below what is mapped already    they are looked at first
+ *   anything else                                       the hole is mapped again
+ */
+#ifndef SRC_HOSTMEM_HANG_H
+#define SRC_HOSTMEM_HANG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Moves whole pages; both places are the caller's, private and anonymous. False: they stay where
+ * they are, and what the new place held may be gone. */
+bool pages_hang(char *from, char *to, size_t bytes);
+
+#endif
