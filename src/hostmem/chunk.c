@@ -223,7 +223,7 @@ static void takers_serve(acre_hostmem *heap, struct takers *takers)
     uint64_t held = inside_held_bytes(heap->cache);
     size_t whole = takers_sort(takers), parts = takers->count - whole;
 
-    if (takers->count && heap_has_spare(heap, held)) {
+    if (takers->count && heap_has_spare(heap, held) && hang_has_room()) {
         if (whole) {
             struct takers some = {.count = whole, .way = TAKE_CHUNKS, .node = takers->node};
             for (size_t i = 0; i < whole; i++)
@@ -251,7 +251,7 @@ static void strangers_serve(acre_hostmem *heap, char *base, size_t bytes, uint8_
         if (of && of != node)
             takers.items[takers.count++] = (struct taker){chunk, CHUNK_WHOLE};
     }
-    if (!takers.count || !heap_has_spare(heap, inside_held_bytes(heap->cache)))
+    if (!takers.count || !heap_has_spare(heap, inside_held_bytes(heap->cache)) || !hang_has_room())
         return;
     aside = heap_map(2 * CHUNK_BYTES);
     if (!aside)

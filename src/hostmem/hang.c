@@ -69,8 +69,7 @@ static bool is_limited(int resource)
     return getrlimit(resource, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* Whether limits, which may have been lowered below what is mapped, leave room for a page. */
-static bool limits_have_room(void)
+bool hang_has_room(void)
 {
     if (LIKELY(!is_limited(RLIMIT_AS) && !is_limited(RLIMIT_DATA)))
         return true;
@@ -80,8 +79,6 @@ static bool limits_have_room(void)
 
 bool pages_hang(char *from, char *to, size_t bytes)
 {
-    if (!limits_have_room())
-        return false;
     pthread_once(&reach_once, reach_find);
     if (reach == REACH_NOTHING || (reach == REACH_MAPPING && !is_one_mapping(from, bytes)))
         return false;

@@ -14,6 +14,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Whether limits, which may have been lowered below what is mapped, leave room for a page. To be
+ * asked before some moves: two system calls, a fifth of what a move takes. */
+bool hang_has_room(void);
+
 /* Moves whole pages; both places are the caller's, private and anonymous. False: they stay where
  * they are, and what the new place held may be gone. */
 bool pages_hang(char *from, char *to, size_t bytes);

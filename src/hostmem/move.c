@@ -42,10 +42,9 @@ static bool pages_move(acre_hostmem *heap, void *from, void *to, size_t bytes)
     size_t whole = round_up(bytes, HEAP_PAGE);
 
     if (bytes < HEAP_REMAP_MIN || sysconf(_SC_PAGESIZE) != HEAP_PAGE ||
-        ((uintptr_t)from | (uintptr_t)to) % HEAP_PAGE != 0)
+        ((uintptr_t)from | (uintptr_t)to) % HEAP_PAGE != 0 || !hang_has_room())
         return false;
-    if (atomic_fetch_add(&heap->remap_count, 1) >= HEAP_REMAP_MAX ||
-        !pages_hang(from, to, whole)) {
+    if (atomic_fetch_add(&heap->remap_count, 1) >= HEAP_REMAP_MAX || !pages_hang(from, to, whole)) {
         atomic_fetch_sub(&heap->remap_count, 1);
         return false;
     }
