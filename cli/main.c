@@ -9,9 +9,11 @@
 
 #include <acre/output.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct command {
     const char *name;
@@ -135,10 +137,20 @@ static void take_signals(void)
             sigaction(numbers[i], &action, NULL);
 }
 
+/* Descriptors 0 to 2 that are closed become such that nothing can be read or written, as before:
+ * no file or pipe gets their numbers. A program that this command becomes finds them closed. */
+static void take_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
 int main(int argc, char **argv)
 {
     int status = CLI_DONE;
 
+    take_descriptors();
     take_signals();
     filter_install();
 

@@ -237,16 +237,26 @@ static int run_reserve_port(void)
     return descriptor;
 }
 
-/* Signals come through a descriptor from now on. */
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/* Signals come through a descriptor from now on. What is ignored, as nohup and shells have it,
+ * stays so, but for the ends of children: the kernel would throw away how they ended. */
 static bool take_signals(struct job *job)
 {
     static const int all[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP,   SIGQUIT, SIGUSR1,
                               SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGALRM};
     sigset_t set;
 
+    signal(SIGCHLD, SIG_DFL);
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        sigaddset(&set, all[i]);
+        if (!is_ignored(all[i]))
+            sigaddset(&set, all[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     job->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return job->signals >= 0;
@@ -306,8 +316,9 @@ static void run_help(void)
           "                 ended first; default 10, 0 for never\n\n"
           "SIGINT, SIGTERM, SIGHUP and SIGQUIT go to all ranks and end the job; what stays is\n"
           "killed after two seconds, or at once when the signal comes twice. SIGUSR1, SIGUSR2,\n"
-          "SIGTSTP, SIGCONT, SIGWINCH and SIGALRM are passed on. Processes that a rank leaves\n"
-          "behind get the signals of its rank, and do not keep this command from ending.\n\n"
+          "SIGTSTP, SIGCONT, SIGWINCH and SIGALRM are passed on. What is ignored when it starts,\n"
+          "as under nohup, stays ignored. Processes that a rank leaves behind get the signals of\n"
+          "its rank, and do not keep this command from ending.\n\n"
           "The ranks get ACRE_RANK, ACRE_WORLD_SIZE, ACRE_STORE and ACRE_STORE_SECRET; and, as\n"
           "torchrun sets them, RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and\n"
           "MASTER_PORT, a port that is kept free for rank 0. Exit status: 0 all ranks ended with\n"

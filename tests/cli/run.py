@@ -157,6 +157,37 @@ def the_example_of_sharing_leaves_no_child(folder):
     assert done.returncode == 1, done
 
 
+def ends_although_its_parent_ignores_children(folder):
+    """Who starts it ignores SIGCHLD: the ends of ranks are seen, and how they ended."""
+    ignore = lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    job = start(folder, 2, "[ $RANK = 1 ] || exit 3; sleep 1000", preexec_fn=ignore)
+    _, problem = job.communicate(timeout=LIMIT)
+    assert job.returncode == 1 and "rank 0 ended with status 3" in problem, problem
+
+
+def what_is_ignored_stays_ignored(folder):
+    """As nohup starts it: neither the command nor the ranks end by a hang-up."""
+    ignore = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    job = start(folder, 1, """kill -HUP $$; echo >ready
+        while ! [ -e go ]; do sleep 0.01; done; echo done""", preexec_fn=ignore)
+    until(folder / "ready")
+    job.send_signal(signal.SIGHUP)
+    (folder / "go").touch()
+    out, problem = job.communicate(timeout=LIMIT)
+    assert job.returncode == 0 and out == "[0] done\n", (job.returncode, out, problem)
+
+
+def closed_outputs_do_not_hold_it(folder):
+    """Descriptors 0 to 2 are closed: no pipe of a rank gets their numbers."""
+    for closed in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)):
+        script = "for i in 1 2 3; do echo out; echo err >&2; done"
+        job = start(folder, 2, script, preexec_fn=lambda: [os.close(fd) for fd in closed])
+        out, problem = job.communicate(timeout=LIMIT)
+        assert job.returncode == 0, (closed, job.returncode, problem)
+        assert out.count("out\n") == (0 if 1 in closed else 6), (closed, out)
+        assert problem.count("err\n") == (0 if 2 in closed else 6), (closed, problem)
+
+
 def the_port_is_free_for_a_rank(folder):
     """Rank 0 listens on MASTER_PORT, which is not the store's, and rank 1 reaches it."""
     (folder / "rank.py").write_text("""if True:
@@ -186,8 +217,9 @@ for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_n
              signals_reach_what_an_ended_rank_left, a_stubborn_rank_is_killed,
              user_signals_are_passed_on_and_end_nothing,
              an_output_that_nobody_reads_does_not_hold_it, who_is_missing_is_named,
-             who_ended_first_is_named, the_port_is_free_for_a_rank,
-             the_example_of_sharing_leaves_no_child):
+             who_ended_first_is_named, ends_although_its_parent_ignores_children,
+             what_is_ignored_stays_ignored, closed_outputs_do_not_hold_it,
+             the_port_is_free_for_a_rank, the_example_of_sharing_leaves_no_child):
     with tempfile.TemporaryDirectory() as name:
         case(pathlib.Path(name))
         passed += 1
