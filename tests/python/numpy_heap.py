@@ -228,6 +228,20 @@ class Exec(unittest.TestCase):
                              self.PROGRAM, "x")
         self.assertEqual(done.stdout, "True 67108864 ['x']\n", done.stderr)
         self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr, "")
+
+    def test_the_module_of_the_system_runs_if_there_is_one(self):
+        program = "import sitecustomize as s; print(getattr(s, 'mark', 'none'))"
+        with tempfile.TemporaryDirectory() as folder:
+            before = os.environ.get("PYTHONPATH", "")
+            os.environ["PYTHONPATH"] = folder + ":" + before
+            self.addCleanup(os.environ.__setitem__, "PYTHONPATH", before)
+            done = self.run_exec("--numpy", "--", sys.executable, "-c", program)
+            self.assertEqual((done.stdout, done.stderr), ("none\n", ""))
+            with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="utf-8") as file:
+                file.write("mark = 'the system'\n")
+            done = self.run_exec("--numpy", "--", sys.executable, "-c", program)
+            self.assertEqual((done.stdout, done.stderr), ("the system\n", ""))
 
     def test_its_exit_status_is_the_programs(self):
         done = self.run_exec("--numpy", "--", sys.executable, "-c", "raise SystemExit(7)")

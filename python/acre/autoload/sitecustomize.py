@@ -70,14 +70,15 @@ def _start():
 
 
 def _go_on():
-    """Runs the sitecustomize module behind this one, if there is any."""
+    """Runs the sitecustomize module behind this one. Without any, Python finds this one."""
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _FOLDER]
-    sys.modules.pop("sitecustomize", None)
+    own = sys.modules.pop("sitecustomize")
     try:
         __import__("sitecustomize")
     except ImportError as reason:
         if reason.name != "sitecustomize":
             raise
+        sys.modules["sitecustomize"] = own
 
 
 _start()
