@@ -12,8 +12,9 @@
  * value longer than 8 MiB), ACRE_ERR_HOST_MEMORY, ACRE_ERR_IO, ACRE_ERR_PEER (the server is
  * gone or refused), ACRE_ERR_FORMAT (a damaged file or answer).
  *
- * Fork: stores and servers are the parent's; a child opens its own. Destroying an inherited
- * server ends nothing in the parent.
+ * Fork: stores and servers are the parent's; a child opens its own. There, every call on an
+ * inherited store is ACRE_ERR_FORKED, and destroying a store or server changes nothing in the
+ * parent.
  */
 #ifndef ACRE_STORE_H
 #define ACRE_STORE_H

@@ -18,6 +18,15 @@ acre_status store_fail_timeout(const struct bytes *key)
                        key->size > 200 ? 200 : (int)key->size, (const char *)key->data);
 }
 
+acre_status store_call(acre_store *store, const struct message *request, int64_t deadline,
+                       struct reply *reply)
+{
+    if (store->generation == fork_generation())
+        return store->ops->call(store, request, deadline, reply);
+    return status_fail(ACRE_ERR_FORKED, "store: it was opened before fork and does not work in "
+                                        "the child, which opens one of its own");
+}
+
 static acre_status key_check(const char *call, acre_store *store, const char *key)
 {
     if (!store || !key)
@@ -50,7 +59,7 @@ static acre_status ask_until(acre_store *store, const struct message *request, i
                              int64_t *out)
 {
     struct reply reply = {0};
-    acre_status status = store->ops->call(store, request, deadline, &reply);
+    acre_status status = store_call(store, request, deadline, &reply);
 
     if (status == ACRE_OK) {
         if (out)
@@ -76,7 +85,7 @@ static acre_status store_fetch(acre_store *store, const struct message *request,
                                acre_blob *out, size_t count)
 {
     struct reply reply = {0};
-    acre_status status = store->ops->call(store, request, deadline, &reply);
+    acre_status status = store_call(store, request, deadline, &reply);
 
     if (status != ACRE_OK)
         return status;
@@ -103,7 +112,8 @@ static struct bytes text_bytes_of(const char *text)
 
 ACRE_API void acre_store_destroy(acre_store *store)
 {
-    if (store)
+    /* In a child it is the parent's, and maybe in the middle of a change. */
+    if (store && store->generation == fork_generation())
         store->ops->destroy(store);
 }
 
@@ -391,7 +401,7 @@ ACRE_API acre_status acre_store_wait(acre_store *store, const char *const *keys,
     if (status != ACRE_OK)
         return status;
     int64_t deadline = timeout_ms ? deadline_in_ms(timeout_ms) : store_deadline(store);
-    status = store->ops->call(
+    status = store_call(
         store, &(struct message){.verb = VERB_WAIT, .count = (uint32_t)count, .items = items},
         deadline, &reply);
     heap_free(items);
@@ -458,8 +468,8 @@ ACRE_API acre_status acre_store_list(acre_store *store, void (*each)(void *arg, 
     if (!store || !each)
         return status_fail(ACRE_ERR_INVALID, "acre_store_list: an argument is NULL");
     acre_status status =
-        store->ops->call(store, &(struct message){.verb = VERB_LIST, .count = 1, .items = &all},
-                         store_deadline(store), &reply);
+        store_call(store, &(struct message){.verb = VERB_LIST, .count = 1, .items = &all},
+                   store_deadline(store), &reply);
     if (status != ACRE_OK)
         return status;
     for (uint32_t i = 0; i < reply.count; i++)

@@ -7,6 +7,7 @@
 #ifndef SRC_SYMM_STORE_H
 #define SRC_SYMM_STORE_H
 
+#include "base/process/fork.h"
 #include "symm/store/message.h"
 
 #include <stdatomic.h>
@@ -21,7 +22,8 @@ struct store_ops {
 
 struct acre_store {
     const struct store_ops *ops;
-    _Atomic uint64_t timeout_ms; /* of waiting calls; 0: for ever */
+    unsigned generation;         /* fork_generation() of the process that opened it */
+    _Atomic uint64_t timeout_ms; /* of waiting calls; 0: for ever                   */
 };
 
 #define STORE_TIMEOUT_MS 300000u
@@ -29,9 +31,14 @@ struct acre_store {
 static inline void store_init(acre_store *store, const struct store_ops *ops)
 {
     store->ops = ops;
+    store->generation = fork_generation();
     atomic_init(&store->timeout_ms, STORE_TIMEOUT_MS);
 }
 
+/* Asks the store, unless this is a child of the process that opened it: the two would share a
+ * connection, or the lock of a file. Errors: those of the kind; ACRE_ERR_FORKED. */
+acre_status store_call(acre_store *store, const struct message *request, int64_t deadline,
+                       struct reply *reply);
 /* The public calls with a deadline of the caller's instead of the store's timeout. Each tries
  * at least once, also when the deadline has passed. Keys and values must be in order. */
 acre_status store_get_until(acre_store *store, const char *key, int64_t deadline,

@@ -62,7 +62,7 @@ static acre_status prefix_call(acre_store *self, const struct message *request, 
 
     if (status != ACRE_OK)
         return status;
-    status = prefix->inner->ops->call(prefix->inner, &longer, deadline, reply);
+    status = store_call(prefix->inner, &longer, deadline, reply);
     heap_free(longer.items);
     return status;
 }

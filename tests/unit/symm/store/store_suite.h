@@ -339,6 +339,30 @@ TEST(queues_keep_their_order)
     store_end();
 }
 
+static void inherited_use(void *store)
+{
+    uint64_t number;
+
+    EXPECT_EQ(acre_store_add(store, "sum", 1, NULL), ACRE_ERR_FORKED);
+    EXPECT_HAS(acre_last_error(), "opened before fork");
+    EXPECT_EQ(acre_store_ping(store, 1, &number), ACRE_ERR_FORKED);
+    acre_store_destroy(store);
+}
+
+TEST(a_child_does_not_use_what_it_inherits)
+{
+    int64_t sum;
+
+    store_begin();
+    acre_store *store = store_open();
+    REQUIRE_OK(acre_store_add(store, "sum", 1, NULL));
+    EXPECT_EQ(t_child(inherited_use, store), 0);
+    REQUIRE_OK(acre_store_add(store, "sum", 1, &sum));
+    EXPECT_EQ(sum, 2);
+    acre_store_destroy(store);
+    store_end();
+}
+
 TEST(bad_arguments_are_refused)
 {
     static char long_key[9000];

@@ -70,6 +70,23 @@ TEST(S86_two_processes_see_each_other_and_the_last_removes_the_file)
     store_end();
 }
 
+static void store_leave(void *store)
+{
+    acre_store_destroy(store);
+}
+
+TEST(a_child_that_destroys_what_it_inherits_counts_for_nothing)
+{
+    acre_store *store;
+
+    store_begin();
+    REQUIRE_OK(acre_store_open_file(path, 2, &store));
+    EXPECT_EQ(t_child(store_leave, store), 0);
+    acre_store_destroy(store); /* the first of two */
+    EXPECT(access(path, F_OK) == 0);
+    store_end();
+}
+
 TEST(S86_a_record_that_is_cut_short_is_an_error)
 {
     struct stat stat_buffer;
