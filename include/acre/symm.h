@@ -31,7 +31,8 @@
  *
  * Threads: any; a handle may serve several at once, each channel one at a time on a rank.
  *
- * Fork: groups, blocks and handles are the parent's; a child makes its own.
+ * Fork: groups, blocks and handles are the parent's; a child makes its own. There, calls that meet
+ * other ranks, or write what they see, are ACRE_ERR_FORKED for inherited ones.
  */
 #ifndef ACRE_SYMM_H
 #define ACRE_SYMM_H

@@ -66,6 +66,8 @@ ACRE_API acre_status acre_symm_rendezvous(void *pointer, const char *group, acre
                                                "allocating");
     if (status == ACRE_OK)
         status = group_get(name, &meeting);
+    if (status == ACRE_OK && group_is_inherited(meeting))
+        status = group_fail_forked(meeting);
     if (status == ACRE_OK)
         status = team_obtain(meeting, &found, &team);
     if (status == ACRE_OK) {

@@ -7,6 +7,8 @@
 
 #include "tests/support/ranks.h"
 
+#include <acre/collective.h>
+
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -460,6 +462,59 @@ static void many(struct rank *me)
 TEST(a_hundred_blocks)
 {
     ranks_run(2, many);
+}
+
+/* What a child finds: its parent's group, block and handle. */
+struct inherited {
+    acre_group *group;
+    acre_symm *symm;
+    void *base, *fresh;
+};
+
+static void use_inherited(void *arg)
+{
+    const struct inherited *parents = arg;
+    acre_symm *symm;
+    uint64_t word = 7;
+    float sum;
+
+    EXPECT_EQ(acre_group_barrier(parents->group), ACRE_ERR_FORKED);
+    EXPECT_HAS(acre_last_error(), "group \"world\" was made before fork");
+    EXPECT_EQ(acre_symm_rendezvous(parents->base, "world", &symm), ACRE_ERR_FORKED);
+    EXPECT_EQ(acre_symm_rendezvous(parents->fresh, "world", &symm), ACRE_ERR_FORKED);
+    EXPECT_EQ(acre_symm_all_reduce(parents->symm, 0, 1, ACRE_DTYPE_F32, &sum, NULL),
+              ACRE_ERR_FORKED);
+    EXPECT_EQ(acre_symm_barrier(parents->symm, 0, 100), ACRE_ERR_FORKED);
+    EXPECT_EQ(acre_symm_put_signal(parents->symm, 1, 0, 100), ACRE_ERR_FORKED);
+    EXPECT_EQ(acre_symm_put(parents->symm, 1, 0, &word, 8, NULL), ACRE_ERR_FORKED);
+    acre_symm_release(parents->symm);
+    acre_symm_free(parents->base);
+    acre_group_destroy(parents->group);
+}
+
+static void with_a_child(struct rank *me)
+{
+    struct inherited own = {.group = me->group};
+    float sum = 0;
+
+    own.symm = ranks_symm(me, 1024, &own.base);
+    own.fresh = alloc(1024);
+    *(float *)own.base = (float)me->rank + 1;
+    if (me->rank == 0)
+        EXPECT_EQ(t_child(use_inherited, &own), 0);
+    REQUIRE_OK(acre_symm_all_reduce(own.symm, 0, 1, ACRE_DTYPE_F32, &sum, NULL));
+    EXPECT_EQ(sum, me->count == 2 ? 3 : 6);
+    REQUIRE_OK(acre_symm_barrier(own.symm, 0, 0));
+    REQUIRE_OK(acre_group_barrier(me->group));
+    acre_symm_release(own.symm);
+    acre_symm_free(own.base);
+    acre_symm_free(own.fresh);
+}
+
+TEST(a_child_does_not_act_for_its_parent)
+{
+    ranks_run(2, with_a_child);
+    ranks_run(3, with_a_child);
 }
 
 T_MAIN()

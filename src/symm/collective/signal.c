@@ -152,7 +152,8 @@ ACRE_API acre_status acre_symm_barrier(acre_symm *symm, int channel, uint64_t ti
         {.symm = symm, .call = "acre_symm_barrier", .timeout_ms = timeout_ms}, 0, channel};
     uint32_t round;
 
-    if (!team || !team->pair[0] || team->spin_count == 0 || (uint32_t)channel >= team->channels)
+    if (!team || !team->pair[0] || team->spin_count == 0 || (uint32_t)channel >= team->channels ||
+        group_is_inherited(team->group))
         return signal_run("acre_symm_barrier", symm, 0, channel, timeout_ms, barrier_body);
     return counters_pass(team, channel, &round) ? ACRE_OK
                                                 : counters_await(&signal.work, channel, round);

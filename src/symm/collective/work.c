@@ -136,6 +136,8 @@ acre_status work_run(struct work *work, size_t bytes, const struct place *place)
 {
     acre_device *device = work->symm->team->device ? work->symm->team->device : place->device;
 
+    if (group_is_inherited(work->symm->team->group))
+        return group_fail_forked(work->symm->team->group);
     return device ? run_queued(device, work, bytes, place) : work->body(work);
 }
 

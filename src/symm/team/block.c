@@ -3,6 +3,7 @@
 #include "symm/team/block.h"
 
 #include "base/heap.h"
+#include "base/process/fork.h"
 #include "base/status.h"
 #include "base/struct_size.h"
 #include "symm/kind.h"
@@ -13,6 +14,7 @@
 #define PAD_BYTES_DEFAULT 9216u /* 32 blocks of threads x 72 ranks x 4 bytes */
 
 static struct lock blocks_lock = LOCK_INITIALIZER(RANK_ALLOCATOR, "blocks");
+FORK_GUARD(blocks_lock);
 static struct list blocks = LIST_INITIALIZER(blocks); /* under blocks_lock */
 static _Atomic size_t pad_bytes_next = PAD_BYTES_DEFAULT;
 

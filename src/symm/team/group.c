@@ -14,6 +14,7 @@
 #define GROUP_TIMEOUT_MS 300000u
 
 static struct lock registry_lock = LOCK_INITIALIZER(RANK_REGISTRY, "groups");
+FORK_GUARD(registry_lock);
 static struct list registry = LIST_INITIALIZER(registry); /* under registry_lock */
 static uint64_t serial_last;                              /* under registry_lock */
 
@@ -57,6 +58,14 @@ acre_status group_get(const char *name, acre_group **out)
         return status_fail(ACRE_ERR_NOT_FOUND, "symmetric memory: there is no group \"%s\"", name);
     *out = group;
     return ACRE_OK;
+}
+
+acre_status group_fail_forked(const acre_group *group)
+{
+    return status_fail(ACRE_ERR_FORKED,
+                       "symmetric memory: group \"%s\" was made before fork and does not work in "
+                       "the child, which makes one of its own",
+                       group->name);
 }
 
 acre_status group_join_locked(acre_group *group, int64_t deadline)
@@ -106,6 +115,7 @@ static acre_group *group_new(const acre_group_config *config)
         return NULL;
     list_init(&group->link);
     atomic_init(&group->refs, 1);
+    group->generation = fork_generation();
     lock_init(&group->lock, RANK_GROUP, "group");
     group->name = heap_strdup(config->name);
     group->store_name = heap_strdup(config->store_name ? config->store_name : config->name);
@@ -191,6 +201,8 @@ ACRE_API acre_status acre_group_barrier(acre_group *group)
 {
     if (!group)
         return status_fail(ACRE_ERR_INVALID, "acre_group_barrier: group is NULL");
+    if (group_is_inherited(group))
+        return group_fail_forked(group);
     lock_take(&group->lock);
     acre_status status = exchange_barrier_locked(group, deadline_in_ms(group->timeout_ms));
     lock_drop(&group->lock);
