@@ -94,12 +94,28 @@ static acre_status store_file_replay(struct file *file, const uint8_t *data, siz
     return ACRE_OK;
 }
 
+/* What a full disk takes a part of is tried again, which tells why the rest does not go. */
+static bool write_whole(int fd, const void *data, size_t bytes, off_t at)
+{
+    const char *from = data;
+
+    while (bytes > 0) {
+        ssize_t written = pwrite(fd, from, bytes, at);
+        if (written < 0)
+            return false;
+        from += written;
+        at += written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}
+
 /* Reads and checks the first bytes, or writes them into an empty file. */
 static acre_status begin_locked(struct file *file, off_t size)
 {
     char magic[FILE_HEAD];
 
-    if (size == 0 && pwrite(file->fd, FILE_MAGIC, FILE_HEAD, 0) != FILE_HEAD)
+    if (size == 0 && !write_whole(file->fd, FILE_MAGIC, FILE_HEAD, 0))
         return fail_io(file, "writing");
     if (size > 0 && (pread(file->fd, magic, FILE_HEAD, 0) != FILE_HEAD ||
                      memcmp(magic, FILE_MAGIC, FILE_HEAD) != 0))
@@ -115,6 +131,11 @@ static acre_status refresh_locked(struct file *file)
 
     if (fstat(file->fd, &stat) != 0)
         return fail_io(file, "fstat");
+    if (stat.st_size < file->seen)
+        return status_fail(ACRE_ERR_FORMAT,
+                           "store \"%s\": the file has %lld bytes, and had %lld before; somebody "
+                           "cut it or wrote it anew; give each job a file of its own",
+                           file->path, (long long)stat.st_size, (long long)file->seen);
     acre_status status = file->seen == 0 ? begin_locked(file, stat.st_size) : ACRE_OK;
     if (status != ACRE_OK || stat.st_size <= file->seen)
         return status;
@@ -143,9 +164,9 @@ static acre_status append_locked(struct file *file, const struct message *reques
         if (record) {
             memcpy(record, &length, 4);
             memcpy(record + 4, bytes.data, bytes.bytes);
-            ssize_t whole = (ssize_t)(4 + bytes.bytes);
-            if (pwrite(file->fd, record, (size_t)whole, file->seen) == whole)
-                file->seen += whole;
+            size_t whole = 4 + bytes.bytes;
+            if (write_whole(file->fd, record, whole, file->seen))
+                file->seen += (off_t)whole;
             else
                 status = fail_io(file, "writing");
         } else {

@@ -6,7 +6,9 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -104,6 +106,57 @@ TEST(S86_a_record_that_is_cut_short_is_an_error)
     EXPECT_EQ(acre_store_open_file(path, 0, &second), ACRE_ERR_FORMAT);
     acre_store_destroy(store);
     store_end();
+}
+
+TEST(a_file_that_is_cut_under_those_who_read_it_is_an_error)
+{
+    struct stat stat_buffer;
+    acre_blob blob;
+
+    store_begin();
+    acre_store *store = store_open();
+    set_text(store, "k", "value");
+    EXPECT_EQ(stat(path, &stat_buffer), 0);
+    for (off_t bytes = stat_buffer.st_size - 1; bytes >= 0; bytes -= 7) {
+        REQUIRE(truncate(path, bytes) == 0);
+        EXPECT_EQ(acre_store_get(store, "k", &blob), ACRE_ERR_FORMAT);
+        EXPECT_HAS(acre_last_error(), "somebody cut it");
+        EXPECT_EQ(acre_store_set(store, "k", "x", 1), ACRE_ERR_FORMAT);
+        EXPECT_EQ(stat(path, &stat_buffer), 0);
+        EXPECT_EQ(stat_buffer.st_size, bytes); /* no hole that others take for records */
+    }
+    acre_store_destroy(store);
+    store_end();
+}
+
+static void fill_up(void *arg)
+{
+    static char large[3000];
+    struct rlimit limit = {5000, 5000};
+    struct stat stat_buffer;
+    int64_t sum;
+
+    (void)arg;
+    store_begin();
+    acre_store *store = store_open();
+    REQUIRE_OK(acre_store_set(store, "a", large, sizeof large));
+    signal(SIGXFSZ, SIG_IGN);
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    EXPECT_EQ(stat(path, &stat_buffer), 0);
+    EXPECT_EQ(acre_store_set(store, "b", large, sizeof large), ACRE_ERR_IO);
+    EXPECT_HAS(acre_last_error(), "File too large");
+    off_t before = stat_buffer.st_size;
+    EXPECT_EQ(stat(path, &stat_buffer), 0);
+    EXPECT_EQ(stat_buffer.st_size, before);
+    REQUIRE_OK(acre_store_add(store, "n", 1, &sum));
+    EXPECT_EQ(sum, 1);
+    acre_store_destroy(store);
+    store_end();
+}
+
+TEST(a_write_that_fits_in_part_says_why_and_leaves_nothing)
+{
+    EXPECT_EQ(t_child(fill_up, NULL), 0);
 }
 
 TEST(links_and_folders_are_refused)
