@@ -40,6 +40,11 @@ void reply_fini(struct reply *reply)
 
 acre_status reply_add(struct reply *reply, struct bytes bytes)
 {
+    if (reply->is_bounded && bytes.size > MESSAGE_BYTES_MAX - reply->bytes)
+        return status_fail(ACRE_ERR_INVALID,
+                           "store: an answer of more than %u bytes is too large; ask for fewer "
+                           "keys at once",
+                           MESSAGE_BYTES_MAX);
     if ((reply->count & (reply->count - 1)) == 0) {
         size_t room = reply->count ? reply->count * 2 : 1;
         acre_blob *items = heap_realloc(reply->items, room * sizeof *items);
@@ -49,8 +54,10 @@ acre_status reply_add(struct reply *reply, struct bytes bytes)
         reply->items = items;
     }
     acre_status status = blob_copy(&reply->items[reply->count], bytes.data, bytes.size);
-    if (status == ACRE_OK)
+    if (status == ACRE_OK) {
         reply->count++;
+        reply->bytes += bytes.size;
+    }
     return status;
 }
 

@@ -63,10 +63,12 @@ struct reply {
     int64_t number;
     uint32_t count;
     acre_blob *items;
+    bool is_bounded; /* it has to travel: at most MESSAGE_BYTES_MAX */
+    size_t bytes;    /* of all items                                */
 };
 
 void reply_fini(struct reply *reply);
-/* Adds a copy of bytes. Errors: ACRE_ERR_HOST_MEMORY. */
+/* Adds a copy of bytes. Errors: ACRE_ERR_HOST_MEMORY, ACRE_ERR_INVALID (more than can travel). */
 acre_status reply_add(struct reply *reply, struct bytes bytes);
 acre_status blob_copy(acre_blob *out, const void *data, size_t bytes);
 

@@ -145,7 +145,7 @@ static void client_answer_failure(struct server_client *client, acre_status stat
 /* Tries the request of a client; it may have to wait. */
 static void client_try(struct acre_store_server *server, struct server_client *client)
 {
-    struct reply reply = {0};
+    struct reply reply = {.is_bounded = true};
     bool is_change = verb_is_change(client->request.verb);
     acre_status status = table_apply(&server->table, &client->request, &reply);
 
@@ -206,12 +206,8 @@ static void take_frame(struct acre_store_server *server, struct server_client *c
 
 static void client_read(struct acre_store_server *server, struct server_client *client)
 {
-    char probe;
-
     if (client->state == CLIENT_WAITING || client->out.data) {
-        /* Nothing may come now but the end. */
-        if (recv(client->fd, &probe, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
-            client->is_gone = true;
+        client->is_gone = true; /* nothing was asked for but to be told of the end */
         return;
     }
     ssize_t got = recv(client->fd, (char *)client->in.data + client->in_used,

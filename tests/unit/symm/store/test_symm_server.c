@@ -218,6 +218,65 @@ static void at_the_limit(void *arg)
     rest_with_limit(true);
 }
 
+/* A request of a client, as a frame. */
+static void raw_ask(int fd, struct session *session, const struct message *request)
+{
+    acre_blob message, frame;
+
+    REQUIRE_OK(message_encode(request, &message));
+    REQUIRE_OK(frame_seal(session, SIDE_CLIENT, &message, &frame));
+    REQUIRE_OK(net_send(fd, frame.data, frame.bytes, soon()));
+    acre_blob_free(&message);
+    acre_blob_free(&frame);
+}
+
+TEST(a_waiting_client_that_says_more_and_ends_costs_nothing)
+{
+    struct bytes key = {"never", 5};
+    struct session session;
+    char byte;
+
+    begin();
+    int fd = raw_greet(&session);
+    raw_ask(fd, &session, &(struct message){.verb = VERB_WAIT, .count = 1, .items = &key});
+    nanosleep(&(struct timespec){0, 20000000}, NULL); /* now it waits */
+    REQUIRE_OK(net_send(fd, "x", 1, soon()));
+    REQUIRE(shutdown(fd, SHUT_WR) == 0);
+    EXPECT_EQ(net_receive(fd, &byte, 1, soon()), ACRE_ERR_PEER);
+    close(fd);
+    end();
+}
+
+TEST(an_answer_that_cannot_travel_is_not_made)
+{
+    enum { KEYS = 200, VALUE = 1 << 20 };
+    struct bytes keys[KEYS];
+    struct session session;
+    struct reply reply;
+    uint8_t frame[4096];
+    struct bytes message;
+    char *value = calloc(1, VALUE);
+
+    begin();
+    REQUIRE_OK(acre_store_set(honest, "large", value, VALUE));
+    int fd = raw_greet(&session);
+    for (int i = 0; i < KEYS; i++)
+        keys[i] = (struct bytes){"large", 5};
+    raw_ask(fd, &session, &(struct message){.verb = VERB_GET, .count = KEYS, .items = keys});
+    REQUIRE_OK(net_receive(fd, frame, FRAME_HEAD, soon()));
+    size_t bytes = frame_length(frame);
+    REQUIRE(bytes <= sizeof frame);
+    REQUIRE_OK(net_receive(fd, frame + FRAME_HEAD, bytes - FRAME_HEAD, soon()));
+    REQUIRE_OK(frame_open(&session, SIDE_SERVER, frame, bytes, &message));
+    REQUIRE_OK(reply_decode(message.data, message.size, &reply));
+    EXPECT_EQ(reply.status, ACRE_ERR_INVALID);
+    EXPECT_HAS(reply.items[0].data, "ask for fewer keys");
+    reply_fini(&reply);
+    close(fd);
+    free(value);
+    end();
+}
+
 TEST(without_descriptors_the_server_rests_and_serves_later)
 {
     EXPECT_EQ(t_child(at_the_limit, NULL), 0);
