@@ -89,6 +89,12 @@ static acre_status find_address(const char *host, uint16_t port, bool is_server,
                        gai_strerror(error));
 }
 
+/* What is wrong here, and not at the other side: waiting for that one does not help. */
+static bool is_own_limit(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 /* One attempt at one address; -1 and errno on failure. */
 static int connect_once(const struct addrinfo *address, int64_t deadline)
 {
@@ -127,12 +133,15 @@ acre_status net_connect(const char *host, uint16_t port, int64_t deadline, int *
     for (;;) {
         for (struct addrinfo *it = addresses; it && fd < 0; it = it->ai_next)
             fd = connect_once(it, deadline);
-        if (fd >= 0 || deadline_left_ns(deadline) <= pause)
+        if (fd >= 0 || is_own_limit(errno) || deadline_left_ns(deadline) <= pause)
             break;
         nanosleep(&(struct timespec){0, (long)pause}, NULL);
         pause = pause < 100 * NS_PER_MS ? pause * 2 : pause;
     }
-    if (fd < 0)
+    if (fd < 0 && is_own_limit(errno))
+        status = status_fail_native(ACRE_ERR_LIMIT, errno, "store: no socket for %s:%u: %s", host,
+                                    port, strerror(errno));
+    else if (fd < 0)
         status = status_fail_native(ACRE_ERR_TIMEOUT, errno, "store: nobody answers at %s:%u: %s",
                                     host, port, strerror(errno));
     else

@@ -2,6 +2,8 @@
 /* Stores on a server: what clients see. */
 #include "tests/unit/symm/store/store_suite.h"
 
+#include <sys/resource.h>
+
 static acre_store_server *server;
 
 static void store_begin(void)
@@ -90,6 +92,26 @@ TEST(open_understands_addresses)
     EXPECT_EQ(acre_store_open("smoke:signals", &store), ACRE_ERR_CONFIG);
     REQUIRE_OK(acre_store_open("local", &store));
     acre_store_destroy(store);
+}
+
+static void without_descriptors(void *arg)
+{
+    struct rlimit none;
+    acre_store *store;
+
+    (void)arg;
+    store_begin();
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &none) == 0);
+    none.rlim_cur = 0;
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    EXPECT_EQ(acre_store_connect("127.0.0.1", acre_store_server_port(server), "secret", 60000,
+                                 &store), ACRE_ERR_LIMIT);
+    EXPECT_HAS(acre_last_error(), "Too many open files");
+}
+
+TEST(a_process_without_descriptors_is_told_so_at_once)
+{
+    EXPECT_EQ(t_child(without_descriptors, NULL), 0);
 }
 
 T_MAIN()
