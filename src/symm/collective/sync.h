@@ -11,6 +11,8 @@
 #include "symm/collective/reduce.h"
 #include "symm/collective/work.h"
 
+#define SYNC_TOLD_STEPS (1u << 24)
+
 /* Begins and ends a collective of a team; one at a time. Errors: ACRE_ERR_STATE. */
 acre_status sync_begin(struct work *work);
 void sync_end(struct work *work);
@@ -21,10 +23,18 @@ static inline uint32_t sync_step(const struct work *work)
 {
     return work->symm->team->sequence + 1;
 }
-/* Begins a step that is no meeting: each rank knows by other means that all have come. */
+/* Begins a step that is no meeting: each rank knows by other means that all have come. It is
+ * told now and then all the same: a meeting compares by differences, which half the numbers
+ * bound. */
 static inline uint32_t sync_skip(struct work *work)
 {
-    return ++work->symm->team->sequence;
+    struct team *team = work->symm->team;
+    uint32_t step = ++team->sequence;
+
+    if (__builtin_expect(step % SYNC_TOLD_STEPS == 0, 0))
+        atomic_store_explicit(&team_control(team, team->rank)->sequence, step,
+                              memory_order_release);
+    return step;
 }
 
 /* Fills work and place from options. Errors: ACRE_ERR_INVALID (too small, or the reduction

@@ -357,6 +357,38 @@ static void mixed(struct rank *me)
     acre_symm_free(base);
 }
 
+/* As if 3,000 million small reductions had been run, in which nobody meets. */
+static void after_many_small(struct rank *me)
+{
+    float *base, out[2];
+    acre_symm *symm = ranks_symm(me, 8192, (void **)&base);
+    uint32_t most = (uint32_t)3 << 30;
+
+    for (uint32_t begin = 0; begin < most; begin += 1u << 20) {
+        symm->team->sequence = begin + (1u << 20) - 2;
+        for (int i = 0; i < 2; i++) {
+            base[0] = (float)(me->rank + 1);
+            REQUIRE_OK(acre_symm_all_reduce(symm, 0, 1, ACRE_DTYPE_F32, out, NULL));
+            EXPECT_EQ(out[0], 3);
+        }
+    }
+    base[0] = -1;
+    if (me->rank == 1)
+        usleep(100000);
+    base[0] = (float)(me->rank + 1);
+    REQUIRE_OK(acre_symm_all_reduce(symm, 0, 1, ACRE_DTYPE_F32, out,
+                                    with(ACRE_ALGORITHM_ONE_SHOT)));
+    EXPECT_EQ(out[0], 3);
+    ranks_meet(me, 0);
+    acre_symm_release(symm);
+    acre_symm_free(base);
+}
+
+TEST(a_meeting_after_thousands_of_millions_of_small_reductions)
+{
+    ranks_run(2, after_many_small);
+}
+
 TEST(many_reductions_in_a_row)
 {
     ranks_run(2, mixed);
