@@ -24,8 +24,21 @@ ProcessGroupAcre::ProcessGroupAcre(const c10::intrusive_ptr<c10d::Store> &store,
     init();
 }
 
+/* In a child of fork: the threads of queue and mail are not here, and a lock of theirs may never
+ * be dropped. */
+void ProcessGroupAcre::leave_inherited()
+{
+    static_cast<void>(queue_.release());
+    static_cast<void>(new std::shared_ptr<Mail>(mail_));
+    claim_->drop();
+}
+
 ProcessGroupAcre::~ProcessGroupAcre()
 {
+    if (is_inherited()) {
+        leave_inherited();
+        return;
+    }
     if (queue_->is_busy())
         room_->abort();
     queue_->stop();
@@ -39,12 +52,17 @@ c10d::ErrorType ProcessGroupAcre::getError()
 
 void ProcessGroupAcre::abort()
 {
-    room_->abort();
+    if (!is_inherited())
+        room_->abort();
     shutdown();
 }
 
 void ProcessGroupAcre::shutdown()
 {
+    if (is_inherited()) {
+        leave_inherited();
+        return;
+    }
     queue_->stop();
     mail_->stop();
     claim_->drop();

@@ -39,6 +39,9 @@ class TORCH_ACRE_API ProcessGroupAcre : public c10d::Backend {
     uint64_t in_place_count() const { return *in_place_count_; }
     /* Fails the group on all of its ranks, for a reason from outside. */
     void report(const std::string &text) { room_->report(text); }
+    /* Whether this is a child of fork, and what it inherits the parent's; see room.h. */
+    bool is_inherited() const { return room_->is_inherited(); }
+    void own_check(const char *name) const { room_->own_check(name); }
     void shutdown() override;
 
     WorkPtr broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) override;
@@ -95,6 +98,7 @@ class TORCH_ACRE_API ProcessGroupAcre : public c10d::Backend {
                            const at::Tensor &like, Tensors outputs);
     WorkPtr letter_start(const Kind &kind, Tensors &tensors, bool is_send, int rank, int tag);
     void root_check(const char *call, int64_t root) const;
+    void leave_inherited();
 
     c10::intrusive_ptr<Options> options_;
     std::unique_ptr<Claim> claim_;

@@ -27,6 +27,10 @@ ProcessGroupHosts::ProcessGroupHosts(std::vector<int> hosts, int rank,
 
 ProcessGroupHosts::~ProcessGroupHosts()
 {
+    if (near_->is_inherited()) { /* its thread is not in this child of fork */
+        static_cast<void>(queue_.release());
+        return;
+    }
     if (queue_->is_busy())
         near_->abort();
     queue_->stop();
@@ -61,6 +65,7 @@ template <class Body>
 WorkPtr ProcessGroupHosts::launch(OpType type, const char *name, bool is_async, Tensors outputs,
                                   Body body)
 {
+    near_->own_check(name);
     uint64_t sequence = ++sequence_;
     auto work = c10::make_intrusive<AcreWork>(rank_, type, nullptr, std::nullopt,
                                               std::move(outputs), sequence);

@@ -14,6 +14,7 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::launch(const Kind &kind, Agreement a
                                                    std::vector<Flat> flats, Tensors outputs,
                                                    Body body)
 {
+    room_->own_check(kind.name);
     std::chrono::milliseconds limit =
         kind.timeout == c10d::kUnsetTimeout ? options_->timeout : kind.timeout;
 

@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -37,10 +38,14 @@ static std::string last_error(acre_status status)
     TORCH_CHECK_WITH(DistBackendError, false, "Acre: ", text);
 }
 
+static std::atomic<unsigned> fork_count{0};
+[[maybe_unused]] static const int fork_watch =
+    pthread_atfork(nullptr, nullptr, [] { fork_count++; });
+
 /* ---- Coming and going ----------------------------------------------------------------- */
 
 Room::Room(acre_store *store, int rank, int size, std::chrono::milliseconds timeout)
-    : rank_(rank), size_(size), store_(store)
+    : rank_(rank), size_(size), forks_(fork_count), store_(store)
 {
     static std::atomic<unsigned> counter{0};
     std::string name = "torch-room-" + std::to_string(counter++);
@@ -129,8 +134,22 @@ std::atomic<uint64_t> *Room::flag(int owner, int sender, uint64_t step) const
     return pads_[owner] + flag_index(sender, step);
 }
 
+bool Room::is_inherited() const
+{
+    return forks_ != fork_count.load(std::memory_order_relaxed);
+}
+
+void Room::own_check(const char *name) const
+{
+    if (__builtin_expect(is_inherited(), 0))
+        backend_throw(std::string(name) + ": this process was forked from rank " +
+                      std::to_string(rank_) + ", whose process group \"acre\" does not work in it; "
+                      "make a new group here, or start processes with spawn");
+}
+
 void Room::begin(const Call &call)
 {
+    own_check(call.name);
     if (is_failed_.load(std::memory_order_acquire) || is_aborted_.load(std::memory_order_relaxed))
         fail_again(call);
     if (notes(rank_)->failure.load(std::memory_order_relaxed) != 0)

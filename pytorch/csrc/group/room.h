@@ -76,6 +76,11 @@ class Room {
     /* Throws if the group has failed, was aborted, the rank is dead or time is up. */
     void mail_check(const Call &call, int rank, bool is_late);
 
+    /* Whether this is a child of fork of the process that made the room. What it inherits is the
+     * parent's: it has none of the threads, and would write in the parent's place. */
+    bool is_inherited() const;
+    /* Throws if it is. */
+    void own_check(const char *name) const;
     /* Fails the group on all ranks, for a reason from outside. */
     void report(const std::string &text);
     /* Ends all waiting of this process with an exception. */
@@ -104,6 +109,7 @@ class Room {
     static thread_local bool is_patient_;
 
     int rank_, size_;
+    unsigned forks_; /* before this process made the room */
     bool is_crowded_ = false;
     uint64_t step_ = 1;
     std::size_t mail_bytes_ = 0, flag_stride_ = 8, bell_base_ = 0;

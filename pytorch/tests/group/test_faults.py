@@ -24,6 +24,14 @@ def test_mismatches_are_named_and_the_group_goes_on():
     ranks.run("work_faults:mismatched", 3)
 
 
+def test_a_forked_child_does_not_act_for_its_parent():
+    ranks.run("work_faults:forked", 2)
+
+
+def test_a_time_limit_of_centuries_has_not_passed_yet():
+    ranks.run("work_faults:patient_for_centuries", 2)
+
+
 def test_abort_ends_waiting_and_leaves_nothing():
     ranks.run("work_faults:aborted", 2)
 

@@ -278,6 +278,42 @@ def dropped_groups(rank: Rank) -> None:
         assert tensor.eq(2).all()
 
 
+def forked(rank: Rank) -> None:
+    """A child of fork is refused what it inherits, and changes nothing for its parent."""
+    rank.init("acre")
+    tensor = torch.ones(4)
+    dist.all_reduce(tensor, async_op=True).wait()  # the group's thread runs
+    if rank.rank == 0:
+        child = os.fork()
+        if child == 0:
+            result = 1
+            signal.alarm(30)
+            try:
+                for is_async in (False, True):
+                    fails(lambda: dist.all_reduce(torch.ones(4), async_op=is_async),
+                          "forked from rank 0", "all_reduce")
+                fails(lambda: dist.send(torch.ones(4), 1), "forked from rank 0")
+                dist.destroy_process_group()
+                result = 0
+            finally:
+                os._exit(result)
+        assert os.waitpid(child, 0)[1] == 0
+    tensor.fill_(rank.rank)
+    dist.all_reduce(tensor)
+    assert tensor.eq(1).all(), tensor
+    dist.barrier()
+
+
+def patient_for_centuries(rank: Rank) -> None:
+    """A time limit beyond the reach of the clock is no limit."""
+    rank.init("acre", seconds=400 * 365 * 86400)
+    time.sleep(rank.rank * 0.5)
+    tensor = torch.ones(4)
+    dist.all_reduce(tensor)
+    assert tensor.eq(2).all(), tensor
+    dist.barrier()
+
+
 def other_devices(rank: Rank) -> None:
     """Devices and tensors that the group does not serve are refused by name."""
     for wrong in ("cuda:acre", "cpu:gloo,xla:acre"):
