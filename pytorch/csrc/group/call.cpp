@@ -7,6 +7,9 @@
 
 namespace acre_torch::group {
 
+/* What is a century away never comes: the clock's nanoseconds do not reach much farther. */
+static constexpr std::chrono::milliseconds NEVER = std::chrono::hours(876000);
+
 uint64_t Agreement::digest() const
 {
     uint64_t mixed = op | static_cast<uint64_t>(static_cast<uint8_t>(type)) << 8 |
@@ -44,8 +47,9 @@ std::string Agreement::text() const
 
 Call::Call(const char *name, const Agreement &agreed, std::chrono::milliseconds timeout)
     : name(name), agreed(agreed), timeout(timeout),
-      deadline(timeout.count() > 0 ? std::chrono::steady_clock::now() + timeout
-                                   : std::chrono::steady_clock::time_point::max()),
+      deadline(timeout.count() > 0 && timeout < NEVER
+                   ? std::chrono::steady_clock::now() + timeout
+                   : std::chrono::steady_clock::time_point::max()),
       digest(agreed.digest())
 {
 }
