@@ -16,6 +16,7 @@ struct filter {
     int fd;
     unsigned char held[4]; /* bytes of a character that is not whole */
     int held_count, held_wanted;
+    int failure; /* errno of a write that failed: nothing is written behind it; else 0 */
     unsigned char out[PIECE + 4];
     size_t out_count;
     char first[1024]; /* what was written first, without what follows its first line */
@@ -36,20 +37,21 @@ static void first_keep(struct filter *filter)
     }
 }
 
+/* Empties out, also when it cannot be written. */
 static bool filter_flush(struct filter *filter)
 {
-    const unsigned char *at = filter->out;
+    size_t at = 0;
 
     first_keep(filter);
-
-    while (filter->out_count > 0) {
-        ssize_t done = write(filter->fd, at, filter->out_count);
-        if (done < 0 && errno != EINTR)
-            return false;
-        at += done > 0 ? done : 0;
-        filter->out_count -= done > 0 ? (size_t)done : 0;
+    while (at < filter->out_count && filter->failure == 0) {
+        ssize_t done = write(filter->fd, filter->out + at, filter->out_count - at);
+        filter->failure = done < 0 && errno != EINTR ? errno : 0;
+        at += done > 0 ? (size_t)done : 0;
     }
-    return true;
+    filter->out_count = 0;
+    if (filter->failure)
+        errno = filter->failure;
+    return filter->failure == 0;
 }
 
 static void filter_put(struct filter *filter, const unsigned char *bytes, int count)

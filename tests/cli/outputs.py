@@ -4,6 +4,7 @@
 
 Modes, links, full disks, signals and inputs that are outputs; acre/output.h has the promises.
 """
+import json
 import os
 import pathlib
 import signal
@@ -144,6 +145,32 @@ def check_signals(folder):
     fifo.unlink()
 
 
+def check_standard_output(folder):
+    """A long answer that cannot be written, on a full disk or a terminal that went away, ends with
+    a sentence."""
+    for name, first in (("one", 0), ("two", 6000)):
+        blocks = [{"address": 4096 + 512 * i, "size": 512, "requested_size": 512,
+                   "state": "active_allocated",
+                   "frames": [{"filename": "job.py", "line": i, "name": f"call{first + i}"}]}
+                  for i in range(6000)]
+        (folder / f"{name}.json").write_text(json.dumps({"device_traces": [], "segments": [
+            {"device": 0, "address": 4096, "total_size": 512 * 6000, "allocated_size": 512 * 6000,
+             "active_size": 512 * 6000, "stream": 0, "segment_type": "large", "blocks": blocks}]}))
+    command = [ACRE, "diff", "one.json", "two.json", "--all"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True,
+                              timeout=120)
+    assert done.returncode == 2 and "No space left on device" in done.stderr, done
+    leader, terminal = os.openpty()
+    with subprocess.Popen(command, cwd=folder, stdout=terminal, stderr=subprocess.PIPE,
+                          text=True) as job:
+        os.close(terminal)
+        os.read(leader, 1)
+        os.close(leader)
+        text = job.communicate(timeout=120)[1]
+    assert job.returncode == 2 and "Input/output error" in text, (job.returncode, text[-300:])
+
+
 with tempfile.TemporaryDirectory() as temporary:
     where = pathlib.Path(temporary)
     inputs(where)
@@ -154,5 +181,6 @@ with tempfile.TemporaryDirectory() as temporary:
         (where / case[2]).unlink()
     check_same(where)
     check_signals(where)
-    passed += 2
+    check_standard_output(where)
+    passed += 3
 print(f"{passed} passed, 0 failed")
