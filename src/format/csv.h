@@ -49,9 +49,10 @@ static inline uint64_t table_round(uint64_t bytes)
     return (bytes + 511) / 512 * 512;
 }
 
-/* Fills a table from a device of a memory snapshot, or the one it chooses (facts.h). Errors:
- * those of snapshot_read, ACRE_ERR_FORMAT (no history). */
-acre_status plan_snapshot_read(acre_plan_table *table, uint32_t device, const char *path);
+/* Fills a table from a device of a memory snapshot, or the one it chooses (facts.h). The source
+ * is closed. Errors: those of snapshot_read, ACRE_ERR_FORMAT (no history). */
+acre_status plan_snapshot_read(acre_plan_table *table, uint32_t device, const char *path,
+                               struct source *source);
 
 /* Reads CSV text, which the table owns already. path is for messages. */
 acre_status csv_parse(acre_plan_table *table, const char *path);

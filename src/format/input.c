@@ -8,11 +8,16 @@
 
 acre_status input_open(struct input *input, const char *path)
 {
+    struct source *source;
+
     memset(input, 0, sizeof *input);
-    input->path = path;
-    acre_status status = source_open(path, &input->source);
-    if (status != ACRE_OK)
-        return status;
+    acre_status status = source_open(path, &source);
+    return status == ACRE_OK ? input_adopt(input, path, source) : status;
+}
+
+acre_status input_adopt(struct input *input, const char *path, struct source *source)
+{
+    *input = (struct input){.path = path, .source = source};
     input->window = heap_zalloc(INPUT_WINDOW + INPUT_PADDING);
     if (!input->window) {
         input_close(input);

@@ -24,6 +24,9 @@ struct input {
 
 /* Errors: those of source_open and source_read. */
 acre_status input_open(struct input *input, const char *path);
+
+/* The same for a source that is open. It is owned afterwards, or closed. */
+acre_status input_adopt(struct input *input, const char *path, struct source *source);
 void input_close(struct input *input); /* a zeroed one is fine */
 
 /* Brings the next count bytes, at most INPUT_WINDOW, into the window. False in

@@ -110,10 +110,11 @@ static acre_status take_snapshot(acre_plan_table *table, const struct snapshot *
     return status;
 }
 
-acre_status plan_snapshot_read(acre_plan_table *table, uint32_t device, const char *path)
+acre_status plan_snapshot_read(acre_plan_table *table, uint32_t device, const char *path,
+                               struct source *source)
 {
     struct snapshot *snapshot = NULL;
-    acre_status status = snapshot_read(path, &snapshot);
+    acre_status status = snapshot_read_source(path, source, &snapshot);
 
     if (status == ACRE_OK)
         status = take_snapshot(table, snapshot, device, path);

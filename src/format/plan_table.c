@@ -3,6 +3,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 #include "format/csv.h"
+#include "format/trace.h"
 
 #include <acre/output.h>
 
@@ -10,17 +11,15 @@
 #include <string.h>
 
 #define TEXT_BYTES_MAX ((size_t)8 << 30)
-#define CHUNK          4096
 
 /* ---- Reading ------------------------------------------------------------------------ */
 
 /* Reads a whole file, and leaves a zero byte behind it. */
-static acre_status read_text(acre_plan_table *table, const char *path, struct source *source,
-                             size_t bytes_max)
+static acre_status read_text(acre_plan_table *table, const char *path, struct source *source)
 {
     size_t capacity = 0, got = 1;
 
-    while (got > 0 && table->text_bytes < bytes_max) {
+    while (got > 0 && table->text_bytes < TEXT_BYTES_MAX) {
         if (table->text_bytes + 1 >= capacity) {
             while (capacity <= table->text_bytes + 1)
                 capacity = capacity ? 2 * capacity : 65536;
@@ -44,20 +43,20 @@ static acre_status read_text(acre_plan_table *table, const char *path, struct so
 /* A header has commas; the lines of a trace have none, except in comments. */
 static bool is_trace(const char *text)
 {
-    while (*text == '#' || *text == '\n' || *text == '\r') {
+    text += strspn(text, " \t\r\n");
+    while (*text == '#') {
         text += strcspn(text, "\n");
-        text += *text == '\n';
+        text += strspn(text, " \t\r\n");
     }
-    return *text && strchr("afuse", *text) && (text[1] == ' ' || text[1] == '\n') &&
+    return *text && strchr("afuse", *text) && strchr(" \t\r\n", text[1]) &&
            !memchr(text, ',', strcspn(text, "\n"));
 }
 
 /* A pickle begins with 0x80, JSON with a bracket; nothing else here does. */
-static bool is_snapshot(const acre_plan_table *table)
+static bool is_snapshot(const char *text)
 {
-    const char *text = table->text + strspn(table->text, " \t\r\n");
-
-    return table->text_bytes > 0 && (*text == '{' || *text == '[' || (unsigned char)*text == 0x80);
+    text += strspn(text, " \t\r\n");
+    return *text == '{' || *text == '[' || (unsigned char)*text == 0x80;
 }
 
 /* Which buffer an allocation is, by its slot. */
@@ -92,14 +91,14 @@ static acre_status add_event(acre_plan_table *table, struct table_slots *slots,
     return ACRE_OK;
 }
 
-static acre_status read_trace(acre_plan_table *table, const char *path)
+static acre_status read_trace(acre_plan_table *table, const char *path, struct source *source)
 {
     struct table_slots slots = {NULL, 0};
     acre_trace_event events[256];
     acre_trace *trace = NULL;
     uint64_t number = 0;
     size_t count = 1;
-    acre_status status = acre_trace_open(path, &trace);
+    acre_status status = trace_adopt(path, source, &trace);
 
     while (status == ACRE_OK && count > 0) {
         status = acre_trace_read(trace, events, 256, &count);
@@ -114,17 +113,25 @@ static acre_status read_trace(acre_plan_table *table, const char *path)
     return status;
 }
 
+/* Reads a source that is open, a pipe perhaps, and closes it. */
 static acre_status read_table(acre_plan_table *table, const char *path, uint32_t device,
                               struct source *source)
 {
-    acre_status status = read_text(table, path, source, CHUNK);
+    const char *text;
+    size_t count;
+    acre_status status = source_peek(source, &text, &count);
 
-    if (status == ACRE_OK && is_snapshot(table))
-        return plan_snapshot_read(table, device, path);
-    if (status == ACRE_OK && is_trace(table->text))
-        return read_trace(table, path);
+    if (status == ACRE_OK && is_snapshot(text))
+        return plan_snapshot_read(table, device, path, source);
+    if (status == ACRE_OK && is_trace(text))
+        return read_trace(table, path, source);
+    if (status == ACRE_OK && memchr(text, '\0', count))
+        status = status_fail(ACRE_ERR_FORMAT,
+                             "%s: this is no text: a zero byte is among the first %zu bytes", path,
+                             count);
     if (status == ACRE_OK)
-        status = read_text(table, path, source, TEXT_BYTES_MAX);
+        status = read_text(table, path, source);
+    source_close(source);
     return status == ACRE_OK ? csv_parse(table, path) : status;
 }
 
@@ -143,8 +150,11 @@ acre_status acre_plan_read_device(const char *path, uint32_t device, acre_plan_t
     if (status != ACRE_OK)
         return status;
     acre_plan_table *table = heap_zalloc(sizeof *table);
-    status = table ? read_table(table, path, device, source) : ACRE_ERR_HOST_MEMORY;
-    source_close(source);
+    if (!table) {
+        source_close(source);
+        return ACRE_ERR_HOST_MEMORY;
+    }
+    status = read_table(table, path, device, source);
     if (status != ACRE_OK) {
         acre_plan_close(table);
         return status;

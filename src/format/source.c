@@ -15,6 +15,7 @@
 #endif
 
 #define INPUT_BYTES 65536
+#define PEEK_BYTES  65536
 
 /* Where in a gzip file the reader is.
  *
@@ -32,6 +33,9 @@ struct source {
     size_t input_count;   /* bytes in input                          */
     bool is_end;          /* the file has no more                    */
     enum gzip_state gzip; /* GZIP_NONE: plain                        */
+    char *peeked;         /* what was looked at, or NULL             */
+    size_t peeked_at;     /* the next of them to be read             */
+    size_t peeked_count;
 #ifdef ACRE_HAVE_ZLIB
     z_stream z; /* initialised unless gzip is GZIP_NONE    */
 #endif
@@ -234,11 +238,12 @@ void source_close(struct source *source)
     gzip_stop(source);
     if (source->fd >= 0)
         close(source->fd);
+    heap_free(source->peeked);
     heap_free(source->path);
     heap_free(source);
 }
 
-acre_status source_read(struct source *source, void *buffer, size_t capacity, size_t *out_count)
+static acre_status read_on(struct source *source, void *buffer, size_t capacity, size_t *out_count)
 {
     if (source->gzip != GZIP_NONE)
         return gzip_read(source, buffer, capacity, out_count);
@@ -256,11 +261,47 @@ acre_status source_read(struct source *source, void *buffer, size_t capacity, si
     return ACRE_OK;
 }
 
+acre_status source_read(struct source *source, void *buffer, size_t capacity, size_t *out_count)
+{
+    size_t count = source->peeked_count - source->peeked_at;
+
+    if (count == 0)
+        return read_on(source, buffer, capacity, out_count);
+    if (count > capacity)
+        count = capacity;
+    memcpy(buffer, source->peeked + source->peeked_at, count);
+    source->peeked_at += count;
+    *out_count = count;
+    return ACRE_OK;
+}
+
+acre_status source_peek(struct source *source, const char **out, size_t *out_count)
+{
+    size_t got = 1;
+
+    if (!source->peeked)
+        source->peeked = heap_alloc(PEEK_BYTES + 1);
+    if (!source->peeked)
+        return ACRE_ERR_HOST_MEMORY;
+    while (got > 0 && source->peeked_count < PEEK_BYTES) {
+        acre_status status = read_on(source, source->peeked + source->peeked_count,
+                                     PEEK_BYTES - source->peeked_count, &got);
+        if (status != ACRE_OK)
+            return status;
+        source->peeked_count += got;
+    }
+    source->peeked[source->peeked_count] = '\0';
+    *out = source->peeked;
+    *out_count = source->peeked_count;
+    return ACRE_OK;
+}
+
 acre_status source_rewind(struct source *source)
 {
     gzip_stop(source);
     if (lseek(source->fd, 0, SEEK_SET) < 0)
         return fail_io(source, "cannot read a second time");
+    source->peeked_at = source->peeked_count = 0;
     source->read_bytes = 0;
     source->input_at = source->input_count = 0;
     source->is_end = false;

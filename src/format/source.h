@@ -24,6 +24,10 @@ void source_close(struct source *source); /* NULL is fine */
  * Errors: ACRE_ERR_IO, ACRE_ERR_FORMAT (damaged or truncated gzip). */
 acre_status source_read(struct source *source, void *buffer, size_t capacity, size_t *out_count);
 
+/* What comes first, 64 KiB or all there is, with a zero byte behind it; it is read again later.
+ * Before the first read. Errors: those of source_read, ACRE_ERR_HOST_MEMORY. */
+acre_status source_peek(struct source *source, const char **out, size_t *out_count);
+
 /* Starts again at the first byte. Errors: ACRE_ERR_IO (a pipe cannot). */
 acre_status source_rewind(struct source *source);
 

@@ -44,21 +44,29 @@ struct word {
 
 acre_status acre_trace_open(const char *path, acre_trace **out)
 {
-    acre_status status = ACRE_ERR_HOST_MEMORY;
+    struct source *source;
 
     if (!path || !out)
         return status_fail(ACRE_ERR_INVALID, "acre_trace_open: %s is NULL", path ? "out" : "path");
+    acre_status status = source_open(path, &source);
+    return status == ACRE_OK ? trace_adopt(path, source, out) : status;
+}
+
+acre_status trace_adopt(const char *path, struct source *source, acre_trace **out)
+{
     acre_trace *trace = heap_alloc(sizeof *trace);
-    if (!trace)
-        return status;
+
+    if (!trace) {
+        source_close(source);
+        return ACRE_ERR_HOST_MEMORY;
+    }
     memset(trace, 0, offsetof(acre_trace, buffer));
     idset_init(&trace->ids);
+    trace->source = source;
     trace->path = heap_strdup(path);
-    if (trace->path)
-        status = source_open(path, &trace->source);
-    if (status != ACRE_OK) {
+    if (!trace->path) {
         acre_trace_close(trace);
-        return status;
+        return ACRE_ERR_HOST_MEMORY;
     }
     *out = trace;
     return ACRE_OK;
@@ -263,6 +271,15 @@ static const struct form {
     {'e', ACRE_TRACE_EMPTY, 1, "e"},
 };
 
+/* A pickle begins with 0x80 and a small number, JSON with a bracket. */
+static bool is_snapshot(struct word word)
+{
+    const char *text = word.text;
+
+    return *text == '{' || *text == '[' ||
+           (word.length > 1 && (unsigned char)*text == 0x80 && (unsigned char)text[1] < 8);
+}
+
 static acre_status find_form(acre_trace *trace, const struct word *words, int word_count,
                              const struct form **out)
 {
@@ -278,6 +295,11 @@ static acre_status find_form(acre_trace *trace, const struct word *words, int wo
         *out = &forms[i];
         return ACRE_OK;
     }
+    if (trace->line == 1 && is_snapshot(words[0]))
+        return FAIL(trace,
+                    "\"%s\" is no event of a trace; it begins like a memory snapshot, which has "
+                    "to be a file here, not a pipe: save it first",
+                    trace_shown(words[0], text));
     return FAIL(trace, "\"%s\" is no event of a trace; a line begins with a, f, u, s, e or #",
                 trace_shown(words[0], text));
 }

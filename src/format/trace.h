@@ -5,6 +5,11 @@
 
 #include <acre/trace.h>
 
+struct source;
+
+/* acre_trace_open for a source that is open. It is owned afterwards, or closed. */
+acre_status trace_adopt(const char *path, struct source *source, acre_trace **out);
+
 /* How many slots were in use at once so far: every slot is below it. */
 uint64_t trace_slots(const acre_trace *trace);
 

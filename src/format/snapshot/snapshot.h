@@ -19,6 +19,8 @@
 #ifndef SRC_FORMAT_SNAPSHOT_H
 #define SRC_FORMAT_SNAPSHOT_H
 
+#include "format/source.h"
+
 #include <acre/base.h>
 
 #include <stdbool.h>
@@ -237,6 +239,9 @@ void snapshot_destroy(struct snapshot *snapshot); /* NULL is fine */
  * (names file, offset and what to do), ACRE_ERR_IO, ACRE_ERR_UNSUPPORTED (gzip
  * without zlib), ACRE_ERR_HOST_MEMORY. */
 acre_status snapshot_read(const char *path, struct snapshot **out);
+
+/* The same for a source that is open, which is closed afterwards. */
+acre_status snapshot_read_source(const char *path, struct source *source, struct snapshot **out);
 
 /* Whether a file looks like a snapshot rather than a trace: its first byte that is
  * not blank, decompressed, is 0x80, '{' or '['; an empty one, which neither is, counts

@@ -46,9 +46,17 @@ static acre_status read_any(struct input *input, struct builder *builder)
 
 acre_status snapshot_read(const char *path, struct snapshot **out)
 {
+    struct source *source;
+    acre_status status = source_open(path, &source);
+
+    return status == ACRE_OK ? snapshot_read_source(path, source, out) : status;
+}
+
+acre_status snapshot_read_source(const char *path, struct source *source, struct snapshot **out)
+{
     struct builder builder;
     struct input input;
-    acre_status status = input_open(&input, path);
+    acre_status status = input_adopt(&input, path, source);
 
     if (status != ACRE_OK)
         return status;

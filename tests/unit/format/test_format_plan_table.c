@@ -55,6 +55,47 @@ static void expect_one(const char *text, uint64_t start, uint64_t end, uint64_t 
     acre_plan_close(table);
 }
 
+/* What a pipe holds, which gives it once; how many buffers it has, or -1. */
+static long count_of_pipe(const char *text, size_t bytes)
+{
+    int ends[2];
+    char path[32];
+    size_t count;
+    acre_plan_table *table;
+
+    if (pipe(ends) != 0 || write(ends[1], text, bytes) != (ssize_t)bytes)
+        return -1;
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    acre_status status = acre_plan_read(path, &table);
+    close(ends[0]);
+    if (status != ACRE_OK)
+        return -1;
+    acre_plan_buffers(table, &count);
+    acre_plan_close(table);
+    return (long)count;
+}
+
+TEST(pipes_are_read_once)
+{
+    static const char csv[] = "id,lower,upper,size\na,1,2,3\nb,1,2,3\n";
+    static const char trace[] = "# two\na 1 512 0\na 2 512 0\nf 1\n";
+    static const char blanks[] = " # two\n\ta\t1\t512\t0\na 2 512 0\n";
+    static const char json[] =
+        "{\"segments\": [], \"device_traces\": [[{\"action\": \"alloc\", \"addr\": 4096, \"size\": "
+        "512, \"stream\": 0}, {\"action\": \"alloc\", \"addr\": 8192, \"size\": 512, "
+        "\"stream\": 0}]]}";
+    uint64_t live = heap_live_count();
+
+    EXPECT_EQ(count_of_pipe(csv, sizeof csv - 1), 2);
+    EXPECT_EQ(count_of_pipe(trace, sizeof trace - 1), 2);
+    EXPECT_EQ(count_of_pipe(blanks, sizeof blanks - 1), 2);
+    EXPECT_EQ(count_of_pipe(json, sizeof json - 1), 2);
+    EXPECT_EQ(count_of_pipe("id\0", 3), -1);
+    EXPECT_HAS(acre_last_error(), "this is no text");
+    EXPECT_EQ(heap_live_count(), live);
+}
+
 TEST(columns_in_any_order_and_by_other_names)
 {
     expect_one("id,lower,upper,size\nb1,3,9,512\n", 3, 9, 512);

@@ -124,6 +124,15 @@ TEST(the_form_of_lines_is_checked)
     expect_refused("\x80\x04\x95 a long word that is not printed in full at all\n", "???");
 }
 
+/* As replays of a pipe see it, which cannot be looked at twice. */
+TEST(a_snapshot_is_known_as_one)
+{
+    expect_refused("\x80\x04\x95}(", "begins like a memory snapshot");
+    expect_refused("{\"segments\": []}", "not a pipe: save it first");
+    expect_refused(" [\n", "begins like a memory snapshot");
+    expect_refused("a 1 512 0\n[ 2\n", "no event of a trace");
+}
+
 TEST(long_lines_are_refused)
 {
     static char text[9000];
