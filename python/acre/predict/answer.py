@@ -28,8 +28,8 @@ def size_text(size):
 def draw(session, outcome=None):
     """The answer of a session, as a dictionary that --json prints."""
     ground = session.ground
-    device = max(range(ground.device_count),
-                 key=lambda index: ground.stats(index)["reserved_bytes"]["all"]["peak"])
+    device = max(range(ground.device_count), key=lambda index: ground.peaks(index)[1])
+    allocated, reserved, segments = ground.peaks(device)
     stats = ground.stats(device)
     events = ground.events(device)
     trace = Trace(events, [number for index, number in ground.empties if index == device])
@@ -38,10 +38,9 @@ def draw(session, outcome=None):
         "gpu": session.gpu.name, "gpu_title": session.gpu.title,
         "gpu_memory_bytes": session.gpu.memory, "device": device,
         "requested_peak_bytes": peak.requested,
-        "allocated_peak_bytes": stats["allocated_bytes"]["all"]["peak"],
-        "reserved_peak_bytes": stats["reserved_bytes"]["all"]["peak"],
+        "allocated_peak_bytes": allocated, "reserved_peak_bytes": reserved,
         "context_bytes": session.gpu.context, "nccl_bytes": nccl_bytes(session.options.world),
-        "segments": stats["segment"]["all"]["peak"],
+        "segments": segments,
         "allocations": stats["allocation"]["all"]["allocated"],
         "operators": sum(session.kernels.counts.values()),
         "seconds": round(session.seconds, 2),

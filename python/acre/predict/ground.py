@@ -18,6 +18,7 @@ from .stack import Stacks
 KNOWN = "2.13."
 CUDNN = 91400
 _ALLOC, _FREE_REQUESTED, _FREE_COMPLETED = 0, 1, 2
+_PEAKS = ("allocated_bytes", "reserved_bytes", "segment")
 _ENTRY = struct.Struct("iIQQQQQQQQ")
 _RESOLVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p)
 
@@ -95,6 +96,7 @@ class Ground:
         self.notes = []  # dictionaries by handle, whose entries end with the storage
         self.empties = []  # (device, events before it) of each emptied cache
         self.resized = self.capturing = False
+        self._peaks = {}  # by device: what reset_peaks() had the library forget
         self.uses = 0  # of blocks on other streams, as record_stream() told them
         self._lib = lib = _library()
         self._resolve = _RESOLVE(self._name_frame)
@@ -255,7 +257,16 @@ class Ground:
         library.call("acre_cache_stats_get", self.cache(device), ctypes.byref(stats))
         return structs.plain(stats)
 
+    def peaks(self, device):
+        """The most that a device held since the beginning, whatever the program has reset: bytes
+        in blocks, bytes reserved, segments."""
+        stats = self.stats(device)
+        now = [stats[name]["all"]["peak"] for name in _PEAKS]
+        return tuple(map(max, now, self._peaks.get(device, now)))
+
     def reset_peaks(self, device):
+        """Begins the peaks that the program sees anew; peaks() keeps those before."""
+        self._peaks[device] = self.peaks(device)
         library.lib.acre_cache_stats_reset_peak(self.cache(device))
 
     def count(self, device):

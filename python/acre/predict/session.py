@@ -80,7 +80,6 @@ class Session:
 
     def progress(self):
         """One line about what was done so far."""
-        stats = self.ground.stats(0)
         spent = time.monotonic() - self._began if self._began else 0
         return (f"{spent:.0f} s, {sum(self.kernels.counts.values()):,} operators, "
-                f"{stats['reserved_bytes']['all']['peak'] / 2**30:.2f} GiB at most")
+                f"{self.ground.peaks(0)[1] / 2**30:.2f} GiB at most")
