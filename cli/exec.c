@@ -2,9 +2,9 @@
 /* acre exec: starts a Python program whose CPU tensors or arrays come from heaps of Acre.
  *
  * The program needs no change. A folder of the package acre is put in front of PYTHONPATH;
- * its module sitecustomize waits until the program imports torch or numpy. Child processes
- * inherit that. This command becomes the program, so its exit status and signals are the
- * program's. */
+ * its module sitecustomize shows the package, and nothing else that lies beside it, and waits
+ * until the program imports torch or numpy. Child processes inherit that. This command becomes
+ * the program, so its exit status and signals are the program's. */
 #include "cli/commands.h"
 #include "cli/text/options.h"
 
@@ -66,16 +66,16 @@ static bool folder_find(char *out, size_t bytes)
     return false;
 }
 
-/* Puts the packages in front of PYTHONPATH; false: there is no memory. */
+/* Puts the package's folder autoload in front of PYTHONPATH; false: there is no memory. */
 static bool path_extend(const char *folder)
 {
     const char *before = getenv("PYTHONPATH");
-    size_t bytes = 2 * strlen(folder) + (before ? strlen(before) : 0) + 32;
+    size_t bytes = strlen(folder) + (before ? strlen(before) : 0) + 32;
     char *path = malloc(bytes);
 
     if (!path)
         return false;
-    snprintf(path, bytes, "%s/acre/autoload:%s%s%s", folder, folder, before ? ":" : "",
+    snprintf(path, bytes, "%s/acre/autoload%s%s", folder, before && *before ? ":" : "",
              before ? before : "");
     int failed = setenv("PYTHONPATH", path, 1);
     free(path);

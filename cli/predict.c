@@ -40,8 +40,8 @@ static bool command_folder(char *folder, size_t capacity)
     return slash != NULL;
 }
 
-/* Puts the folder of the package at the front of PYTHONPATH. When it is not found, Python
- * says so itself. */
+/* Puts the package's folder autoload at the front of PYTHONPATH, whose module sitecustomize shows
+ * the package and nothing else that lies beside it. When it is not found, Python says so itself. */
 static void package_show(void)
 {
     char folder[PATH_MAX], place[2 * PATH_MAX], path[4 * PATH_MAX];
@@ -53,7 +53,7 @@ static void package_show(void)
         snprintf(path, sizeof path, "%s/%s/acre/predict/__main__.py", folder, package_places[i]);
         if (access(path, R_OK) != 0)
             continue;
-        snprintf(place, sizeof place, "%s/%s", folder, package_places[i]);
+        snprintf(place, sizeof place, "%s/%s/acre/autoload", folder, package_places[i]);
         snprintf(path, sizeof path, "%s%s%s", place, before && *before ? ":" : "",
                  before ? before : "");
         setenv("PYTHONPATH", path, 1);
@@ -93,6 +93,30 @@ static const char *launcher_python(const char *word, const char *otherwise)
     return access(path, X_OK) == 0 ? path : otherwise;
 }
 
+/* Whether an option's value is the next word. */
+static bool option_takes_word(const char *word)
+{
+    static const char *const alone[] = {"--json", "--savings", "--cards", "--quiet", "--help"};
+
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        if (strcmp(word, alone[i]) == 0)
+            return false;
+    return strcmp(word, "-o") == 0 || (strncmp(word, "--", 2) == 0 && !strchr(word, '='));
+}
+
+/* The first word of the program, behind the options; "--" may stand before it. NULL: none. */
+static const char *program_word(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0)
+            return i + 1 < argc ? argv[i + 1] : NULL;
+        if (argv[i][0] != '-')
+            return argv[i];
+        i += option_takes_word(argv[i]);
+    }
+    return NULL;
+}
+
 static int program_start(const char *interpreter, int argc, char **argv)
 {
     char **words = calloc((size_t)argc + 4, sizeof *words);
@@ -122,13 +146,10 @@ static int program_start(const char *interpreter, int argc, char **argv)
 
 int cmd_predict(int argc, char **argv)
 {
+    const char *word = program_word(argc, argv);
     const char *interpreter = "python3";
 
-    for (int i = 1; i + 1 < argc; i++)
-        if (strcmp(argv[i], "--") == 0) {
-            interpreter = word_is_python(argv[i + 1]) ? argv[i + 1]
-                                                      : launcher_python(argv[i + 1], interpreter);
-            break;
-        }
+    if (word)
+        interpreter = word_is_python(word) ? word : launcher_python(word, interpreter);
     return program_start(interpreter, argc, argv);
 }

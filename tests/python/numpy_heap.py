@@ -5,6 +5,7 @@ import doctest
 import gc
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -246,6 +247,45 @@ class Exec(unittest.TestCase):
     def test_its_exit_status_is_the_programs(self):
         done = self.run_exec("--numpy", "--", sys.executable, "-c", "raise SystemExit(7)")
         self.assertEqual(done.returncode, 7)
+
+    def test_packages_beside_acre_are_not_in_the_way(self):
+        """An installed Acre lies among the system's packages; a program has its own."""
+        command = os.environ.get("ACRE")
+        if not command:
+            self.skipTest("ACRE does not name the command")
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            packages = root / "lib" / "python3" / "dist-packages"
+            packages.mkdir(parents=True)
+            (root / "bin").mkdir()
+            shutil.copy2(command, root / "bin" / "acre")
+            (packages / "acre").symlink_to(pathlib.Path(acre.__file__).parent)
+            (packages / "beside_acre.py").touch()
+            program = ("import importlib.util, sys, acre.numpy; print(acre.__file__);"
+                       "print(importlib.util.find_spec('beside_acre'))")
+            environment = {name: value for name, value in os.environ.items()
+                           if name != "PYTHONPATH"}
+            environment["LD_LIBRARY_PATH"] = str(pathlib.Path(command).resolve().parent)
+            done = subprocess.run([root / "bin" / "acre", "exec", "--numpy", "--", sys.executable,
+                                   "-c", program], capture_output=True, text=True, check=False,
+                                  env=environment)
+            self.assertEqual(done.stdout, f"{packages}/acre/__init__.py\nNone\n", done.stderr)
+
+    def test_a_python_without_sitecustomize_starts_quietly(self):
+        """Python looks for the module that it has imported, also where there is no other."""
+        folder = pathlib.Path(acre.__file__).parent / "autoload"
+        program = (f"import sys\nFOLDER = {str(folder)!r}\nsys.path.insert(0, FOLDER)\n"
+                   "class Hide:\n"
+                   "    @staticmethod\n"
+                   "    def find_spec(name, path=None, target=None):\n"
+                   "        if name == 'sitecustomize' and FOLDER not in sys.path:\n"
+                   "            raise ModuleNotFoundError(name, name=name)\n"
+                   "sys.meta_path.insert(0, Hide)\n"
+                   "import sitecustomize\n"
+                   "print(sitecustomize.__file__)\n")
+        done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.stdout, f"{folder}/sitecustomize.py\n", done.stderr)
 
     def test_bad_use_is_said(self):
         self.assertIn("required", self.run_exec("--numpy").stderr)

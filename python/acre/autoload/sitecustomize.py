@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Started by Python when "acre exec" puts this folder in front of PYTHONPATH.
+"""Started by Python when "acre exec" or "acre predict" puts this folder in front of PYTHONPATH.
 
-It waits until the program imports torch or numpy, and then enables Acre there, as the
-environment asks: ACRE_TORCH_CPU and ACRE_NUMPY. The folder leaves the path again, and a
-sitecustomize module of the system runs as if this one were not there.
+It shows the package acre to the program, and nothing that lies beside that: of an installed
+Acre these are the system's packages, and the program has its own. It waits until the program
+imports torch or numpy, and then enables Acre there, as the environment asks: ACRE_TORCH_CPU and
+ACRE_NUMPY. The folder leaves the path again, and a sitecustomize module of the system runs as if
+this one were not there.
 """
 import importlib.util
 import os
@@ -24,6 +26,18 @@ def _enable_numpy():
     import acre.numpy
     wish = os.environ["ACRE_NUMPY"]
     acre.numpy.enable(limit_bytes=int(wish[6:]) if wish.startswith("limit:") else None)
+
+
+class _Package:
+    """Finds the package acre around this folder, which need not be on the path for that."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "acre":
+            return None
+        folder = os.path.dirname(_FOLDER)
+        return importlib.util.spec_from_file_location(
+            name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
 
 
 class _Loader:
@@ -60,6 +74,7 @@ class _Finder:
 
 
 def _start():
+    sys.meta_path.insert(0, _Package)
     waiting = {}
     if os.environ.get("ACRE_TORCH_CPU", "0") not in ("", "0"):
         waiting["torch"] = _enable_torch
@@ -72,13 +87,15 @@ def _start():
 def _go_on():
     """Runs the sitecustomize module behind this one. Without any, Python finds this one."""
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _FOLDER]
-    own = sys.modules.pop("sitecustomize")
+    own = sys.modules.pop("sitecustomize", None)
     try:
         __import__("sitecustomize")
     except ImportError as reason:
         if reason.name != "sitecustomize":
             raise
-        sys.modules["sitecustomize"] = own
+    finally:
+        if own is not None:  # Python looks for what it has imported
+            sys.modules.setdefault("sitecustomize", own)
 
 
 _start()

@@ -12,7 +12,7 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 from ..error import Error
 from .gpu import find_gpu, list_gpus, load_gpus
 from .options import parse
-from .script import unwrap
+from .script import place, unwrap
 
 UNASKED = 60  # seconds of a program that is run again without being asked to
 _INTERPRETER = re.compile(r"(python|pypy)(\d+(\.\d+)*)?$")
@@ -31,7 +31,16 @@ def main(arguments=None):
         find_gpu(options.gpu)
         options.program, options.world = unwrap(_without_interpreter(options.program),
                                                 options.world)
-        return _largest(options) if options.largest else _predict(options)
+        if options.largest:
+            return _largest(options)
+        place(options.program)
+        return _predict(options)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        print(f"acre predict: {sys.executable} has no PyTorch; name the interpreter that has it, "
+              "such as acre predict -- env/bin/python train.py", file=sys.stderr)
+        return 2
     except (Error, ImportError, RuntimeError) as error:
         print(f"acre predict: {error}", file=sys.stderr)
         return 2

@@ -7,6 +7,7 @@ the allocator once its kernels are loaded, in MiB: it grows as kernels load and 
 driver, so it is a separate line of every answer.
 """
 import dataclasses
+import difflib
 import json
 
 from ..error import Error
@@ -86,7 +87,12 @@ def find_gpu(name):
         108
     """
     if name not in GPUS:
-        raise Error(f"there is no GPU \"{name}\" in the table; \"--gpu list\" prints it, and "
+        asked = name.lower()
+        like = [known for known in GPUS if asked in known] \
+            or [known for known in GPUS if known in asked][-1:] \
+            or difflib.get_close_matches(asked, GPUS)
+        hint = f"did you mean {' or '.join(like)}? " if asked and like else ""
+        raise Error(f"there is no GPU \"{name}\" in the table; {hint}\"--gpu list\" prints it, and "
                     "--gpu-file adds to it", "ACRE_ERR_NOT_FOUND", 0)
     return GPUS[name]
 

@@ -22,6 +22,15 @@ class Outcome:
         self.status, self.error = status, error
 
 
+def place(arguments):
+    """Has the path of modules begin as it does for a program: with the folder of its file, or
+    with the current one for -m and -c. PyTorch's own imports look there too."""
+    if sys.path[:1] == [os.getcwd()]:  # put there for "-m acre.predict"
+        del sys.path[0]
+    own = {"-c": "", "-m": os.getcwd()}.get(arguments[0])
+    sys.path.insert(0, os.path.dirname(os.path.realpath(arguments[0])) if own is None else own)
+
+
 def run_program(arguments):
     """Runs a program and returns its Outcome; errors are printed as Python prints them."""
     try:
@@ -57,11 +66,9 @@ def _ended(ended):
 def _start(arguments):
     if arguments[0] == "-c":
         sys.argv = ["-c"] + arguments[2:]
-        sys.path.insert(0, "")
         _execute(compile(arguments[1], "<string>", "exec"), None)
     elif arguments[0] == "-m":
         sys.argv = arguments[1:]
-        sys.path.insert(0, os.getcwd())
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
         _file(arguments)
@@ -78,7 +85,6 @@ def _file(arguments):
         raise SystemExit(2) from None
     sys.argv = arguments
     path = os.path.abspath(path)
-    sys.path.insert(0, os.path.dirname(path))
     _execute(compile(source, path, "exec"), path)
 
 
