@@ -88,7 +88,8 @@ ACRE_API acre_status acre_pinned_alloc(acre_pinned *pinned, size_t bytes, void *
  *         allocation of this cache; nothing changes. ACRE_ERR_DEVICE,
  *         ACRE_ERR_HOST_MEMORY: an event could not be recorded; the allocation
  *         stays live. With option pinned_free_catch_all these are said in the log
- *         and ACRE_OK is answered; the block is then kept until the cache ends.
+ *         and ACRE_OK is answered; the block is then kept until
+ *         acre_pinned_captured_release(), which tries again, or the cache ends.
  */
 ACRE_API acre_status acre_pinned_free(acre_pinned *pinned, void *pointer);
 

@@ -272,6 +272,7 @@ static void acquire_press(acre_pinned *pinned)
         struct host_pool *pool = CONTAINER_OF(link, struct host_pool, link);
         if (pool->use_count)
             continue;
+        settle_captured_locked(pinned, pool);
         settle_collect_locked(pinned, pool, true);
         host_drain_locked(pinned, pool);
         settle_release_locked(pinned, pool, 0);

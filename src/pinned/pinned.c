@@ -277,6 +277,8 @@ acre_status pinned_process(acre_pinned *pinned)
 static uint64_t give_back_locked(acre_pinned *pinned, struct host_pool *pool, uint64_t keep,
                                  acre_status *first)
 {
+    if (!pool->use_count)
+        settle_captured_locked(pinned, pool); /* what was freed since its release */
     acre_status status = settle_collect_locked(pinned, pool, false);
 
     if (*first == ACRE_OK)

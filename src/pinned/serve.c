@@ -126,8 +126,8 @@ static __attribute__((noinline)) acre_status free_slow(acre_pinned *pinned, void
     if (!host_block)
         return refuse_pointer("acre_pinned_free", pointer);
     if (is_caught)
-        log_line(ACRE_LOG_WARN, "free of host memory at %p: %s; it is kept until the cache ends",
-                 pointer, acre_last_error());
+        log_line(ACRE_LOG_WARN, "free of host memory at %p: %s; it is kept", pointer,
+                 acre_last_error());
     if (left != ACRE_OK)
         log_line(ACRE_LOG_WARN, "host memory could not be given back: %s", acre_last_error());
     return is_caught ? ACRE_OK : status;

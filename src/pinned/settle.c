@@ -80,12 +80,10 @@ acre_status settle_free_locked(acre_pinned *pinned, struct host_block *host_bloc
     if (status != ACRE_OK && !pinned->conf.pinned_catches_all)
         return status;
     record_block_locked(pinned, host_block, ACRE_ACTION_FREE_REQUESTED);
-    if (status != ACRE_OK) {
-        uses_forget(host_block, false);
-        capture_locked(pinned, host_block);
-    } else if (!is_used) {
+    if (status != ACRE_OK)
+        capture_locked(pinned, host_block); /* with its uses, which are still to be waited for */
+    else if (!is_used)
         retire_locked(pinned, host_block);
-    }
     return status;
 }
 
