@@ -59,7 +59,8 @@ ACRE_API acre_status acre_store_open_file(const char *path, uint32_t workers, ac
  *
  * Both sides prove that they know the secret, and every message carries a proof of its own;
  * contents are not encrypted. NULL: the secret of the environment (ACRE_STORE_SECRET), or
- * none. Errors: ACRE_ERR_TIMEOUT (nobody answers), ACRE_ERR_REJECTED (another secret).
+ * none. Errors: ACRE_ERR_TIMEOUT (nobody answers), ACRE_ERR_REJECTED (another secret),
+ * ACRE_ERR_LIMIT (no descriptor is left here; at once).
  */
 ACRE_API acre_status acre_store_connect(const char *host, uint16_t port, const char *secret,
                                         uint64_t timeout_ms, acre_store **out);
