@@ -327,11 +327,14 @@ void front_abandon_locked(acre_cache *cache)
     cache->front->is_off = true;
 }
 
-/* The thread ends: its blocks and credit go back. */
+/* The thread ends: its blocks and credit go back. In a child of fork, a new thread may have the
+ * stack of one that was ending, and with it what the C library noted there. */
 static void thread_end(void *arg)
 {
     struct thread *thread = arg;
 
+    if (thread != self)
+        return;
     lock_take(&threads_lock);
     list_remove(&thread->link);
     LIST_FOR_EACH_SAFE(link, after, &thread->lanes) {
