@@ -91,7 +91,8 @@ static int churn(void)
         for (size_t i = 0; i < kept && i < blocks[at].bytes; i += 512)
             if (blocks[at].base[i] != at)
                 return 3;
-        memset(out, at, blocks[at].bytes);
+        if (out)
+            memset(out, at, bytes);
     }
     acre_hostmem_destroy(heap);
     return 0;
