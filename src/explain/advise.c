@@ -34,6 +34,7 @@
 #define THREADS_MAX 7 /* simulated devices of AMPLE_BYTES for which there are addresses */
 #define MIB         ((uint64_t)1 << 20)
 #define AMPLE_BYTES ((uint64_t)1 << 39)
+#define STREAMS_MAX 8 /* that find addresses on each of so many devices */
 
 /* What is tried besides the recorded settings. */
 static const struct trial {
@@ -106,6 +107,7 @@ struct advise_work {
     struct status_saved why;         /* its text                   */
     uint64_t requested_peak, events; /* of the first setting   */
     uint64_t live_peak;              /* asked for at once, as recorded */
+    uint64_t streams;                /* that allocate                  */
     uint64_t ample_bytes;            /* a device that is large enough  */
     bool is_recorded_device; /* the device in question is no larger than that of the recording */
 };
@@ -249,8 +251,8 @@ static acre_status run_threads(struct advise_work *work)
     uint32_t count = 0;
 
     wanted = wanted > THREADS_MAX ? THREADS_MAX : wanted;
-    if (work->ample_bytes > AMPLE_BYTES) /* addresses do for one device of this size */
-        wanted = 1;
+    if (work->ample_bytes > AMPLE_BYTES || work->streams > STREAMS_MAX)
+        wanted = 1; /* addresses do for one such device, as every stream reserves some */
     while (count < wanted && thread_start(&threads[count], try_all, work) == 0)
         count++;
     if (count == 0)
@@ -440,22 +442,20 @@ static void list_settings(struct advise_whole *whole)
 struct live {
     uint64_t *sizes;
     size_t size_count, size_capacity;
-    uint64_t bytes, bytes_peak;
+    uint64_t bytes, bytes_peak, streams;
 };
 
 static acre_status live_count(struct live *live, const acre_trace_event *event)
 {
-    acre_status status = ACRE_OK;
-
     if (event->kind != ACRE_TRACE_ALLOC && event->kind != ACRE_TRACE_FREE)
         return ACRE_OK;
-    while (live->size_count <= event->slot && status == ACRE_OK) {
-        status = ARRAY_ROOM(live, sizes, size, 1);
-        if (status == ACRE_OK)
-            live->sizes[live->size_count++] = 0;
+    while (live->size_count <= event->slot) {
+        acre_status status = ARRAY_ROOM(live, sizes, size, 1);
+        if (status != ACRE_OK)
+            return status;
+        live->sizes[live->size_count++] = 0;
     }
-    if (status != ACRE_OK)
-        return status;
+    live->streams = event->stream >= live->streams ? event->stream + 1 : live->streams;
     live->bytes -= live->sizes[event->slot];
     live->sizes[event->slot] = 0;
     if (event->kind == ACRE_TRACE_ALLOC && event->bytes <= UINT64_MAX / 2 - live->bytes)
@@ -481,6 +481,7 @@ static acre_status open_feed(struct advise_work *work)
             status = live_count(&live, &events[i]);
     }
     work->live_peak = live.bytes_peak;
+    work->streams = live.streams;
     work->ample_bytes = work->live_peak > AMPLE_BYTES / 2 ? CAPACITY_MIB_MAX * MIB : AMPLE_BYTES;
     heap_free(live.sizes);
     return status;
@@ -491,7 +492,6 @@ static acre_status check_size(const struct advise_work *work)
 {
     char live[TEXT_BYTES_MAX], most[TEXT_BYTES_MAX], device[TEXT_BYTES_MAX];
     uint64_t device_bytes = work->whole->advice.device_bytes;
-
     bool is_short = device_bytes && device_bytes < work->live_peak;
 
     if (work->live_peak <= CAPACITY_MIB_MAX * MIB)

@@ -122,6 +122,35 @@ TEST(many_threads_find_addresses_for_their_devices)
     acre_advice_destroy(advice);
 }
 
+/* Growing segments reserve addresses for every stream, on as many devices as there are threads. */
+TEST(many_streams_have_the_same_figures_on_many_threads)
+{
+    acre_advise_config config = {.struct_size = sizeof config};
+    acre_advice *alone = NULL, *together = NULL;
+    char text[8192];
+    size_t at = 0;
+
+    for (int i = 0; i < 120; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "a %d %d %d\n", i,
+                               i % 2 ? 3000000 : 600, i / 2);
+    const char *path = files_write("streams.trace", text, at);
+    config.threads = 1;
+    REQUIRE_OK(acre_advise(path, &config, &alone));
+    config.threads = 7;
+    for (int i = 0; i < 3; i++) {
+        REQUIRE_OK(acre_advise(path, &config, &together));
+        for (uint64_t j = 0; j < alone->setting_count; j++) {
+            EXPECT_STR_EQ(together->settings[j].conf, alone->settings[j].conf);
+            EXPECT_EQ(together->settings[j].bytes_reserved_peak,
+                      alone->settings[j].bytes_reserved_peak);
+            EXPECT_EQ(together->settings[j].min_capacity_bytes,
+                      alone->settings[j].min_capacity_bytes);
+        }
+        acre_advice_destroy(together);
+    }
+    acre_advice_destroy(alone);
+}
+
 /* Blocks of 100 GiB: eight at once are more than the ample memory of usual jobs, sixty more than
  * any device that can be simulated. */
 TEST(jobs_of_terabytes_are_answered_or_refused)
