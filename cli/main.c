@@ -154,14 +154,15 @@ int main(int argc, char **argv)
     take_signals();
     filter_install();
 
-    if (!backend_option(&argc, &argv))
-        return CLI_BAD;
+    bool is_good = backend_option(&argc, &argv);
 
     if (argc < 2) {
         print_help(stderr);
         return CLI_BAD;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+    if (!is_good)
+        status = CLI_BAD;
+    else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         print_help(stdout);
     else if (strcmp(argv[1], "--version") == 0)
         printf("acre %s\n", acre_version());

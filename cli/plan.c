@@ -215,6 +215,11 @@ int cmd_plan(int argc, char **argv)
         fputs(help, stdout);
         return CLI_DONE;
     }
+    if (request.out && request.svg && strcmp(request.out, request.svg) == 0) {
+        fprintf(stderr, "acre plan: -o and --svg are both %s; choose another name for one\n",
+                request.out);
+        return CLI_BAD;
+    }
     if ((request.out && acre_output_check(request.out, &request.file, 1) != ACRE_OK) ||
         (request.svg && acre_output_check(request.svg, &request.file, 1) != ACRE_OK))
         return plan_fail(&request);

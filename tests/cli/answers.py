@@ -91,6 +91,8 @@ def main():
         run(folder, ["plan", "good.pickle", "--json", "--device", "7"], [2], True)
         run(folder, ["bench", "--json", "--count", "0"], [2], True)
         run(folder, ["nonsense", "--json"], [2], True)
+        run(folder, ["--backend", "./none.so", "devices", "--json"], [2], True)
+        run(folder, ["--backend=none.so", "why", "good.pickle", "--json"], [2], True)
         run(folder, ["devices", "--json"], [0, 1], False)
         run(folder, ["replay", "good.trace", "--json"], [0], False)
         run(folder, ["why", "good.pickle", "--json"], [0, 1], False)

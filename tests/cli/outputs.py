@@ -112,7 +112,11 @@ def check_planted(folder, name, arguments, out):
 
 
 def check_same(folder):
-    """An output that is an input is refused before anything is written."""
+    """An output that is an input, or two that are one, are refused before anything is written."""
+    for out in ("both", "-"):
+        done = run(folder, "plan", "in.csv", "-o", out, "--svg", out)
+        assert done.returncode == 2 and "choose another name" in done.stderr, done
+        assert done.stdout == "" and not (folder / "both").exists(), done
     os.link(folder / "in.csv", folder / "hard.csv")
     (folder / "soft.json").symlink_to("in.json")
     for arguments, path in ((["plan", "in.csv", "-o", "in.csv"], "in.csv"),
