@@ -43,10 +43,11 @@ struct acre_plan_table {
  * Errors: ACRE_ERR_HOST_MEMORY. */
 acre_status table_grow(acre_plan_table *table, bool has_ids);
 
-/* A recorded size as it is placed. */
-static inline uint64_t table_round(uint64_t bytes)
+/* A recorded size as it is placed, with what the allocator adds to it. One that is absurdly large
+ * stays so, and is refused when it is placed. */
+static inline uint64_t table_round(uint64_t bytes, uint32_t padding)
 {
-    return (bytes + 511) / 512 * 512;
+    return bytes > UINT64_MAX / 2 ? bytes : (bytes + padding + 511) / 512 * 512;
 }
 
 /* Fills a table from a device of a memory snapshot, or the one it chooses (facts.h). The source

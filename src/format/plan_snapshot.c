@@ -31,7 +31,7 @@ static acre_status add_buffer(struct plan_reading *reading, uint64_t start, uint
         return status;
     table->ids[table->count] = table->count;
     table->buffers[table->count++] = (acre_plan_buffer){
-        .start = start, .end = UINT64_MAX, .size = table_round(bytes + reading->padding)};
+        .start = start, .end = UINT64_MAX, .size = table_round(bytes, reading->padding)};
     return ACRE_OK;
 }
 

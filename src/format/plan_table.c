@@ -83,7 +83,7 @@ static acre_status add_event(acre_plan_table *table, struct table_slots *slots,
         slots->buffer = buffer;
         slots->capacity = capacity;
     }
-    uint64_t size = table_round(event->bytes);
+    uint64_t size = table_round(event->bytes, 0);
     slots->buffer[event->slot] = table->count;
     table->ids[table->count] = event->id;
     table->buffers[table->count++] =

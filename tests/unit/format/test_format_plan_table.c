@@ -76,6 +76,14 @@ static long count_of_pipe(const char *text, size_t bytes)
     return (long)count;
 }
 
+TEST(a_size_that_cannot_be_rounded_up_stays_large)
+{
+    EXPECT_EQ(table_round(1, 0), 512);
+    EXPECT_EQ(table_round(512, 32), 1024);
+    for (uint64_t less = 0; less < 600; less += 31)
+        EXPECT(table_round(UINT64_MAX - less, 32) > (uint64_t)1 << 60);
+}
+
 TEST(pipes_are_read_once)
 {
     static const char csv[] = "id,lower,upper,size\na,1,2,3\nb,1,2,3\n";
