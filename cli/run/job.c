@@ -46,6 +46,11 @@ void job_take_signal(struct job *job)
     if (read(job->signals, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD)
         return;
     int number = (int)info.ssi_signo;
+    if (number == SIGPIPE) { /* nobody reads what is printed any more; each write says so again */
+        job->signal_got = job->signal_got ? job->signal_got : number;
+        job_stop(job);
+        return;
+    }
     job_tell_all(job, number);
     if (number == SIGTSTP) /* the ranks are in groups of their own and stop separately */
         kill(getpid(), SIGSTOP);

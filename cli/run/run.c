@@ -175,6 +175,8 @@ static int run_report(const struct job *job)
 {
     int status = job->failed_rank >= 0 ? job->processes[job->failed_rank].status : 0;
 
+    if (job->signal_got == SIGPIPE)
+        return CLI_NO;
     if (job->signal_got) {
         fprintf(stderr, "acre run: stopped by signal %d (%s)\n", job->signal_got,
                 strsignal(job->signal_got));
@@ -249,7 +251,7 @@ static bool is_ignored(int number)
 static bool take_signals(struct job *job)
 {
     static const int all[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP,   SIGQUIT, SIGUSR1,
-                              SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGALRM};
+                              SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGALRM, SIGPIPE};
     sigset_t set;
 
     signal(SIGCHLD, SIG_DFL);
@@ -318,7 +320,8 @@ static void run_help(void)
           "killed after two seconds, or at once when the signal comes twice. SIGUSR1, SIGUSR2,\n"
           "SIGTSTP, SIGCONT, SIGWINCH and SIGALRM are passed on. What is ignored when it starts,\n"
           "as under nohup, stays ignored. Processes that a rank leaves behind get the signals of\n"
-          "its rank, and do not keep this command from ending.\n\n"
+          "its rank, and do not keep this command from ending. The job also ends when nobody reads\n"
+          "its output any more.\n\n"
           "The ranks get ACRE_RANK, ACRE_WORLD_SIZE, ACRE_STORE and ACRE_STORE_SECRET; and, as\n"
           "torchrun sets them, RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and\n"
           "MASTER_PORT, a port that is kept free for rank 0. Exit status: 0 all ranks ended with\n"

@@ -177,6 +177,20 @@ def what_is_ignored_stays_ignored(folder):
     assert job.returncode == 0 and out == "[0] done\n", (job.returncode, out, problem)
 
 
+def the_job_ends_with_the_reader_of_its_output(folder):
+    """As in "acre run ... | head -1": what the ranks started ends as well."""
+    job = start(folder, 2, """trap '' PIPE; sleep 77 & echo $! >pid.$ACRE_RANK
+        while :; do echo line; sleep 0.01; done""")
+    job.stdout.readline()
+    for rank in range(2):
+        until(folder / f"pid.{rank}")
+    job.stdout.close()
+    assert job.wait(LIMIT) == 1, job.returncode
+    assert job.stderr.read() == ""
+    for rank in range(2):
+        ends(int((folder / f"pid.{rank}").read_text()))
+
+
 def closed_outputs_do_not_hold_it(folder):
     """Descriptors 0 to 2 are closed: no pipe of a rank gets their numbers."""
     for closed in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)):
@@ -219,6 +233,7 @@ for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_n
              an_output_that_nobody_reads_does_not_hold_it, who_is_missing_is_named,
              who_ended_first_is_named, ends_although_its_parent_ignores_children,
              what_is_ignored_stays_ignored, closed_outputs_do_not_hold_it,
+             the_job_ends_with_the_reader_of_its_output,
              the_port_is_free_for_a_rank, the_example_of_sharing_leaves_no_child):
     with tempfile.TemporaryDirectory() as name:
         case(pathlib.Path(name))
