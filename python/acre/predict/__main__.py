@@ -149,6 +149,7 @@ def _largest(options):
     if not any("{" + name + "}" in word for word in options.program):
         raise Error(f"--largest {options.largest} needs {{{name}}} in the program's arguments",
                     "ACRE_ERR_INVALID", 0)
+    _check_output(options.output)
     best, answer, tried = largest(options)
     if options.json:
         print(json.dumps({"name": name, "largest": best, "answer": answer, "tried": [

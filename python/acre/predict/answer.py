@@ -41,6 +41,7 @@ def draw(session, outcome=None):
         "allocated_peak_bytes": allocated, "reserved_peak_bytes": reserved,
         "context_bytes": session.gpu.context, "nccl_bytes": nccl_bytes(session.options.world),
         "segments": segments,
+        "memory_fraction": ground.shares.get(device, 1.0),
         "allocations": stats["allocation"]["all"]["allocated"],
         "operators": sum(session.kernels.counts.values()),
         "seconds": round(session.seconds, 2),
@@ -60,11 +61,16 @@ def draw(session, outcome=None):
     return answer, trace, peak
 
 
+def _room(gpu, answer):
+    """What the allocator can have in the answered process."""
+    return gpu.room(answer["nccl_bytes"], answer["memory_fraction"])
+
+
 def _add_range(session, trace, answer):
     """What cuDNN's choice of algorithms leaves open."""
     low = high = answer["reserved_peak_bytes"]
     if session.kernels.has_range:
-        room = session.gpu.memory - answer["context_bytes"] - answer["nccl_bytes"]
+        room = _room(session.gpu, answer)
         low, high = spread(trace, session.ground.stacks, low, room, session.conf)
     answer["reserved_low_bytes"], answer["reserved_high_bytes"] = low, high
     answer["reserved_middle_bytes"] = (low + high) // 2
@@ -89,8 +95,7 @@ def _add_class(session, answer):
 
 def _add_verdict(session, trace, answer):
     """Whether it fits: as it is, after the cache gives memory back, or with a setting."""
-    gpu = session.gpu
-    room = gpu.memory - answer["context_bytes"] - answer["nccl_bytes"]
+    room = _room(session.gpu, answer)
     answer["fits_with"] = None
     held = answer["reserved_peak_bytes"]
     answer["needed_bytes"] = answer["reserved_unlimited_bytes"] = held
@@ -130,7 +135,10 @@ def _sentence(gpu, answer):
         return f"The program allocated nothing on a GPU; it fits on {gpu.title}."
     needed = answer["reserved_peak_bytes"] if answer["fits"] else answer["needed_bytes"]
     outside = answer["context_bytes"] + answer["nccl_bytes"]
-    room = gpu.memory - outside
+    room, whole = _room(gpu, answer), size_text(gpu.memory)
+    if answer["memory_fraction"] < 1:
+        limit = size_text(int(answer["memory_fraction"] * gpu.memory))
+        whole = f"the {limit} to which the program limits the allocator"
     total = f"{size_text(needed)} for the allocator and {size_text(outside)} outside it"
     low, high = answer["reserved_low_bytes"], answer["reserved_high_bytes"]
     note = "" if low == high else (f" (between {size_text(low)} and {size_text(high)}, by the "
@@ -140,12 +148,12 @@ def _sentence(gpu, answer):
         note += f"; the allocator gives unused memory back {times} to stay within it"
     if answer["fits"]:
         return (f"Fits on {gpu.title} with {size_text(room - needed)} to spare: "
-                f"{total}, of {size_text(gpu.memory)}{note}.")
+                f"{total}, of {whole}{note}.")
     if answer["fits_with"]:
         return (f"Fits on {gpu.title} only with PYTORCH_ALLOC_CONF={answer['fits_with']}: "
-                f"without it, {total} exceed {size_text(gpu.memory)} by "
+                f"without it, {total} exceed {whole} by "
                 f"{size_text(needed - room)}.")
-    return (f"Does not fit on {gpu.title}: {total} exceed {size_text(gpu.memory)} by "
+    return (f"Does not fit on {gpu.title}: {total} exceed {whole} by "
             f"{size_text(needed - room)}{note}.")
 
 

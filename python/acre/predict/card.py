@@ -66,7 +66,7 @@ def replay_cards(session, trace, answer):
     rows, known = [], {}
     for name in _names(session.gpu.name):
         gpu = GPUS[name]
-        room = gpu.memory - gpu.context - answer["nccl_bytes"]
+        room = gpu.room(answer["nccl_bytes"], answer["memory_fraction"])
         if name == session.gpu.name:
             needed = answer["reserved_peak_bytes" if answer["fits"] else "needed_bytes"]
             rows.append(_row(gpu, answer["fits"], room - needed, True))

@@ -136,9 +136,7 @@ class Cuda:
         return self.ground.device()
 
     def c_setDevice(self, index):
-        if index >= self.ground.device_count:
-            raise RuntimeError(f"CUDA error: invalid device ordinal {index}; the prediction shows "
-                               f"{self.ground.device_count} (--devices)")
+        self.ground.check_device(index)
         self.ground.set_device(index)
 
     def c_exchangeDevice(self, index):
@@ -188,10 +186,10 @@ class Cuda:
         return {}
 
     def c_setMemoryFraction(self, fraction, device):
-        return None
+        self.ground.shares[device] = fraction
 
     def c_getMemoryFraction(self, device):
-        return 1.0
+        return self.ground.shares.get(device, 1.0)
 
     def c_getAllocatorBackend(self):
         return "native"

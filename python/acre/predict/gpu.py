@@ -41,6 +41,11 @@ class Gpu:
         """What the allocator can have."""
         return self.memory - self.context
 
+    def room(self, nccl=0, share=1.0):
+        """What the allocator can have beside NCCL's buffers, in a program that limits it to a share
+        of the memory."""
+        return min(self.usable - nccl, int(share * self.memory))
+
 
 def _table():
     rows = """

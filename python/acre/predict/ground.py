@@ -96,6 +96,7 @@ class Ground:
         self.notes = []  # dictionaries by handle, whose entries end with the storage
         self.empties = []  # (device, events before it) of each emptied cache
         self.resized = self.capturing = False
+        self.shares = {}  # by device: set_per_process_memory_fraction()
         self._peaks = {}  # by device: what reset_peaks() had the library forget
         self.uses = 0  # of blocks on other streams, as record_stream() told them
         self._lib = lib = _library()
@@ -235,6 +236,12 @@ class Ground:
 
     def device(self):
         return self._lib.acre_predict_device()
+
+    def check_device(self, index):
+        """Raises what CUDA raises when there is no device of an index."""
+        if index >= self.device_count:
+            raise RuntimeError(f"CUDA error: invalid device ordinal {index}; the prediction shows "
+                               f"{self.device_count} (--devices)")
 
     def set_device(self, index):
         self._lib.acre_predict_device_set(index)

@@ -156,7 +156,7 @@ class Kernels:
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return torch.ones_like(tensor, dtype=torch.bool)
         result = (tensor == tensor) * (tensor.abs() != float("inf"))
-        self.values.presume(result, True)
+        self.values.presumed.set(result, True)
         return result
 
     def _kernel(self, op):
@@ -178,8 +178,6 @@ class Kernels:
             else:
                 results = rule(call)
             self.values.follow(op, args, kwargs, results, self.places(op))
-            if name == "aten::all":
-                self.values.presume(results, True)
             return results
         finally:
             call.end()
@@ -192,6 +190,7 @@ class Kernels:
                 return tensor.device.index
         device = kwargs.get("device")
         if device is not None and device.index is not None:
+            self.ground.check_device(device.index)
             return device.index
         return self.ground.device()
 

@@ -134,4 +134,8 @@ def parse(arguments):
               if name not in ("program", "gpu_file")}
     if found.rank >= found.world:
         parser().error(f"--rank {found.rank} needs a --world above it (it is {found.world})")
+    for name in ("savings", "cards"):
+        if found.largest and values[name]:
+            parser().error(f"--largest does not go with --{name}: ask for it with the value that "
+                           "was found")
     return Options(program=tuple(program), **values), file

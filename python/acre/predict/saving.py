@@ -37,6 +37,8 @@ def command(options, extra, program):
         words += ["--conf", options.conf]
     if options.limit:
         words += ["--limit", str(options.limit)]
+    if options.change and "--change" not in extra:
+        words += ["--change", options.change]
     return words + extra + ["--"] + list(program)
 
 
@@ -98,14 +100,30 @@ def _half_batch(session):
 
 
 def largest(options):
-    """(best value or None, its answer, [(value, reserved, fits)], reason of a failure)."""
+    """(best value or None, its answer, [(value, reserved, fits)]). The snapshot that is wanted
+    is that of the best value, or of the lowest where none fits."""
+    best, answer, tried = _halve(options)
+    if options.output:
+        value = tried[-1][0] if best is None else best
+        answer, reason = ask(options, ["-o", options.output], _program(options, value))
+        if answer is None:
+            raise RuntimeError(f"{options.output}: {reason}")
+    return best, answer, tried
+
+
+def _program(options, value):
+    """The program's words with a value of what --largest names."""
+    name = options.largest.partition("=")[0]
+    return [word.replace("{" + name + "}", str(value)) for word in options.program]
+
+
+def _halve(options):
     name, _, limits = options.largest.partition("=")
     low, high = (int(part) for part in limits.split(":"))
     tried, best, answer = [], None, None
 
     def fits(value):
-        program = [word.replace("{" + name + "}", str(value)) for word in options.program]
-        found, reason = ask(options, [], program)
+        found, reason = ask(options, [], _program(options, value))
         if found is None:
             raise RuntimeError(f"{name} = {value}: {reason}")
         tried.append((value, found["reserved_peak_bytes"], found["fits"]))

@@ -9,6 +9,7 @@ import threading
 
 import torch
 
+from .guess import Presumptions
 from .shape import with_tensors
 
 SMALL, SMALL_FLOAT = 1 << 16, 1 << 10
@@ -49,8 +50,8 @@ class Values:
         self._ground = ground
         self._known = {}
         self._busy = threading.local()
-        self.presumed = {}  # by handle: answers of tests, see presume()
-        ground.notes += [self._known, self.presumed]
+        ground.notes.append(self._known)
+        self.presumed = Presumptions(self, handle_of, ground.notes)
 
     def read(self, tensor):
         """The values of a tensor on the host, or None."""
@@ -73,25 +74,23 @@ class Values:
             held.copy_(values)
             self._known[handle] = held.untyped_storage()
 
-    def presume(self, tensor, value):
-        """What a test of unknown values answers in a program that goes well: all() holds, and
-        a number is finite. It is a guess all the same."""
-        if tensor.numel() == 1 and tensor.is_cuda:
-            self.presumed[handle_of(tensor)] = value
-
     def forget(self, tensor):
         """The values of a tensor are not known any more."""
         if tensor.is_cuda:
             self._known.pop(handle_of(tensor), None)
+            self.presumed.forget(tensor)
 
     def copy(self, target, source):
         """A copy from source to target happened, one of them on the host or both not."""
         known = self.read(source) if is_small(source) and is_small(target) else None
         if known is None:
+            presumed = self.presumed.get(source) if source.is_cuda else None
             if target.is_cuda:
                 self.forget(target)
+                if presumed is not None:
+                    self.presumed.set(target, presumed)
             elif target.numel() < 1 << 20:
-                target.zero_()
+                target.fill_(presumed or 0)
             return
         held = self.read(target)
         if held is not None:
@@ -108,6 +107,7 @@ class Values:
                    for index, key in places or ()]
         if name in _RANDOM:
             self._forget_all(written)
+            self.presumed.note(results, self.presumed.judge(name, args, results))
             return
         try:
             is_fresh = name in _OVERWRITE or (places and op._schema.arguments[-1].is_out)
@@ -115,12 +115,13 @@ class Values:
             host_args = [self._host(value, fresh) for value in args]
             host_kwargs = {key: self._host(value, fresh) for key, value in kwargs.items()}
         except _Unknown:
-            if self._known:
-                known = self._absorb(name, args)
-                self._forget_all(written)
-                if known is not None and isinstance(results, torch.Tensor) \
-                        and results.size() == known.size():
-                    self.write(results, known)
+            answer = self.presumed.judge(name, args, results)
+            known = self._absorb(name, args) if self._known else None
+            self._forget_all(written)
+            self.presumed.note(results, answer)
+            if known is not None and isinstance(results, torch.Tensor) \
+                    and results.size() == known.size():
+                self.write(results, known)
             return
         self._compute(op, (host_args, host_kwargs), results, (written, is_fresh, places))
 

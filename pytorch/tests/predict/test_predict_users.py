@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Programs as their users write them: what they tell the allocator, how they loop and fail."""
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 
+import pytest
 from predicting import ROOT, answer, run
 
 
@@ -108,3 +110,92 @@ def test_gpus_of_another_spelling_are_suggested():
     for name, meant in (("H100", "h100"), ("4090", "rtx4090"), ("A100-80GB", "a100-80")):
         done = run("--gpu", name, "x.py")
         assert done.returncode == 2 and f"did you mean {meant}" in done.stderr, done.stderr
+
+
+GENERATE = """
+batch, steps = 4, 20
+done = torch.zeros(batch, dtype=torch.bool, device="cuda")
+cache = []
+for step in range(steps):
+    cache.append(torch.empty(1 << 20, dtype=torch.uint8, device="cuda"))
+    logits = torch.randn(batch, 100, device="cuda")
+    {choose}
+    {test}
+print("steps", step + 1)
+"""
+CHOOSE = ("token = logits.argmax(-1)",
+          "token = torch.multinomial(torch.softmax(logits, -1), 1)[:, 0]",
+          "token = logits.topk(5)[1].gather(1, torch.multinomial(logits, 1))[:, 0]")
+TESTS = ("if (token == 50256).all(): break",
+         "if torch.all(token == 0): break",
+         "done = done | (token == 2)\n    if done.all(): break",
+         "done |= token.eq(1)\n    if bool(done.cpu().all()): break",
+         "going = ~done & (token != torch.tensor(7, device='cuda'))\n    if not going.any(): break",
+         "if torch.isin(token, torch.tensor([1, 2], device='cuda')).all(): break",
+         "if token[0].item() == 50256: break")
+
+
+@pytest.mark.parametrize("choose", range(len(CHOOSE)))
+def test_generation_runs_to_its_limit(choose):
+    """No token ends the text by being unknown: the cache has all its steps."""
+    tests = [GENERATE.format(choose=CHOOSE[choose], test=test) for test in TESTS]
+    done = run("--", "python", "-c", "import torch\n" + "".join(tests))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("steps 20\n") == len(TESTS), done.stdout
+
+
+def test_what_programs_assert_still_holds():
+    program("""
+mask = torch.randint(0, 2, (64, 2048), device="cuda")
+x = torch.randn(64, device="cuda")
+assert (mask == 1).all() and (x == x).all() and (x > 0).all()
+assert torch.isfinite(x).all() and not torch.isnan(x).any() and not (~torch.isfinite(x)).any()
+flags = torch.zeros(2, dtype=torch.bool, device="cuda")
+flags[0] = True
+assert flags.any() and not flags.all()
+""")
+
+
+@pytest.mark.parametrize("text", ("torch.ones(3, device='cuda:2')", "torch.ones(3).to('cuda:2')",
+                                  "torch.nn.Linear(2, 2).cuda(2)", "torch.cuda.set_device(2)"))
+def test_a_device_that_is_not_shown_is_named(text):
+    done = run("--devices", "2", "--", "python", "-c", "import torch\n" + text)
+    assert done.returncode == 2
+    assert "invalid device ordinal 2; the prediction shows 2 (--devices)" in done.stderr
+
+
+def test_largest_keeps_the_change_and_writes_the_snapshot(tmp_path):
+    path, out = tmp_path / "train.py", tmp_path / "best.pickle"
+    path.write_text("import sys, torch\n"
+                    "layer = torch.nn.Linear(1024, 1024, device='cuda')\n"
+                    "x = torch.empty(int(sys.argv[1]) << 16, 1024, device='cuda')\n"
+                    "for _ in range(2):\n"
+                    "    with torch.no_grad():\n"
+                    "        y = layer(x)\n")
+    search = ("--quiet", "--gpu", "t4", "--largest", "n=17:25")
+    plain = answer(*search, path, "{n}")
+    changed = answer(*search, "--change", "bfloat16", "-o", out, path, "{n}")
+    assert 17 < plain["largest"] < changed["largest"] < 25
+    with open(out, "rb") as file:
+        events = pickle.load(file)["device_traces"][0]
+    assert (changed["largest"] << 28) in {event["size"] for event in events}
+    done = run(*search, "--cards", path, "{n}")
+    assert done.returncode == 2 and "--largest does not go with --cards" in done.stderr
+
+
+LIMITED = """
+torch.cuda.set_per_process_memory_fraction(0.25)
+assert torch.cuda.get_per_process_memory_fraction() == 0.25
+x = torch.empty({size} << 30, dtype=torch.uint8, device="cuda")
+"""
+
+
+def test_a_program_that_limits_itself_has_no_more():
+    given = program(LIMITED.format(size=11), "--gpu", "a100-40", status=(1,))
+    assert given["fits"] is False and "to which the program limits" in given["verdict"]
+    assert {card["gpu"] for card in given["cards"] if card["fits"]} == \
+        {"a100-80", "h100", "h200", "b200", "l40s"}
+    given = program(LIMITED.format(size=9), "--gpu", "a100-40", status=(0,))
+    assert given["memory_fraction"] == 0.25
+    spare = [card["spare_bytes"] for card in given["cards"] if card["gpu"] == "a100-40"]
+    assert spare == [(40335 << 20) // 4 - (9 << 30)]
