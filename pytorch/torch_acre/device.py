@@ -138,4 +138,6 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 def __getattr__(name: str):
     if name == "default_generators":
         return getattr(random, name)
+    if name == "_initialized":  # asked by torch.utils.checkpoint before it keeps random states
+        return is_initialized()
     raise AttributeError(f"module 'torch.{backend_name()}' has no attribute {name!r}")
