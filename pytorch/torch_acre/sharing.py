@@ -27,6 +27,8 @@ class Shared:
     storage_offset: int
     device: int
     requires_grad: bool
+    is_conj: bool = False
+    is_neg: bool = False
 
 
 def share(tensor: torch.Tensor) -> Shared:
@@ -41,7 +43,7 @@ def share(tensor: torch.Tensor) -> Shared:
     handle, offset = _C._share_export(plain)
     return Shared(handle, offset, plain.untyped_storage().nbytes(), plain.dtype,
                   tuple(plain.size()), tuple(plain.stride()), plain.storage_offset(),
-                  plain.device.index, tensor.requires_grad)
+                  plain.device.index, tensor.requires_grad, plain.is_conj(), plain.is_neg())
 
 
 def open(shared: Shared) -> torch.Tensor:
@@ -49,6 +51,8 @@ def open(shared: Shared) -> torch.Tensor:
     raw = _C._share_open(shared.device, shared.handle, shared.offset, shared.nbytes)
     made = torch.empty(0, dtype=shared.dtype, device=raw.device)
     made.set_(raw.untyped_storage(), shared.storage_offset, shared.size, shared.stride)
+    made = made.conj() if shared.is_conj else made
+    made = torch._neg_view(made) if shared.is_neg else made
     return made.requires_grad_() if shared.requires_grad else made
 
 
@@ -65,22 +69,39 @@ def _rebuild_parameter(shared: Shared) -> torch.nn.Parameter:
     return torch.nn.Parameter(open(shared).detach(), shared.requires_grad)
 
 
+def _rebuild_sparse(indices: torch.Tensor, values: torch.Tensor, size: torch.Size,
+                    is_coalesced: bool, requires_grad: bool) -> torch.Tensor:
+    made = torch.sparse_coo_tensor(indices, values, size, is_coalesced=is_coalesced)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _rebuild_empty(size: torch.Size, stride: Tuple[int, ...], dtype: torch.dtype, device: int,
+                   requires_grad: bool, is_parameter: bool) -> torch.Tensor:
+    made = torch.empty_strided(size, stride, dtype=dtype, device=f"{backend_name()}:{device}")
+    if is_parameter:
+        return torch.nn.Parameter(made, requires_grad)
+    return made.requires_grad_() if requires_grad else made
+
+
 def _reduce(tensor: torch.Tensor):
     """How torch.multiprocessing sends a tensor; those of other devices as before."""
-    if tensor.device.type != backend_name() or tensor.layout != torch.strided or \
-            tensor.untyped_storage().nbytes() == 0:
-        return _reduce_before(tensor)
+    if tensor.device.type != backend_name():
+        from torch.multiprocessing import reductions
+        return reductions.reduce_tensor(tensor)
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError("a tensor that is part of a graph cannot be sent to another process; "
+                           "call detach() first")
+    is_parameter = isinstance(tensor, torch.nn.Parameter)
+    if tensor.layout == torch.sparse_coo:
+        plain = tensor.detach()
+        return _rebuild_sparse, (plain._indices(), plain._values(), plain.size(),
+                                 plain.is_coalesced(), tensor.requires_grad)
+    if tensor.untyped_storage().nbytes() == 0:
+        return _rebuild_empty, (tensor.size(), tensor.stride(), tensor.dtype,
+                                tensor.device.index, tensor.requires_grad, is_parameter)
     shared = share(tensor)
     _keep(tensor.detach())
-    is_parameter = isinstance(tensor, torch.nn.Parameter)
     return (_rebuild_parameter if is_parameter else open), (shared,)
-
-
-def _reduce_before(tensor: torch.Tensor):
-    from torch.multiprocessing import reductions
-    if tensor.device.type == backend_name():
-        return torch.empty, (tensor.size(),), {"dtype": tensor.dtype}
-    return reductions.reduce_tensor(tensor)
 
 
 def install() -> None:
