@@ -6,7 +6,7 @@
 #include "ops/host.h"
 
 #include <ATen/native/transformers/attention.h>
-#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/_fused_sdp_choice_native.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
@@ -22,20 +22,9 @@ int64_t choose(const at::Tensor &query, const at::Tensor &key, const at::Tensor 
                const std::optional<at::Tensor> &mask, double dropout, bool is_causal,
                std::optional<double> scale, bool enable_gqa)
 {
-    Exchange exchange;
-    auto enter = [&](const at::Tensor &tensor) {
-        at::Tensor alias = exchange.enter(tensor);
-
-        if (tensor.requires_grad() && !alias.requires_grad())
-            alias.set_requires_grad(true);
-        return alias;
-    };
-    std::optional<at::Tensor> mask_alias;
-
-    if (mask && mask->defined())
-        mask_alias = enter(*mask);
-    int64_t choice = at::_fused_sdp_choice(enter(query), enter(key), enter(value), mask_alias,
-                                           dropout, is_causal, scale, enable_gqa);
+    /* It reads shapes and types alone, so tensors without memory (tracing) are served too. */
+    int64_t choice = at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout,
+                                                       is_causal, scale, enable_gqa);
     return choice == backend_flash ? backend_overrideable : choice;
 }
 
