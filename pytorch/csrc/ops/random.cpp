@@ -53,8 +53,17 @@ at::Tensor &fill_on_host(const char *name, at::Tensor &self, double first, doubl
     return self;
 }
 
+/* A generator of the device leads here whatever device the tensor is on. */
+void self_check(const at::Tensor &self, const Generator &generator)
+{
+    TORCH_CHECK(is_acre(self), "Expected a generator of device ", self.device(),
+                " but found one of ",
+                generator && generator->defined() ? generator->device() : self.device());
+}
+
 at::Tensor &uniform(at::Tensor &self, double from, double to, Generator generator)
 {
+    self_check(self, generator);
     TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=",
                 from, " > to=", to);
     if (self.numel() == 0)
@@ -69,6 +78,7 @@ at::Tensor &uniform(at::Tensor &self, double from, double to, Generator generato
 
 at::Tensor &normal(at::Tensor &self, double mean, double deviation, Generator generator)
 {
+    self_check(self, generator);
     TORCH_CHECK(deviation >= 0.0, "normal expects std >= 0.0, but found std ", deviation);
     if (self.numel() == 0)
         return self;
