@@ -3,8 +3,9 @@
  *
  * These operators choose their kernels by the device and build their own autograd graph. To
  * take the CPU's path, the layer runs on CPU tensors over the device's memory, with a CPU
- * graph; a node of the device's graph holds it and runs it backward when asked. Layers with
- * dropout in training, and tensors without memory (tracing), are decomposed on the device.
+ * graph; a node of the device's graph holds it and runs it backward when asked. The layer is
+ * decomposed on the device for derivatives of higher order, for dropout in training, and for
+ * tensors without memory (tracing) or of several devices.
  */
 #include "device/scratch.h"
 #include "ops/alias.h"
@@ -28,6 +29,11 @@ struct Graph : torch::CustomClassHolder {
     variable_list outputs; /* CPU results                                     */
     variable_list held;    /* tensors of the device under inputs              */
     c10::Device device{c10::DeviceType::PrivateUse1, 0};
+    /* The call, for derivatives of higher order; held stands where the tensors stood. */
+    std::optional<c10::OperatorHandle> op;
+    torch::jit::Stack arguments;
+    bool is_cast = false; /* whether autocast was on, and to which type */
+    at::ScalarType cast_type = at::kFloat;
 };
 
 /* An operator's call, as forward() gets it. */
@@ -35,29 +41,29 @@ struct Layer {
     const c10::OperatorHandle &op;
     torch::jit::Stack &stack;
     c10::Device device;
+    bool is_wanted; /* gradients are */
 };
 
-/* While it lives, the CPU casts as the device does. */
+/* While it lives, a device casts as it is told. */
 class CastScope {
 public:
-    CastScope()
-        : enabled_(at::autocast::is_autocast_enabled(at::kCPU)),
-          type_(at::autocast::get_autocast_dtype(at::kCPU))
+    CastScope(c10::DeviceType where, bool is_enabled, at::ScalarType type)
+        : where_(where), enabled_(at::autocast::is_autocast_enabled(where)),
+          type_(at::autocast::get_autocast_dtype(where))
     {
-        at::autocast::set_autocast_enabled(
-            at::kCPU, at::autocast::is_autocast_enabled(at::kPrivateUse1));
-        at::autocast::set_autocast_dtype(at::kCPU,
-                                         at::autocast::get_autocast_dtype(at::kPrivateUse1));
+        at::autocast::set_autocast_enabled(where, is_enabled);
+        at::autocast::set_autocast_dtype(where, type);
     }
     ~CastScope()
     {
-        at::autocast::set_autocast_enabled(at::kCPU, enabled_);
-        at::autocast::set_autocast_dtype(at::kCPU, type_);
+        at::autocast::set_autocast_enabled(where_, enabled_);
+        at::autocast::set_autocast_dtype(where_, type_);
     }
     CastScope(const CastScope &) = delete;
     CastScope &operator=(const CastScope &) = delete;
 
 private:
+    c10::DeviceType where_;
     bool enabled_;
     at::ScalarType type_;
 };
@@ -94,23 +100,31 @@ struct Node : torch::autograd::Function<Node> {
                                  Layer *layer)
     {
         auto graph = c10::make_intrusive<Graph>();
-        bool is_wanted = std::any_of(inputs.begin(), inputs.end(),
-                                     [](const at::Tensor &t) { return t.requires_grad(); });
+        bool is_wanted = layer->is_wanted;
         Scratch scratch(layer->device.index());
         ScratchOwner owner(graph.get());
         Windows windows;
         variable_list results;
 
         graph->device = layer->device;
+        graph->is_cast = at::autocast::is_autocast_enabled(at::kPrivateUse1);
+        graph->cast_type = at::autocast::get_autocast_dtype(at::kPrivateUse1);
+        if (is_wanted) {
+            graph->op = layer->op;
+            graph->arguments = layer->stack;
+            stack_replace(graph->arguments, [&](const at::Tensor &tensor) {
+                return graph->held.emplace_back(tensor.detach());
+            });
+        }
         {
             at::AutoGradMode mode(is_wanted);
-            CastScope casts;
+            CastScope casts(at::kCPU, graph->is_cast, graph->cast_type);
 
             stack_replace(layer->stack, [&](const at::Tensor &tensor) {
                 at::Tensor alias = alias_make(tensor, false);
 
                 windows.open(tensor);
-                if (tensor.requires_grad())
+                if (is_wanted && tensor.requires_grad())
                     alias.set_requires_grad(true);
                 graph->inputs.push_back(alias);
                 return alias;
@@ -124,9 +138,6 @@ struct Node : torch::autograd::Function<Node> {
         layer->stack.clear();
         if (is_wanted) {
             context->save_for_backward(inputs.vec());
-            graph->held = inputs.vec();
-            for (at::Tensor &held : graph->held)
-                held = held.detach();
             context->saved_data["graph"] =
                 c10::IValue::make_capsule(
                     c10::static_intrusive_pointer_cast<torch::CustomClassHolder>(graph));
@@ -138,12 +149,16 @@ struct Node : torch::autograd::Function<Node> {
     {
         auto graph = c10::static_intrusive_pointer_cast<Graph>(
             context->saved_data["graph"].toCapsule());
+        /* Refuses inputs that were changed since. */
+        variable_list saved = context->get_saved_variables();
         variable_list outputs, given, wanted, found, results;
+
+        if (at::GradMode::is_enabled())
+            return backward_again(*graph, saved, gradients);
         ScratchOwner owner(graph.get());
         Exchange exchange;
         Windows windows;
 
-        (void)context->get_saved_variables(); /* refuses inputs that were changed since */
         stream_settle(graph->device.index());
         exchange.device_set(graph->device);
         for (const at::Tensor &held : graph->held)
@@ -167,15 +182,50 @@ struct Node : torch::autograd::Function<Node> {
         results.push_back(at::Tensor()); /* for the argument that is no tensor */
         return results;
     }
+
+    /* Gradients that have a graph of their own: those of the layer decomposed on the device. */
+    static variable_list backward_again(const Graph &graph, const variable_list &saved,
+                                        const variable_list &gradients)
+    {
+        torch::jit::Stack stack = graph.arguments;
+        variable_list inputs, outputs, given, wanted, found, results;
+
+        {
+            CastScope casts(at::kPrivateUse1, graph.is_cast, graph.cast_type);
+
+            stack_replace(stack, [&](const at::Tensor &) {
+                /* A view: a tensor that stands in two places is two tensors here. */
+                return inputs.emplace_back(saved.at(inputs.size()).alias());
+            });
+            graph.op->redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::AutogradCPU), &stack);
+        }
+        for (size_t i = 0; i < gradients.size(); i++)
+            if (gradients[i].defined() && stack[i].toTensor().requires_grad()) {
+                outputs.push_back(stack[i].toTensor());
+                given.push_back(gradients[i]);
+            }
+        for (const at::Tensor &input : inputs)
+            if (input.requires_grad())
+                wanted.push_back(input);
+        found = torch::autograd::grad(outputs, wanted, given, true, true, true);
+        size_t next = 0;
+        for (const at::Tensor &input : inputs)
+            results.push_back(input.requires_grad() ? found[next++] : at::Tensor());
+        results.push_back(at::Tensor()); /* for the argument that is no tensor */
+        return results;
+    }
 };
 
-/* Whether some argument has no memory of its own: fake tensors, functional wrappers. */
-bool is_traced(const torch::jit::Stack &stack, size_t begin, variable_list &tensors)
+/* Whether some argument has no memory of its own (fake tensors, functional wrappers), or is of
+ * the host, which the decomposition refuses. */
+bool is_foreign(const torch::jit::Stack &stack, size_t begin, variable_list &tensors)
 {
     bool found = false;
     auto see = [&](const at::Tensor &tensor) {
-        if (!is_acre(tensor))
+        if (!is_acre(tensor)) {
+            found |= tensor.defined() && tensor.is_floating_point();
             return;
+        }
         found |= tensor.key_set().has_any(
             c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::Functionalize,
                                  c10::DispatchKey::FuncTorchBatched}));
@@ -213,7 +263,7 @@ void layer_run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::j
     size_t begin = stack->size() - op.schema().arguments().size();
     variable_list tensors;
 
-    if (is_traced(*stack, begin, tensors) || tensors.empty() ||
+    if (is_foreign(*stack, begin, tensors) || tensors.empty() ||
         draws(op.schema(), *stack, begin) ||
         !std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor &tensor) {
             return tensor.device() == tensors[0].device();
@@ -225,7 +275,10 @@ void layer_run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::j
     c10::Device device = tensors[0].device();
     c10::DeviceGuard guard(device);
     torch::jit::Stack arguments(stack->begin() + static_cast<int64_t>(begin), stack->end());
-    Layer layer = {op, arguments, device};
+    bool is_wanted = at::GradMode::is_enabled() &&
+                     std::any_of(tensors.begin(), tensors.end(),
+                                 [](const at::Tensor &t) { return t.requires_grad(); });
+    Layer layer = {op, arguments, device, is_wanted};
 
     capture_refuse(device.index(), op.schema().name().c_str());
     stream_settle(device.index());
