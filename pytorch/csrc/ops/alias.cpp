@@ -4,6 +4,8 @@
 #include "device/scratch.h"
 #include "device/status.h"
 
+#include <ATen/NestedTensorImpl.h>
+#include <ATen/ops/clone.h>
 #include <c10/core/StorageImpl.h>
 
 namespace acre_torch {
@@ -19,6 +21,17 @@ c10::Storage alias_storage(const c10::Storage &storage, bool is_write)
         impl->resizable()));
 }
 
+/* A nested tensor: shapes are small tensors on the host, whatever device the memory is on. */
+static at::Tensor nested_shape(const at::Tensor &memory, const at::Tensor &like)
+{
+    const at::native::NestedTensorImpl *from = at::native::get_nested_tensor_impl(like);
+    ScratchPause pause;
+
+    return at::detail::make_tensor<at::native::NestedTensorImpl>(
+        memory, from->get_nested_sizes().clone(), from->get_nested_strides().clone(),
+        from->get_storage_offsets().clone());
+}
+
 static at::Tensor tensor_shape(c10::Storage storage, c10::DispatchKey key,
                                const at::Tensor &like)
 {
@@ -26,6 +39,11 @@ static at::Tensor tensor_shape(c10::Storage storage, c10::DispatchKey key,
         std::move(storage), c10::DispatchKeySet(key), like.dtype());
     c10::TensorImpl *impl = made.unsafeGetTensorImpl();
 
+    if (like.is_nested()) {
+        impl->set_sizes_contiguous(
+            {static_cast<int64_t>(made.storage().nbytes() / like.dtype().itemsize())});
+        return nested_shape(made, like);
+    }
     impl->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
     if (like.unsafeGetTensorImpl()->is_wrapped_number())
         impl->set_wrapped_number(true);

@@ -3,22 +3,29 @@
 
 #include "device/generator.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 namespace acre_torch {
 namespace {
 
 /* Operators that take tensors of the host beside those of the device, as on other
- * accelerators: indices, lengths, and steps of optimizers. */
+ * accelerators: indices, lengths, shapes of nested tensors, and steps of optimizers. */
 bool takes_host(std::string_view name)
 {
+    static constexpr std::string_view names[] = {
+        "aten::index", "aten::index_put", "aten::index_put_",
+    };
     static constexpr std::string_view prefixes[] = {
-        "aten::index", "aten::_index_put_impl_", "aten::_unsafe_index", "aten::_unsafe_masked",
+        "aten::_index_put_impl_", "aten::_unsafe_index", "aten::_unsafe_masked",
         "aten::_pack_padded", "aten::_pad_packed", "aten::lstm", "aten::gru", "aten::rnn",
         "aten::_ctc_loss", "aten::ctc_loss", "aten::_fused_", "aten::_foreach_",
-        "aten::segment_reduce", "aten::_segment_reduce", "aten::_thnn_",
+        "aten::segment_reduce", "aten::_segment_reduce", "aten::_thnn_", "aten::_nested_",
     };
 
+    if (std::find(std::begin(names), std::end(names), name) != std::end(names))
+        return true;
     for (std::string_view prefix : prefixes)
         if (name.starts_with(prefix))
             return true;
@@ -39,6 +46,7 @@ void Call::see_tensor(const at::Tensor &tensor)
         return;
     }
     has_sparse_ |= tensor.is_sparse();
+    has_nested_ |= tensor.is_nested();
     if (!has_device_) {
         has_device_ = true;
         device_ = tensor.device();

@@ -23,7 +23,9 @@ public:
     /* The CPU's key for these arguments. */
     c10::DispatchKey key() const
     {
-        return has_sparse_ ? c10::DispatchKey::SparseCPU : c10::DispatchKey::CPU;
+        return has_sparse_   ? c10::DispatchKey::SparseCPU
+               : has_nested_ ? c10::DispatchKey::NestedTensorCPU
+                             : c10::DispatchKey::CPU;
     }
 
     /* Replaces what belongs to the device in the arguments from begin on. */
@@ -45,6 +47,7 @@ private:
     bool has_device_ = false;
     bool has_host_ = false; /* an operand on the host that is no scalar */
     bool has_sparse_ = false; /* an operand of layout sparse            */
+    bool has_nested_ = false; /* an operand of tensors of several sizes */
 };
 
 } // namespace acre_torch

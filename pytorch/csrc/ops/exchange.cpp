@@ -150,8 +150,9 @@ void Exchange::update()
     for (Operand &operand : operands_)
         if (operand.is_write && operand.own.is_sparse())
             sparse_update(operand);
-        else if (operand.is_write && (operand.own.sizes() != operand.alias.sizes() ||
-                                 operand.own.strides() != operand.alias.strides()))
+        else if (operand.is_write && !operand.own.is_nested() &&
+                 (operand.own.sizes() != operand.alias.sizes() ||
+                  operand.own.strides() != operand.alias.strides()))
             operand.own.unsafeGetTensorImpl()->set_sizes_and_strides(
                 operand.alias.sizes(), operand.alias.strides(), operand.alias.storage_offset());
 }

@@ -7,7 +7,7 @@
  *   leave    an argument comes back as itself, a view of an argument as a view, new memory as
  *            a tensor of the device; only memory from elsewhere is copied
  *
- * A sparse tensor (COO) goes as its indices and values do.
+ * A sparse tensor (COO) goes as its indices and values do, a nested one as its memory does.
  */
 #pragma once
 

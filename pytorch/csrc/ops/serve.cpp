@@ -28,19 +28,18 @@ bool is_decomposed(const c10::OperatorHandle &op)
                c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
-/* Registers the fallback for what the CPU computes on sparse tensors. */
-void sparse_serve()
+/* Registers the fallback for what the CPU computes on tensors of another kind. */
+void kind_serve(c10::DispatchKey cpu, c10::DispatchKey own)
 {
-    auto *library = new torch::Library(torch::Library::IMPL, "aten",
-                                       c10::DispatchKey::SparsePrivateUse1, __FILE__, __LINE__);
+    auto *library =
+        new torch::Library(torch::Library::IMPL, "aten", own, __FILE__, __LINE__);
     auto &dispatcher = c10::Dispatcher::singleton();
 
     for (const c10::OperatorName &name : dispatcher.getAllOpNames()) {
         auto op = dispatcher.findOp(name);
 
         if (name.name.compare(0, 6, "aten::") == 0 && op && op->hasSchema() &&
-            op->hasKernelForDispatchKey(c10::DispatchKey::SparseCPU) &&
-            !op->hasKernelForDispatchKey(c10::DispatchKey::SparsePrivateUse1))
+            op->hasKernelForDispatchKey(cpu) && !op->hasKernelForDispatchKey(own))
             library->impl(c10::toString(name).c_str(),
                           torch::CppFunction::makeFromBoxedFunction<&fallback>());
     }
@@ -62,7 +61,8 @@ void fallback_serve()
 
     std::call_once(once, [] {
         autocast_serve();
-        sparse_serve();
+        kind_serve(c10::DispatchKey::SparseCPU, c10::DispatchKey::SparsePrivateUse1);
+        kind_serve(c10::DispatchKey::NestedTensorCPU, c10::DispatchKey::NestedTensorPrivateUse1);
         /* Kept for ever: a library that goes takes its kernels along. */
         auto *library = new torch::Library(torch::Library::IMPL, "aten",
                                            c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
