@@ -36,10 +36,28 @@ def _register() -> None:
     _distributed.register(name)
 
 
+def _has_engine_threads() -> bool:
+    """Whether autograd has threads of its own: it starts them for the first gradient."""
+    for task in _os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as file:
+                if file.read().startswith("pt_autograd"):
+                    return True
+        except OSError:
+            pass  # it has ended
+    return False
+
+
 def _at_exit() -> None:
-    """Daemon threads that allocate are stopped before the interpreter goes."""
-    if _C._is_started() and not _C._is_in_bad_fork() and _threading.active_count() > 1:
+    """Daemon threads that allocate are stopped before the interpreter goes. Threads of autograd
+    are given time to let go of Python's objects: the end of the last gradient does not wait for
+    that, and Python aborts a process whose thread asks for the interpreter when it is gone."""
+    if not _C._is_started() or _C._is_in_bad_fork():
+        return
+    has_threads = _threading.active_count() > 1
+    if has_threads:
         _C._threads_park()
+    if has_threads or _has_engine_threads():
         _time.sleep(0.05)
 
 
