@@ -7,6 +7,7 @@
 #include "hostmem/chunk.h"
 #include "hostmem/heap.h"
 #include "hostmem/inside.h"
+#include "hostmem/pages.h"
 #include "hostmem/pressure.h"
 
 #include <stddef.h>
@@ -58,8 +59,9 @@ static uint64_t range_resident(struct idle_walk *walk, char *base, size_t bytes)
 static bool block_count(void *arg, char *base, size_t bytes, bool is_whole_segment)
 {
     struct idle_walk *walk = arg;
+    struct pages inside = pages_inside(base, bytes);
 
-    walk->resident += range_resident(walk, base, bytes);
+    walk->resident += range_resident(walk, inside.base, inside.bytes);
     walk->whole += is_whole_segment ? bytes : 0;
     return true;
 }
@@ -72,6 +74,9 @@ static bool block_discard(void *arg, char *base, size_t bytes, bool is_whole_seg
     (void)is_whole_segment;
     if (bytes < walk->block_min)
         return true;
+    struct pages inside = pages_inside(base, bytes);
+    base = inside.base;
+    bytes = inside.bytes;
     while (bytes && walk->gone < walk->wanted && walk->held < HOLD_BYTES) {
         size_t some = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
         uint64_t resident = range_resident(walk, base + bytes - some, some);

@@ -7,12 +7,27 @@
 #include "hostmem/hang.h"
 #include "hostmem/heap.h"
 #include "hostmem/inside.h"
+#include "hostmem/pages.h"
 
 #include "base/status.h"
 
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+/* Clears whole pages of the heap. What is dropped is read as zeroes, and comes back page by page
+ * when it is touched. False: nothing was dropped. */
+static bool range_drop(char *base, size_t bytes)
+{
+    struct pages inside = pages_inside(base, bytes);
+    char *end = inside.base + inside.bytes;
+
+    if (!inside.bytes || madvise(inside.base, inside.bytes, MADV_DONTNEED) != 0)
+        return false;
+    memset(base, 0, (size_t)(inside.base - base));
+    memset(end, 0, (size_t)(base + bytes - end));
+    return true;
+}
 
 acre_status acre_hostmem_calloc(acre_hostmem *heap, size_t count, size_t bytes, void **out)
 {
@@ -28,8 +43,7 @@ acre_status acre_hostmem_calloc(acre_hostmem *heap, size_t count, size_t bytes, 
     status = heap_take(heap, all, all < HEAP_LAZY_MIN, &pointer);
     if (status != ACRE_OK)
         return status;
-    /* Pages dropped are read as zeroes, and come back one by one when they are touched. */
-    if (all < HEAP_LAZY_MIN || madvise(pointer, round_up(all, HEAP_PAGE), MADV_DONTNEED) != 0)
+    if (all < HEAP_LAZY_MIN || !range_drop(pointer, round_up(all, HEAP_PAGE)))
         if (pointer)
             memset(pointer, 0, all);
     *out = pointer;
