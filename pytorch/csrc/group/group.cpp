@@ -100,14 +100,21 @@ void ProcessGroupAcre::monitoredBarrier(const c10d::BarrierOptions &options, boo
                      "timed out in monitoredBarrier after 0 ms (sequence number ",
                      agreed.sequence, "); give it a longer time limit");
     Call call("monitored_barrier", agreed, limit);
-    int64_t tag = MONITOR_TAG + static_cast<int64_t>(agreed.sequence), word = 0;
+    /* Ranks need not have sent equally many messages, which the sequence counts as well. */
+    int64_t tag = MONITOR_TAG + static_cast<int64_t>(++monitored_), word = 0;
     auto carry = [&](bool is_send, int rank) {
+        /* A letter that is given up in the middle may move on later. */
+        auto memory = std::make_shared<int64_t>(word);
         auto letter = std::make_shared<Letter>(call, is_send, rank, tag,
-                                               reinterpret_cast<char *>(&word), sizeof word);
+                                               reinterpret_cast<char *>(memory.get()),
+                                               sizeof *memory);
+        letter->finished = [memory](Letter &) {};
         mail_->post(letter);
         bool has_come = mail_->wait(letter, true);
         if (has_come && letter->error)
             std::rethrow_exception(letter->error);
+        if (has_come && !is_send)
+            word = *memory;
         return has_come;
     };
     if (rank_ != 0) {

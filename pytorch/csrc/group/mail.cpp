@@ -302,6 +302,16 @@ void Mail::post(const LetterPtr &letter)
         wake_.notify_one();
 }
 
+/* One that has begun to move stays: the ring has to have all of it. */
+void Mail::take_back_locked(const LetterPtr &letter)
+{
+    receives_.remove(letter);
+    if (letter->is_send && letter->moved == 0) {
+        std::deque<LetterPtr> &sends = sends_[letter->rank];
+        sends.erase(std::remove(sends.begin(), sends.end(), letter), sends.end());
+    }
+}
+
 bool Mail::wait(const LetterPtr &letter, bool is_gentle)
 {
     struct Waiter {
@@ -331,7 +341,7 @@ bool Mail::wait(const LetterPtr &letter, bool is_gentle)
             continue;
         if (is_gentle && letter->call.is_late()) {
             std::lock_guard<std::mutex> guard(mutex_);
-            receives_.remove(letter);
+            take_back_locked(letter);
             return false;
         }
         check_all();

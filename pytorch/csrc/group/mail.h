@@ -74,6 +74,7 @@ class Mail {
     bool receive_locked(int rank, std::vector<LetterPtr> &done);
     bool open_locked(int rank, std::vector<LetterPtr> &done);
     bool match_stored_locked(const LetterPtr &letter, std::vector<LetterPtr> &done);
+    void take_back_locked(const LetterPtr &letter);
     void settle(std::vector<LetterPtr> &done);
     bool step();
     void fail_all(std::exception_ptr error);

@@ -24,6 +24,14 @@ def test_mismatches_are_named_and_the_group_goes_on():
     ranks.run("work_faults:mismatched", 3)
 
 
+def test_a_monitored_barrier_after_messages_of_some_ranks():
+    ranks.run("work_faults:monitored_after_messages", 3)
+
+
+def test_a_monitored_barrier_is_given_up_behind_a_large_message():
+    ranks.run("work_faults:given_up", 2)
+
+
 def test_a_forked_child_does_not_act_for_its_parent():
     ranks.run("work_faults:forked", 2)
 

@@ -278,6 +278,45 @@ def dropped_groups(rank: Rank) -> None:
         assert tensor.eq(2).all()
 
 
+def monitored_after_messages(rank: Rank) -> None:
+    """Rank 0 has sent two messages, the others have received one each."""
+    rank.init("acre")
+    tensor = torch.full((4,), rank.rank)
+    for peer in (1, 2):
+        if rank.rank == 0:
+            dist.send(tensor, peer)
+        elif rank.rank == peer:
+            dist.recv(tensor, 0)
+    for _ in range(2):
+        dist.group.WORLD.monitored_barrier(datetime.timedelta(seconds=LIMIT))
+    assert tensor.eq(0).all(), tensor
+
+
+def given_up(rank: Rank) -> None:
+    """A monitored barrier gives up while its message waits behind a large one."""
+    rank.init("acre")
+    group, limit = dist.group.WORLD, datetime.timedelta(seconds=0.5)
+    large, small = torch.arange(1 << 20, dtype=torch.int32), torch.full((4,), 7)
+    store = dist.distributed_c10d._get_default_store()
+    if rank.rank == 1:
+        sent = dist.isend(large, 0)
+        fails(lambda: group.monitored_barrier(limit), "monitored")
+        store.set("given up", "1")
+        dist.isend(small, 0).wait()
+        sent.wait()
+        time.sleep(1)  # past the limit of the message that was given up
+    else:
+        store.wait(["given up"])
+        fails(lambda: group.monitored_barrier(limit), "Rank 1 failed to pass")
+        taken, last = torch.zeros_like(large), torch.zeros_like(small)
+        dist.recv(taken, 1)
+        dist.recv(last, 1)
+        assert taken.equal(large) and last.equal(small), (taken, last)
+    dist.all_reduce(small)
+    assert small.eq(14).all(), small
+    dist.barrier()
+
+
 def forked(rank: Rank) -> None:
     """A child of fork is refused what it inherits, and changes nothing for its parent."""
     rank.init("acre")
