@@ -2,9 +2,9 @@
 /** @file acre.hpp
  *  @brief C++: owners of devices, streams, caches and pools, and a std::pmr resource.
  *
- * Header only, C++17. Every failure is an acre::error with the library's own sentence; a request
- * that cannot be served is an acre::out_of_memory, which is also a std::bad_alloc. Owners are
- * moved, never copied, and end what they own.
+ * Header only, C++17. Every failure is an acre::error with the library's own sentence, and a
+ * std::runtime_error; a request that cannot be served is an acre::out_of_memory, which is a
+ * std::bad_alloc instead. Owners are moved, never copied, and end what they own.
  *
  *     acre::device device(ACRE_DEVICE_PRIVATE);
  *     acre::cache cache(device);
@@ -33,23 +33,39 @@
 
 namespace acre {
 
-/** A call of the library that failed. */
-class error : public std::runtime_error {
+/** A call of the library that failed. What is thrown is a failure or an out_of_memory: each of
+ *  them has one std::exception, so that handlers of either kind see it. */
+class error {
   public:
     /** Takes the status and the sentence of the last failure on this thread. */
-    explicit error(acre_status status) : std::runtime_error(acre_last_error()), status_(status) {}
+    explicit error(acre_status status) : text_(acre_last_error()), status_(status) {}
+    error(const error &) = default;
+    error &operator=(const error &) = default;
+    virtual ~error() = default;
+    /** The sentence. */
+    virtual const char *what() const noexcept { return text_.what(); }
     /** What went wrong, as a number. */
     acre_status status() const noexcept { return status_; }
 
   private:
+    std::runtime_error text_; /* copying it cannot fail */
     acre_status status_;
+};
+
+/** A call that failed for another reason than memory. */
+class failure : public error, public std::runtime_error {
+  public:
+    /** Takes the status and the sentence of the last failure on this thread. */
+    explicit failure(acre_status status) : error(status), std::runtime_error(error::what()) {}
+    /** The sentence. */
+    const char *what() const noexcept override { return error::what(); }
 };
 
 /** Memory that could not be had. */
 class out_of_memory : public error, public std::bad_alloc {
   public:
     using error::error;
-    /** The message. */
+    /** The sentence. */
     const char *what() const noexcept override { return error::what(); }
 };
 
@@ -61,7 +77,7 @@ inline void check(acre_status status)
     if (status == ACRE_ERR_DEVICE_MEMORY || status == ACRE_ERR_HOST_MEMORY ||
         status == ACRE_ERR_REJECTED || status == ACRE_ERR_LIMIT)
         throw out_of_memory(status);
-    throw error(status);
+    throw failure(status);
 }
 
 /** A device. It belongs to the library: copies are the same device. */
