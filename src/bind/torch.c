@@ -34,25 +34,24 @@ static void torch_say(const char *what, int device)
         fprintf(stderr, "acre: torch: device %d: %s: %s\n", device, what, acre_last_error());
 }
 
-/* Raises an exception of PyTorch where PyTorch itself is the caller: its library c10 has a
- * function that throws, which is called with the sentence. Callers that could not catch it,
- * such as ctypes, get NULL. C frames in between are unwound; they own nothing. */
-static void torch_raise(void *caller)
+typedef void torch_fail_fn(const char *function, const char *file, uint32_t line, const char *text);
+
+/* How to raise an exception of PyTorch, where PyTorch itself is the caller: its library c10 has
+ * a function that throws, which is called with the sentence. C frames in between are unwound;
+ * they own nothing. NULL for callers that could not catch it, such as ctypes. */
+static torch_fail_fn *torch_raiser(void *caller)
 {
-    typedef void (*fail_fn)(const char *function, const char *file, uint32_t line,
-                            const char *text);
     Dl_info place;
     void *library, *found;
 
     if (!dladdr(caller, &place) || !place.dli_fname ||
         (!strstr(place.dli_fname, "libtorch") && !strstr(place.dli_fname, "libc10")))
-        return;
+        return NULL;
     library = dlopen("libc10.so", RTLD_NOW | RTLD_NOLOAD);
     found = library ? dlsym(library, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_") : NULL;
     if (library)
         dlclose(library); /* PyTorch holds it */
-    if (found)
-        ((fail_fn)(uintptr_t)found)("acre_torch_malloc", "libacre_torch.so", 0, acre_last_error());
+    return (torch_fail_fn *)(uintptr_t)found;
 }
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* of caches and the choice  */
@@ -145,7 +144,9 @@ void *acre_torch_malloc(ssize_t bytes, int device, void *stream)
     if (!cache || acre_cache_alloc(cache, (size_t)bytes, stream, &pointer) != ACRE_OK) {
         if (cache)
             torch_say("out of memory", device);
-        torch_raise(__builtin_return_address(0));
+        torch_fail_fn *raise = torch_raiser(__builtin_return_address(0));
+        if (raise)
+            raise(__func__, "libacre_torch.so", 0, acre_last_error());
         return NULL;
     }
     return pointer;
@@ -218,11 +219,19 @@ void acre_torch_record_stream(void *pointer, void *stream)
 void acre_torch_begin_allocate_to_pool(int device, acre_pool_id id, void *filter)
 {
     acre_cache *cache = acre_torch_cache(device);
+    bool has_use = false;
 
-    if (!cache)
-        torch_scope_miss(device, id);
-    if (!cache || torch_scope_begin(cache, device, id, filter) != ACRE_OK)
-        torch_say("beginning to allocate to a pool failed", device);
+    if (cache && torch_scope_begin(cache, device, id, filter, &has_use) == ACRE_OK)
+        return;
+    torch_say("beginning to allocate to a pool failed", device);
+    torch_fail_fn *raise = torch_raiser(__builtin_return_address(0));
+    if (!raise) {
+        torch_scope_miss(device, id, has_use);
+        return;
+    }
+    if (has_use)
+        acre_pool_release(cache, id); /* after an exception PyTorch does not */
+    raise(__func__, "libacre_torch.so", 0, acre_last_error());
 }
 
 void acre_torch_end_allocate_to_pool(int device, acre_pool_id id)

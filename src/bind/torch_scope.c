@@ -74,9 +74,9 @@ static struct scope_slot *slot_find(int device, acre_pool_id id)
 
 enum { MISS_COUNT = 256 };
 
-/* Begins of one pool that failed on one thread. PyTorch ends and releases each of them all the
- * same, and that must neither end the scopes of others nor drop the uses of other graphs. The
- * table is fixed, because it is needed when host memory is short. */
+/* Begins of one pool that failed on one thread. Who was not told ends and releases each of them
+ * all the same, and that must neither end the scopes of others nor drop the uses of other graphs.
+ * The table is fixed, because it is needed when host memory is short. */
 struct scope_miss {
     uint64_t end_count; /* ends to come that end nothing         */
     uint64_t use_count; /* releases to come that drop nothing    */
@@ -108,8 +108,7 @@ static struct scope_miss *miss_find_own(int device, acre_pool_id id)
     return NULL;
 }
 
-/* A begin failed, and added a use before or not. */
-static void miss_note(int device, acre_pool_id id, bool has_use)
+void torch_scope_miss(int device, acre_pool_id id, bool has_use)
 {
     pthread_mutex_lock(&slots_lock);
     struct scope_miss *miss = miss_find_own(device, id);
@@ -122,11 +121,6 @@ static void miss_note(int device, acre_pool_id id, bool has_use)
     else
         is_miss_lost |= !has_use;
     pthread_mutex_unlock(&slots_lock);
-}
-
-void torch_scope_miss(int device, acre_pool_id id)
-{
-    miss_note(device, id, false);
 }
 
 bool torch_scope_forgive(int device, acre_pool_id id)
@@ -156,25 +150,23 @@ static uint64_t miss_take_ends(int device, acre_pool_id id, uint64_t most)
 
 /* ---- Scopes ------------------------------------------------------------------------------ */
 
-acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, const void *filter)
+acre_status torch_scope_begin(acre_cache *cache, int device, acre_pool_id id, const void *filter,
+                              bool *out_has_use)
 {
     acre_status status = acre_pool_create(cache, id, NULL); /* or one use more */
 
-    if (status != ACRE_OK) {
-        torch_scope_miss(device, id);
+    *out_has_use = status == ACRE_OK;
+    if (status != ACRE_OK)
         return status;
-    }
     struct scope_slot *slot = slot_take(device, id, filter);
     acre_pool_filter through = {.kind = ACRE_POOL_CALLBACK, .fn = torch_scope_ask, .arg = slot};
     status = slot ? acre_pool_begin(cache, id, &through)
                   : acre_error_set(ACRE_ERR_LIMIT, 0, "64 pools have open scopes; end some first");
     if (status == ACRE_OK)
         miss_take_ends(device, id, UINT64_MAX); /* of captures that never began */
-    else
-        miss_note(device, id, true);
-    if (status != ACRE_OK && slot)
+    else if (slot)
         slot_drop(slot);
-    return status; /* the use stays: PyTorch is not told of a failure, and drops it later */
+    return status;
 }
 
 acre_status torch_scope_end(acre_cache *cache, int device, acre_pool_id id)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# libacre_torch.so when memory runs out: PyTorch gets an exception, others get NULL, and the
-# reason is on standard error. Without a driver no memory is handed out. PyTorch is stood in
-# for by two libraries with the names and the one symbol that count.
+# libacre_torch.so when memory runs out or a pool is begun twice: PyTorch gets an exception, others
+# get NULL, and the reason is on standard error. Without a driver no memory is handed out. PyTorch
+# is stood in for by two libraries with the names and the one symbol that count.
 set -eu
 CXX=$(command -v "${CXX:-c++}") || { echo "no C++ compiler: skipped"; exit 77; }
 folder=$(mktemp -d)
@@ -28,17 +28,55 @@ extern "C" void call_malloc(void *(*malloc_fn)(long, int, void *), long bytes)
         std::printf("raised: %s\n", error.what());
     }
 }
+struct pool_id {
+    unsigned long graph, user;
+};
+extern "C" void call_begin(void (*begin_fn)(int, pool_id, void *))
+{
+    try {
+        begin_fn(0, {7, 0}, nullptr);
+        std::puts("begun");
+    } catch (const std::exception &error) {
+        std::printf("raised: %s\n", error.what());
+    }
+}
 END
 cat >"$folder/main.cpp" <<'END'
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+struct pool_id {
+    unsigned long graph, user;
+};
 extern "C" void call_malloc(void *(*malloc_fn)(long, int, void *), long bytes);
+extern "C" void call_begin(void (*begin_fn)(int, pool_id, void *));
+
+/* Two uses of a pool, and a begin in between that is refused. */
+static void begin_pools(void *library)
+{
+    using pool_fn = void (*)(int, pool_id);
+    auto *begin_fn = reinterpret_cast<void (*)(int, pool_id, void *)>(
+        dlsym(library, "acre_torch_begin_allocate_to_pool"));
+    auto *end_fn = reinterpret_cast<pool_fn>(dlsym(library, "acre_torch_end_allocate_to_pool"));
+    auto *release_fn = reinterpret_cast<pool_fn>(dlsym(library, "acre_torch_release_pool"));
+    call_begin(begin_fn);
+    call_begin(begin_fn);
+    end_fn(0, {7, 0});
+    call_begin(begin_fn);
+    end_fn(0, {7, 0});
+    release_fn(0, {7, 0});
+    release_fn(0, {7, 0});
+    std::fputs("released twice\n", stderr);
+    release_fn(0, {7, 0});
+}
+
 int main(int, char **argv)
 {
     void *library = dlopen(argv[1], RTLD_NOW);
     if (!library)
         return std::puts(dlerror()), 1;
+    if (std::atol(argv[2]) == 0)
+        return begin_pools(library), 0;
     auto *malloc_fn =
         reinterpret_cast<void *(*)(long, int, void *)>(dlsym(library, "acre_torch_malloc"));
     call_malloc(malloc_fn, std::atol(argv[2]));
@@ -69,3 +107,14 @@ large ACRE_BACKEND=sim ACRE_TORCH_QUIET=1 >"$folder/said"
 small ACRE_BACKENDS=sim,host >"$folder/said"
 grep -q 'no GPU is there that PyTorch could use; ACRE_BACKEND=sim' "$folder/said"
 ! grep -q '^memory$' "$folder/said"
+
+# What PyTorch is told of it neither ends nor releases.
+run ACRE_BACKEND=sim "$folder/main" "$ACRE_BUILD/libacre_torch.so" 0 >"$folder/said"
+grep -c '^begun$' "$folder/said" | grep -qx 2
+grep -q '^raised: already recording to mempool_id' "$folder/said"
+grep -v '^begun$\|^raised: ' "$folder/said" | cut -d: -f1-4 >"$folder/order"
+diff - "$folder/order" <<'END'
+acre: torch: device 0: beginning to allocate to a pool failed
+released twice
+acre: torch: device 0: releasing a pool failed
+END
