@@ -84,6 +84,22 @@ acre_status drv_green_create(void *self, int device, const acre_green_config *co
     return ACRE_OK;
 }
 
+/* Streams that could not be destroyed, such as captured ones, outlive their green context: they
+ * are streams as others then. */
+static void streams_forget(struct driver *driver, const struct green *green)
+{
+    struct ptrmap_entry *entry;
+    size_t at = 0;
+
+    lock_take(&driver->books.lock);
+    while ((entry = ptrmap_next(&driver->green_streams, &at)))
+        if (entry->value == green) {
+            ptrmap_take(&driver->green_streams, entry->key);
+            at = 0; /* taking moves the others */
+        }
+    lock_drop(&driver->books.lock);
+}
+
 acre_status drv_green_destroy(void *self, int device, void *handle)
 {
     struct driver *driver = self;
@@ -93,6 +109,7 @@ acre_status drv_green_destroy(void *self, int device, void *handle)
 
     if (status != ACRE_OK)
         return status;
+    streams_forget(driver, green);
     status = ON_DEVICE(CALL(green_destroy, green->native));
     atomic_fetch_sub(&driver->green_count, 1);
     heap_free(green);
@@ -127,13 +144,15 @@ acre_status drv_green_stream(void *self, int device, void *handle, uint32_t flag
 driver_context drv_green_context_of(struct driver *driver, const void *stream)
 {
     const struct green *green;
+    driver_context context;
 
     if (!stream || atomic_load_explicit(&driver->green_count, memory_order_relaxed) == 0)
         return NULL;
     lock_take(&driver->books.lock);
     green = ptrmap_get(&driver->green_streams, stream);
+    context = green ? green->context : NULL;
     lock_drop(&driver->books.lock);
-    return green ? green->context : NULL;
+    return context;
 }
 
 void drv_green_stream_forget(struct driver *driver, const void *stream)

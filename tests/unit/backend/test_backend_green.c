@@ -42,6 +42,21 @@ static acre_green *green_of(const struct bed *bed, uint32_t units)
     return green;
 }
 
+/* A stream that is captured cannot be destroyed; it outlives its green context. */
+TEST(a_capture_may_end_after_its_green_context)
+{
+    struct bed bed = green_bed();
+    acre_green *green = green_of(&bed, 4), *other = green_of(&bed, 4);
+    void *stream = acre_green_default_stream(green), *graph = NULL;
+
+    REQUIRE_OK(acre_capture_begin(bed.device, stream));
+    acre_green_destroy(green);
+    EXPECT(acre_capture_end(bed.device, stream, &graph) != ACRE_OK); /* destroying spoiled it */
+    EXPECT_OK(acre_stream_native_destroy(bed.device, stream));
+    acre_green_destroy(other);
+    green_bed_close(&bed);
+}
+
 TEST(D99_bad_green_contexts_are_refused)
 {
     struct bed bed = green_bed();
