@@ -254,7 +254,7 @@ ACRE_API acre_status acre_recording_begin(acre_cache *cache, void *stream,
 /** Ends the capture. On failure there is no graph and the pool is not used any
  *  more; the recording is still to be destroyed.
  *  Errors: ACRE_ERR_STATE (it has ended before; the capture was broken),
- *  ACRE_ERR_DEVICE. */
+ *  ACRE_ERR_HOST_MEMORY, ACRE_ERR_DEVICE. */
 ACRE_API acre_status acre_recording_end(acre_recording *recording);
 
 /** Queues the whole graph on a stream.

@@ -156,8 +156,14 @@ acre_status acre_recording_end(acre_recording *recording)
         device->ops->capture_end(device->self, device->index, recording->stream, &recording->graph);
     stop_locked(recording);
     recording->state = status == ACRE_OK ? READY : BROKEN;
-    if (status != ACRE_OK)
+    if (status != ACRE_OK) {
+        struct status_saved failure;
+
+        status_save(&failure);
+        recording_discard(cache, recording->stream); /* when it was not ended at all */
+        status_restore(&failure);
         unuse_locked(recording->pool);
+    }
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
     return status;
