@@ -30,10 +30,18 @@ void planner_enter(struct acre_planner *planner)
 void planner_leave(struct acre_planner *planner)
 {
     const struct follower *follower = planner->follower;
+    struct follower *ended = planner->ended;
 
+    planner->ended = NULL;
     if (follower && follower->marked_count == 0)
         planner->next = &follower->table->events[follower->at];
     quick_lock_drop(&planner->lock);
+    while (ended) {
+        struct follower *next = ended->next;
+
+        follower_destroy(ended); /* waits for the device */
+        ended = next;
+    }
 }
 
 /* Bytes of all arenas. */
@@ -55,7 +63,6 @@ acre_status planner_follow(struct acre_planner *planner, const struct timetable_
 
     if (status != ACRE_OK)
         return status;
-    acre_cache_empty(planner->cache); /* room for the arena; what it says does not matter */
     status = follower_create(table, planner->device, turn, &planner->follower);
     if (status != ACRE_OK) {
         timetable_destroy(table);
@@ -68,14 +75,15 @@ acre_status planner_follow(struct acre_planner *planner, const struct timetable_
     return ACRE_OK;
 }
 
-/* Ends a follower that nothing lives in. */
+/* Ends a follower that nothing lives in; planner_leave destroys it. */
 static void end_follower(struct acre_planner *planner, struct follower *follower)
 {
     planner->past_bytes += follower->total_bytes;
     planner->rounds += follower->round_count;
     if (follower->live_bytes_peak > planner->past_peak)
         planner->past_peak = follower->live_bytes_peak;
-    follower_destroy(follower);
+    follower->next = planner->ended;
+    planner->ended = follower;
 }
 
 /* Ends retired followers that nothing lives in any more. */
@@ -112,24 +120,36 @@ void planner_drop(struct acre_planner *planner)
     end_idle(planner);
 }
 
-/* Makes a plan of the last round. When that fails, recording goes on. */
+static bool is_recording(const struct acre_planner *planner)
+{
+    return !planner->follower && !(planner->config.flags & ACRE_PLANNER_KEEP);
+}
+
+/* Gives idle memory of the cache back, for an arena. Waits for the device, so the lock is not
+ * held meanwhile. */
+void planner_make_room(struct acre_planner *planner)
+{
+    planner_leave(planner);
+    acre_cache_empty(planner->cache); /* what it says does not matter */
+    planner_enter(planner);
+}
+
+/* Makes a plan of the last round. When that fails, or others made one, recording goes on. */
 static void try_period(struct acre_planner *planner, uint32_t period)
 {
     struct timetable_record *records;
     uint32_t count;
+    acre_status status = ACRE_OK;
 
     if (recorder_round(&planner->recorder, period, &records, &count) != ACRE_OK)
         return;
-    acre_status status = planner_follow(planner, records, count);
+    planner_make_room(planner);
+    if (is_recording(planner))
+        status = planner_follow(planner, records, count);
     if (status != ACRE_OK)
         log_line(ACRE_LOG_WARN, "planner: no plan for %u event%s: %s", count, text_plural(count),
                  acre_last_error());
     heap_free(records);
-}
-
-static bool is_recording(const struct acre_planner *planner)
-{
-    return !planner->follower && !(planner->config.flags & ACRE_PLANNER_KEEP);
 }
 
 static void look_for_period(struct acre_planner *planner)

@@ -8,7 +8,8 @@
  *
  * Public calls come one at a time and take no lock on the fast path. The allocator of
  * a planner is called from any thread and uses the _shared calls, which do. The cache
- * is called without the lock, as its observers may free memory of the planner.
+ * is called without the lock, as its observers may free memory of the planner, and nothing
+ * waits for the device with it, whose work may wait for a thread that frees.
  */
 #ifndef SRC_PLAN_PLAN_H
 #define SRC_PLAN_PLAN_H
@@ -27,6 +28,7 @@ struct acre_planner {
     acre_planner_config config;
     struct follower *follower;        /* NULL while recording               */
     struct follower *retired;        /* dropped, with live memory          */
+    struct follower *ended;          /* to be destroyed without the lock   */
     struct recorder recorder;
     uint64_t plans, drops, departures, rounds; /* rounds of past followers */
     uint64_t past_bytes;            /* allocated in arenas that are gone  */
@@ -37,7 +39,7 @@ struct acre_planner {
 
 /* Takes the lock and brings the follower up to the position. */
 void planner_enter(struct acre_planner *planner);
-/* Puts the fast path back, when it may be used, and drops the lock. */
+/* Puts the fast path back, when it may be used, drops the lock, and destroys what has ended. */
 void planner_leave(struct acre_planner *planner);
 
 /* Serves a request that is the next of the plan, when nothing else is to be done. */
@@ -73,6 +75,8 @@ acre_status planner_free_shared(struct acre_planner *planner, void *pointer);
  * timetable_create and follower_create. */
 acre_status planner_follow(struct acre_planner *planner, const struct timetable_record *records,
                            uint32_t count);
+/* Leaves, has the cache give back what is idle, and enters again. */
+void planner_make_room(struct acre_planner *planner);
 /* Ends following; what lives in the arena may still be freed. Lock held. */
 void planner_drop(struct acre_planner *planner);
 

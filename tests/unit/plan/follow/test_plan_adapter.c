@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A planner behind the allocator interface; the rules all allocators keep are tested by
  * the conformance suite. */
+#include "tests/support/gate.h"
 #include "tests/support/planner_ground.h"
+
+#include <pthread.h>
+#include <unistd.h>
 
 TEST(statistics_and_streams_are_those_of_its_device)
 {
@@ -28,6 +32,95 @@ TEST(statistics_and_streams_are_those_of_its_device)
     REQUIRE_OK(acre_allocator_stats_get(allocator, 0, &found));
     EXPECT_EQ(found.allocated_bytes.current, 0);
     EXPECT_EQ(acre_planner_allocator(NULL, &allocator), ACRE_ERR_INVALID);
+    acre_allocator_destroy(allocator);
+    close_ground();
+}
+
+/* ---- Threads that the device waits for ------------------------------------------------------ */
+
+/* Something that holds a stream up until a thread has freed what it has. */
+struct holdup {
+    struct gate gate;
+    acre_data_ptr held;
+    pthread_t thread;
+};
+
+/* Frees while the program is likely to be in a call that waits for the device. */
+static void *free_and_open(void *arg)
+{
+    struct holdup *holdup = arg;
+
+    gate_wait_reached(&holdup->gate);
+    usleep(200000);
+    acre_data_ptr_clear(&holdup->held);
+    gate_open(&holdup->gate);
+    return NULL;
+}
+
+static void hold_up(struct holdup *holdup, acre_allocator *allocator, size_t bytes, void *stream)
+{
+    REQUIRE_OK(acre_allocator_allocate(allocator, bytes, &holdup->held));
+    REQUIRE_EQ(pthread_create(&holdup->thread, NULL, free_and_open, holdup), 0);
+    REQUIRE_OK(acre_launch_host(ground.device, stream, gate_task, &holdup->gate));
+}
+
+/* Requests of a planner's allocator; two live at a time. */
+static void ask(acre_allocator *allocator, int count, size_t unit)
+{
+    acre_data_ptr live[2] = {ACRE_DATA_PTR_EMPTY, ACRE_DATA_PTR_EMPTY};
+
+    for (int i = 0; i < count; i++) {
+        acre_data_ptr_clear(&live[i % 2]);
+        REQUIRE_OK(acre_allocator_allocate(allocator, unit * (size_t)(1 + i % 20), &live[i % 2]));
+    }
+    acre_data_ptr_clear(&live[0]);
+    acre_data_ptr_clear(&live[1]);
+}
+
+/* What is freed meanwhile lives in the arena of an earlier plan. */
+TEST(others_may_free_while_a_plan_is_made)
+{
+    acre_allocator *allocator;
+    struct holdup holdup = {0};
+    acre_data_ptr rest;
+    void *used, *stream;
+
+    open_ground(NULL, 64 << 20, false);
+    REQUIRE_OK(acre_planner_allocator(ground.planner, &allocator));
+    REQUIRE_OK(acre_stream_native_create(ground.device, 0, 0, &stream));
+    ask(allocator, 200, 512);
+    EXPECT_EQ(stats().plans, 1);
+    hold_up(&holdup, allocator, 512, stream);
+    REQUIRE_OK(acre_allocator_allocate(allocator, 1024, &rest)); /* keeps the arena */
+    REQUIRE_OK(acre_cache_alloc(ground.cache, 4 << 20, NULL, &used));
+    REQUIRE_OK(acre_cache_record_stream(ground.cache, used, stream));
+    REQUIRE_OK(acre_cache_free(ground.cache, used)); /* emptying the cache waits for the stream */
+    ask(allocator, 1000, 50 * KB);
+    pthread_join(holdup.thread, NULL);
+    EXPECT_EQ(stats().drops, 1);
+    EXPECT_EQ(stats().plans, 2);
+    acre_data_ptr_clear(&rest);
+    REQUIRE_OK(acre_stream_native_destroy(ground.device, stream));
+    acre_allocator_destroy(allocator);
+    close_ground();
+}
+
+TEST(others_may_free_while_a_plan_is_dropped)
+{
+    acre_allocator *allocator;
+    struct holdup holdup = {0};
+    void *stream;
+
+    open_ground(NULL, 64 << 20, false);
+    REQUIRE_OK(acre_planner_allocator(ground.planner, &allocator));
+    REQUIRE_OK(acre_stream_native_create(ground.device, 0, 0, &stream));
+    ask(allocator, 200, 512);
+    EXPECT_EQ(stats().plans, 1);
+    hold_up(&holdup, allocator, 3 * KB + 1, stream);
+    ask(allocator, 400, 100 * KB); /* the arena goes back, which waits for the device */
+    pthread_join(holdup.thread, NULL);
+    EXPECT_EQ(stats().drops, 1);
+    REQUIRE_OK(acre_stream_native_destroy(ground.device, stream));
     acre_allocator_destroy(allocator);
     close_ground();
 }
