@@ -90,18 +90,22 @@ static acre_status wait_for(const struct async_lane *lane, void *waiter, void *s
     return status;
 }
 
+/* Frees behind all streams of a block: on the helper, so that none of them waits for another.
+ * In the capture that a block belongs to, on its own stream: the helper would take part in the
+ * capture then, which could not end before the helper came back. */
 static acre_status device_free(struct async_lane *lane, const struct async_block *block)
 {
+    bool is_inside = block->is_captured && is_capturing(lane, block->stream);
     void *last = block->stream;
     acre_status status = ACRE_OK;
 
-    if (block->other_count) {
+    if (block->other_count && !is_inside) {
         status = helper_of(lane, &last);
         if (status == ACRE_OK)
             status = wait_for(lane, last, block->stream);
-        for (size_t i = 0; i < block->other_count && status == ACRE_OK; i++)
-            status = wait_for(lane, last, block->others[i]);
     }
+    for (size_t i = 0; i < block->other_count && status == ACRE_OK; i++)
+        status = wait_for(lane, last, block->others[i]);
     return status == ACRE_OK ? lane->device->ops->async_free(LANE, block->base, last) : status;
 }
 

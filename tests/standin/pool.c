@@ -29,6 +29,7 @@ struct pool {
     uint64_t amounts[4];    /* reserved, its peak, used, its peak */
     int reuse[3];
     struct list spares;
+    struct list captured;   /* spares that a capture freed: its graph uses them for good */
 };
 enum { RESERVED, RESERVED_PEAK, USED, USED_PEAK };
 
@@ -79,12 +80,23 @@ static void pool_trim_locked(struct pool *pool, uint64_t keep)
     }
 }
 
+/* A dead pool gives back what captures freed. */
+static void captured_end_locked(struct pool *pool)
+{
+    LIST_FOR_EACH_SAFE(it, after, &pool->captured) {
+        list_remove(it);
+        list_push_back(&pool->spares, it);
+    }
+}
+
 void pools_settle(void)
 {
     books_lock();
     LIST_FOR_EACH_SAFE(it, after, &pools) {
         struct pool *pool = CONTAINER_OF(it, struct pool, link);
 
+        if (pool->is_dead)
+            captured_end_locked(pool);
         pool_trim_locked(pool, pool->is_dead ? 0 : pool->threshold);
         if (pool->is_dead && pool->block_count == 0 && list_empty(&pool->spares)) {
             list_remove(it);
@@ -123,6 +135,7 @@ static struct pool_object *pool_make_locked(int device)
     pool->device = device;
     pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
     list_init(&pool->spares);
+    list_init(&pool->captured);
     list_push_back(&pools, &pool->link);
     object->pool = pool;
     return object;
@@ -271,16 +284,17 @@ static CUresult alloc_locked(CUmemoryPool handle, size_t bytes, const struct pla
     return CUDA_SUCCESS;
 }
 
-/* The stream of a call on pools, which must not be captured. */
-static CUresult pool_place(CUstream stream, struct place *out)
+/* The stream of a call on pools, and whether it is captured. */
+static CUresult pool_place(CUstream stream, struct place *out, int *out_is_captured)
 {
     acre_capture_info info = {.struct_size = sizeof info};
     CUresult result = stream_work_place(stream, out);
 
     if (!result)
         result = SIM(capture_info, out->device, out->sim, &info);
-    if (!result && info.status != ACRE_CAPTURE_NONE)
-        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (!result && info.status == ACRE_CAPTURE_INVALIDATED)
+        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    *out_is_captured = info.status == ACRE_CAPTURE_ACTIVE;
     return result;
 }
 
@@ -288,11 +302,12 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
                                  CUstream stream)
 {
     struct place at;
+    int is_captured;
 
     ENTRY(cuMemAllocFromPoolAsync);
     if (!out || bytes == 0 || bytes > SIZE_MAX - ROUND_BYTES)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = pool_place(stream, &at);
+    CUresult result = pool_place(stream, &at, &is_captured);
     if (result)
         return result;
     books_lock();
@@ -331,13 +346,41 @@ static CUresult give_locked(uintptr_t base, void *stream, void *event)
     return CUDA_SUCCESS;
 }
 
+static void node_do(void *nothing)
+{
+    (void)nothing;
+}
+
+/* Inside a capture a free is a node, and each launch of the graph uses the memory again. */
+static CUresult free_captured(uintptr_t base, const struct place *at)
+{
+    CUresult result = SIM(launch_host, at->device, at->sim, node_do, NULL);
+    if (result)
+        return result;
+    books_lock();
+    struct block *block = block_at(base);
+    struct pool *pool = block && block->kind == BLOCK_POOL ? block->pool : NULL;
+    result = pool ? give_locked(base, NULL, NULL) : CUDA_ERROR_INVALID_VALUE;
+    if (!result) {
+        struct list *spare = pool->spares.prev;
+
+        list_remove(spare);
+        list_push_back(&pool->captured, spare);
+    }
+    books_unlock();
+    return result;
+}
+
 CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
 {
     struct place at;
     void *event = NULL;
+    int is_captured = 0;
 
     ENTRY(cuMemFreeAsync);
-    CUresult result = pool_place(stream, &at);
+    CUresult result = pool_place(stream, &at, &is_captured);
+    if (!result && is_captured)
+        return free_captured(base, &at);
     if (!result)
         result = SIM(event_create, at.device, 0, &event);
     if (result)

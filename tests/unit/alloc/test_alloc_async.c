@@ -125,6 +125,43 @@ TEST(a_free_inside_a_capture_is_put_off)
     async_bed_close(&bed);
 }
 
+/* Makes a stream wait for what another has queued. */
+static void wait_for(const struct bed *bed, void *waiter, void *stream)
+{
+    void *event;
+
+    REQUIRE_OK(acre_event_native_create(bed->device, 0, &event));
+    REQUIRE_OK(acre_event_native_record(bed->device, event, stream));
+    REQUIRE_OK(acre_stream_native_wait(bed->device, waiter, event));
+    REQUIRE_OK(acre_event_native_destroy(bed->device, event));
+}
+
+/* A capture ends only when all streams that took part have come back to its first one. */
+TEST(memory_of_a_capture_may_be_used_on_its_other_streams)
+{
+    struct bed bed = async_bed();
+    void *stream = stream_of(&bed), *other = stream_of(&bed), *a = NULL, *b = NULL, *graph;
+    void *outside[2] = {stream_of(&bed), stream_of(&bed)};
+
+    REQUIRE_OK(acre_capture_begin(bed.device, stream));
+    REQUIRE_OK(acre_async_alloc(bed.allocator, MIB, 0, stream, &a));
+    wait_for(&bed, other, stream);
+    REQUIRE_OK(acre_async_record_stream(bed.allocator, a, other));
+    wait_for(&bed, stream, other);
+    REQUIRE_OK(acre_async_free(bed.allocator, a));
+    REQUIRE_OK(acre_async_alloc(bed.allocator, MIB, 0, outside[0], &b));
+    REQUIRE_OK(acre_async_record_stream(bed.allocator, b, outside[1]));
+    REQUIRE_OK(acre_async_free(bed.allocator, b));
+    REQUIRE_OK(acre_capture_end(bed.device, stream, &graph));
+    EXPECT_EQ(used(&bed), 0);
+    REQUIRE_OK(acre_graph_destroy(bed.device, graph));
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, outside[0]));
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, outside[1]));
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, stream));
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, other));
+    async_bed_close(&bed);
+}
+
 TEST(a_fraction_of_the_device_is_the_limit)
 {
     struct bed bed = async_bed();
