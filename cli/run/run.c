@@ -38,6 +38,22 @@ static void set_number(const char *name, long number)
     setenv(name, text, 1);
 }
 
+/* Binds a rank to one of the processors that this command may use, in turn. */
+static void run_bind(int rank)
+{
+    cpu_set_t allowed, set;
+
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return;
+    int before = rank % CPU_COUNT(&allowed);
+    size_t at = 0;
+    while (!CPU_ISSET(at, &allowed) || before-- > 0)
+        at++;
+    CPU_ZERO(&set);
+    CPU_SET(at, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
 /* In the child: becomes the program. Only returns by leaving. */
 static void run_become(const struct job *job, int rank, pid_t parent, const int pipes[2])
 {
@@ -47,12 +63,8 @@ static void run_become(const struct job *job, int rank, pid_t parent, const int 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127);
-    if (job->is_bound) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        CPU_SET((size_t)(rank % sysconf(_SC_NPROCESSORS_ONLN)), &set);
-        sched_setaffinity(0, sizeof set, &set);
-    }
+    if (job->is_bound)
+        run_bind(rank);
     set_number("ACRE_RANK", rank);
     set_number("RANK", rank);
     set_number("LOCAL_RANK", rank);

@@ -227,6 +227,15 @@ def the_port_is_free_for_a_rank(folder):
         assert job.returncode == 0 and out == "[1] heard\n", (job.returncode, out, problem)
 
 
+def ranks_are_bound_to_what_is_allowed(folder):
+    """Under taskset or in a control group, --bind leaves the other processors alone."""
+    last = max(os.sched_getaffinity(0))
+    job = start(folder, 2, "grep Cpus_allowed_list: /proc/self/status", "--bind", "--plain",
+                preexec_fn=lambda: os.sched_setaffinity(0, {last}))
+    out, problem = job.communicate(timeout=LIMIT)
+    assert job.returncode == 0 and out == 2 * f"Cpus_allowed_list:\t{last}\n", (out, problem)
+
+
 for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_not_hold_it,
              signals_reach_what_an_ended_rank_left, a_stubborn_rank_is_killed,
              user_signals_are_passed_on_and_end_nothing,
@@ -234,7 +243,8 @@ for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_n
              who_ended_first_is_named, ends_although_its_parent_ignores_children,
              what_is_ignored_stays_ignored, closed_outputs_do_not_hold_it,
              the_job_ends_with_the_reader_of_its_output,
-             the_port_is_free_for_a_rank, the_example_of_sharing_leaves_no_child):
+             the_port_is_free_for_a_rank, the_example_of_sharing_leaves_no_child,
+             ranks_are_bound_to_what_is_allowed):
     with tempfile.TemporaryDirectory() as name:
         case(pathlib.Path(name))
         passed += 1
