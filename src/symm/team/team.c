@@ -8,6 +8,7 @@
 #include "symm/link/exchange.h"
 #include "symm/far/mail.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,7 +72,6 @@ static acre_status team_new(acre_group *group, struct memory *memory, const stru
     team->device = memory->device;
     team->has_kernels = !memory->device || device_runs_kernels(memory->device);
     team->channels = (uint32_t)(layout->pad_bytes / 4 / (size_t)group->count);
-    team->spin_count = group->count <= sysconf(_SC_NPROCESSORS_ONLN) ? SPIN_COUNT : 0;
     team->memories = heap_array((size_t)group->count, sizeof *team->memories);
     team->controls = heap_array((size_t)group->count, sizeof *team->controls);
     team->rounds = heap_array((size_t)team->channels + 1, sizeof *team->rounds);
@@ -120,13 +120,32 @@ static acre_status offer_fill(struct team *team, struct link_offer *mine)
     return status;
 }
 
-/* Notes where ranks on other hosts are. */
+/* Whether there is a processor for each rank among those that any of them may use; ranks that
+ * are bound to one each count with all of theirs. */
+static bool has_processor_each(const acre_group *group)
+{
+    cpu_set_t all, own;
+
+    CPU_ZERO(&all);
+    for (int i = 0; i < group->count; i++) {
+        pid_t pid = i == group->rank ? 0 : group->peers->peers[i].pid;
+
+        if (sched_getaffinity(pid, sizeof own, &own) != 0)
+            return group->count <= sysconf(_SC_NPROCESSORS_ONLN);
+        CPU_OR(&all, &all, &own);
+    }
+    return CPU_COUNT(&all) >= group->count;
+}
+
+/* Notes where ranks on other hosts are, whose wire needs the processor as well. */
 static acre_status team_place(struct team *team, const struct link_offer *offers)
 {
     const struct link *peers = team->group->peers;
 
-    if (!peers->has_far)
+    if (!peers->has_far) {
+        team->spin_count = has_processor_each(team->group) ? SPIN_COUNT : 0;
         return ACRE_OK;
+    }
     team->places = heap_array((size_t)team->count, sizeof *team->places);
     if (!team->places)
         return ACRE_ERR_HOST_MEMORY;
@@ -134,7 +153,6 @@ static acre_status team_place(struct team *team, const struct link_offer *offers
         team->places[i] =
             (struct place_far){peers->peers[i].is_far, peers->peers[i].wire_rank,
                                offers[i].record.far_block, offers[i].record.far_control};
-    team->spin_count = 0; /* the wire needs the processor as well */
     return ACRE_OK;
 }
 
