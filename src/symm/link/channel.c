@@ -153,8 +153,9 @@ acre_status channel_send(int fd, const void *data, size_t bytes, const int *fds,
     return ACRE_OK;
 }
 
-/* Collects the descriptors of a message; false when there is anything else. */
-static bool take_fds(struct msghdr *message, int fds[CHANNEL_FDS])
+/* Collects the descriptors of a message; false when there is anything else. When some are
+ * missing though there was room, this process could not open more. */
+static bool take_fds(struct msghdr *message, int fds[CHANNEL_FDS], bool *out_is_full)
 {
     int count = 0;
     bool is_good = !(message->msg_flags & (MSG_TRUNC | MSG_CTRUNC));
@@ -175,6 +176,7 @@ static bool take_fds(struct msghdr *message, int fds[CHANNEL_FDS])
             }
         }
     }
+    *out_is_full = message->msg_flags & MSG_CTRUNC && count < CHANNEL_FDS;
     return is_good;
 }
 
@@ -196,10 +198,14 @@ acre_status channel_take(int fd, void *data, size_t bytes, int fds[CHANNEL_FDS])
         return status_fail_native(ACRE_ERR_PEER, got < 0 ? errno : 0,
                                   "rendezvous: a rank hung "
                                   "up");
-    if (take_fds(&message, fds) && (size_t)got == bytes)
+    bool is_full = false;
+    if (take_fds(&message, fds, &is_full) && (size_t)got == bytes)
         return ACRE_OK;
     for (int i = 0; i < CHANNEL_FDS; i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    if (is_full)
+        return status_fail(ACRE_ERR_LIMIT, "rendezvous: descriptors of symmetric memory did not "
+                                           "arrive: raise ulimit -n");
     return status_fail(ACRE_ERR_FORMAT, "rendezvous: a message of %zd bytes is cut or forged", got);
 }

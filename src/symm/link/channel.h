@@ -30,7 +30,7 @@ acre_status channel_send(int fd, const void *data, size_t bytes, const int *fds,
                          int64_t deadline);
 /* Takes the next message, which has exactly bytes, if it is there: ACRE_ERR_NOT_READY
  * without a recorded failure otherwise. fds are filled with descriptors or -1.
- * Errors: ACRE_ERR_PEER (hung up), ACRE_ERR_FORMAT. */
+ * Errors: ACRE_ERR_PEER (hung up), ACRE_ERR_FORMAT, ACRE_ERR_LIMIT (no descriptors left here). */
 acre_status channel_take(int fd, void *data, size_t bytes, int fds[CHANNEL_FDS]);
 
 #endif

@@ -45,20 +45,8 @@ int process_open(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-bool process_is_gone(pid_t pid)
-{
-    int fd = process_open(pid);
-    struct pollfd poll_fd = {fd, POLLIN, 0};
-
-    if (fd < 0)
-        return errno == ESRCH || (errno == ENOSYS && kill(pid, 0) != 0 && errno == ESRCH);
-    bool is_gone = poll(&poll_fd, 1, 0) > 0;
-    close(fd);
-    return is_gone;
-}
-
-/* As far as the system tells. */
-bool process_is_stopped(pid_t pid)
+/* What the system tells of a process in /proc; false when it does not. */
+static bool process_look(pid_t pid, char *out_state, int *out_threads)
 {
     char path[32], text[512];
     ssize_t bytes;
@@ -71,7 +59,43 @@ bool process_is_stopped(pid_t pid)
     close(fd);
     text[bytes > 0 ? bytes : 0] = 0;
     const char *end = strrchr(text, ')'); /* of the name, which may hold anything */
-    return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+    return end && sscanf(end + 1,
+                         " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                         "%*s %d",
+                         out_state, out_threads) == 2;
+}
+
+/* For where there is no pidfd: kill() also finds what ended and nobody has waited for. A process
+ * whose first thread alone has ended looks like one of those, but for its threads. */
+static bool process_has_ended(pid_t pid)
+{
+    char state;
+    int threads;
+
+    if (kill(pid, 0) != 0 && errno == ESRCH)
+        return true;
+    return process_look(pid, &state, &threads) && (state == 'Z' || state == 'X') && threads < 2;
+}
+
+bool process_is_gone(pid_t pid)
+{
+    int fd = process_open(pid);
+    struct pollfd poll_fd = {fd, POLLIN, 0};
+
+    if (fd < 0)
+        return errno == ESRCH || process_has_ended(pid);
+    bool is_gone = poll(&poll_fd, 1, 0) > 0;
+    close(fd);
+    return is_gone;
+}
+
+/* As far as the system tells. */
+bool process_is_stopped(pid_t pid)
+{
+    char state;
+    int threads;
+
+    return process_look(pid, &state, &threads) && (state == 'T' || state == 't');
 }
 
 bool link_is_dead(const struct link *link, int rank)
@@ -83,16 +107,23 @@ bool link_is_dead(const struct link *link, int rank)
         return far_is_dead(peer->wire_rank);
     if (peer->pidfd >= 0)
         return poll(&poll_fd, 1, 0) > 0;
-    return peer->fd >= 0 && peer->pid != getpid() && kill(peer->pid, 0) != 0 && errno == ESRCH;
+    return peer->fd >= 0 && peer->pid != getpid() && process_has_ended(peer->pid);
 }
 
 bool link_dies_within(const struct link *link, int rank, int ms)
 {
-    struct pollfd poll_fd = {link->peers[rank].pidfd, POLLIN, 0};
+    const struct peer *peer = &link->peers[rank];
+    bool may_end = !peer->is_far && peer->fd >= 0 && peer->pid != getpid();
+    int64_t deadline = deadline_in_ms(ms);
 
-    if (!link->peers[rank].is_far && link->peers[rank].pidfd >= 0)
-        return poll(&poll_fd, 1, ms) > 0;
-    return link_is_dead(link, rank);
+    while (!link_is_dead(link, rank)) {
+        struct pollfd poll_fd = {peer->pidfd, POLLIN, 0};
+
+        if (!may_end || deadline_left_ns(deadline) == 0)
+            return false;
+        poll(&poll_fd, 1, peer->pidfd >= 0 ? deadline_poll_ms(deadline) : 1);
+    }
+    return true;
 }
 
 static int link_dead(const struct link *link)

@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -139,6 +140,32 @@ TEST(messages_with_too_much_are_refused_and_leak_nothing)
     send_raw(ends[0], "1234", 4, file, 2); /* too short */
     EXPECT_EQ(channel_take(ends[1], data, 8, fds), ACRE_ERR_FORMAT);
     EXPECT_EQ(t_fd_count(), before);
+    close(ends[0]);
+    close(ends[1]);
+    close(file);
+}
+
+TEST(descriptors_that_find_no_place_are_named_so)
+{
+    T_NEEDS("MSG_CTRUNC");
+    int ends[2], fds[CHANNEL_FDS], file = memfd_create("x", MFD_CLOEXEC);
+    struct rlimit before, none;
+    char data[8];
+
+    pair_make(ends);
+    int free_one = dup(file);
+    close(free_one);
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    none = (struct rlimit){(rlim_t)free_one + 1, before.rlim_max};
+    send_raw(ends[0], "12345678", 8, file, 2);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    acre_status status = channel_take(ends[1], data, 8, fds);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    EXPECT_EQ(status, ACRE_ERR_LIMIT);
+    EXPECT_HAS(acre_last_error(), "ulimit -n");
+    int still_free = dup(file);
+    EXPECT_EQ(still_free, free_one);
+    close(still_free);
     close(ends[0]);
     close(ends[1]);
     close(file);
