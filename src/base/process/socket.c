@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Room for the descriptors of one message, and a few more than there may be, so
@@ -43,7 +44,7 @@ static acre_status socket_failed(int code, const char *what)
         return status_fail_native(ACRE_ERR_PEER, code,
                                   "the process that exported this memory "
                                   "is gone, or has nothing exported any more");
-    if (code == EAGAIN || code == ETIMEDOUT)
+    if (code == EAGAIN || code == ETIMEDOUT || code == EINTR)
         return status_fail_native(ACRE_ERR_TIMEOUT, code,
                                   "the process that exported this memory "
                                   "does not answer");
@@ -51,6 +52,14 @@ static acre_status socket_failed(int code, const char *what)
         status = ACRE_ERR_LIMIT;
     return status_fail_native(status, code, "%s a socket for sharing memory failed: %s", what,
                               strerror(code));
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 static acre_status socket_open(int flags, int *out_fd)
@@ -93,9 +102,10 @@ acre_status socket_connect(const uint8_t name[WIRE_RANDOM_BYTES], int wait_ms, i
         return status;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+    int64_t until = now_ms() + wait_ms;
     do
         code = connect(fd, (struct sockaddr *)&address, bytes) == 0 ? 0 : errno;
-    while (code == EINTR);
+    while (code == EINTR && now_ms() < until);
     if (code) {
         close(fd);
         return socket_failed(code, "connecting");
@@ -160,6 +170,22 @@ static size_t fds_take(struct msghdr *header, int fds[WIRE_BATCH])
     return count;
 }
 
+/* recvmsg() within the time limit of the socket. A signal begins that anew in the kernel, so that
+ * a timer of the application would keep it from ever running out. */
+static ssize_t message_await(int fd, struct msghdr *header)
+{
+    struct timeval wait = {0};
+    socklen_t bytes = sizeof wait;
+    ssize_t received;
+
+    getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, &bytes);
+    int64_t wait_ms = wait.tv_sec * 1000 + wait.tv_usec / 1000, until = now_ms() + wait_ms;
+    do
+        received = recvmsg(fd, header, MSG_CMSG_CLOEXEC);
+    while (received < 0 && errno == EINTR && (wait_ms == 0 || now_ms() < until));
+    return received;
+}
+
 acre_status socket_receive(int fd, void *message, size_t capacity, size_t *out_bytes,
                            int fds[WIRE_BATCH], size_t *out_fd_count)
 {
@@ -169,12 +195,9 @@ acre_status socket_receive(int fd, void *message, size_t capacity, size_t *out_b
                             .msg_iovlen = 1,
                             .msg_control = &control,
                             .msg_controllen = sizeof control};
-    ssize_t received;
+    ssize_t received = message_await(fd, &header);
     acre_status status;
 
-    do
-        received = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
-    while (received < 0 && errno == EINTR);
     if (received < 0)
         return socket_failed(errno, "reading");
     size_t count = fds_take(&header, fds);

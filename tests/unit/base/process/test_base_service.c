@@ -10,8 +10,10 @@
 #include "tests/support/sim_bed.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 struct before {
@@ -242,6 +244,42 @@ TEST(rubbish_ends_the_connection)
     client_close(&client);
     offer_destroy(offer);
     expect_as(before);
+}
+
+enum { TICKS_MAX = 1000 }; /* at a millisecond each, where a tenth of a second is waited for */
+
+static volatile sig_atomic_t ticks;
+
+/* Lets a wait that signals keep up end, too. */
+static void on_tick(int number)
+{
+    const struct itimerval never = {{0, 0}, {0, 0}};
+
+    if (++ticks == TICKS_MAX)
+        setitimer(ITIMER_REAL, &never, NULL);
+    (void)number;
+}
+
+/* A timer of the application, as profilers have, does not make the wait for one endless. */
+TEST(waiting_for_who_is_silent_ends_between_signals_too)
+{
+    const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = on_tick}, was;
+    const uint8_t name[WIRE_RANDOM_BYTES] = {1, 2, 3};
+    int listener, fd, fds[WIRE_BATCH];
+    size_t bytes = 0, count = 0;
+    char message[8];
+
+    REQUIRE_OK(socket_listen(name, &listener));
+    REQUIRE_OK(socket_connect(name, 100, &fd));
+    REQUIRE(sigaction(SIGALRM, &action, &was) == 0);
+    REQUIRE(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    EXPECT_EQ(socket_receive(fd, message, sizeof message, &bytes, fds, &count), ACRE_ERR_TIMEOUT);
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &was, NULL);
+    EXPECT_LT(ticks, TICKS_MAX);
+    close(fd);
+    close(listener);
 }
 
 static void *opener(void *arg)
