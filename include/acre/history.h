@@ -89,7 +89,8 @@ ACRE_API const acre_context_source *acre_context_native(void);
  * An object is made where a stack would be gathered. Each entry, live block and segment that it
  * belongs to keeps it, as do copies of the history; the library holds references of its own and
  * gives every one of them back. retain and release may be called with a lock of the library
- * held: they must not call the cache, nor wait for a thread that does.
+ * held: they must not call the cache, nor fork (which would wait for that lock for ever), nor
+ * wait for a thread that does either.
  */
 typedef struct acre_context_objects {
     /** An object with one reference for the library, or NULL for none. No lock is held. */
@@ -291,7 +292,9 @@ ACRE_API void acre_snapshot_parts_destroy(acre_snapshot_parts *parts);
 /** Told every action as it happens, those in skip_actions too.
  *
  * Runs with the lock of the cache held, in the order the trackers were added: it
- * must not call this cache. @p entry is valid during the call; its stack is 0. */
+ * must not call this cache, nor fork: that waits for the lock, for ever. What starts programs
+ * without fork, as posix_spawn() and system() do, is allowed. @p entry is valid during the call;
+ * its stack is 0. */
 typedef void (*acre_tracker_fn)(void *arg, const acre_history_entry *entry);
 
 /** Adds a tracker, with or without a history. Errors: ACRE_ERR_HOST_MEMORY. */
