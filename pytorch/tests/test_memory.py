@@ -150,6 +150,8 @@ def test_history_has_python_stacks(tmp_path):
         torch.acre.advise()
     with pytest.raises(ValueError, match="enabled"):
         torch.acre.memory._record_memory_history("sometimes")
+    with pytest.raises(ValueError, match="max_entries is -3"):
+        torch.acre.memory._record_memory_history(max_entries=-3)
 
 
 def _child(queue, back):

@@ -32,6 +32,8 @@ def _record_memory_history(enabled: Optional[str] = "all", context: Optional[str
         raise ValueError(f"context is {context!r}; it can be None, 'state', 'alloc' or 'all'")
     if stacks not in ("python", "all"):
         raise ValueError(f"stacks is {stacks!r}; it can be 'python' or 'all'")
+    if max_entries < 0:
+        raise ValueError(f"max_entries is {max_entries}; it cannot be negative")
     _C._init()
     every = range(_C._device_count()) if device is None else [index_of(device)]
     for index in every:
