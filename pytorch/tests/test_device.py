@@ -75,6 +75,26 @@ def test_mixed_devices_are_refused():
     assert (torch.ones(3, device="acre") + torch.tensor(2.0)).sum().item() == 9
 
 
+def test_results_do_not_change_sides():
+    """A tensor of the host without dimensions may be read, not written; nor are tensors of the
+    host indexed by tensors of the device."""
+    there, host = torch.ones(3, 3, device="acre"), torch.ones(3, 3)
+    scalar = torch.tensor(1.0)
+    for call in (lambda: torch.sum(there, 0, out=scalar), lambda: scalar.add_(there[0, 0]),
+                 lambda: torch.argmax(there, out=torch.tensor(0))):
+        with pytest.raises(RuntimeError, match="same device"):
+            call()
+    assert scalar.shape == () and scalar.item() == 1
+    rows, chosen = torch.tensor([0, 2], device="acre"), there > 0
+    for call in (lambda: host[rows], lambda: host[chosen],
+                 lambda: host.index_put_((rows,), torch.tensor(5.0))):
+        with pytest.raises(RuntimeError, match="indices should be either on cpu"):
+            call()
+    assert host.sum() == 9
+    host[host > 0] = there[0, 0] + 1
+    assert host.sum() == 18 and there[rows.cpu()].device == there.device
+
+
 def test_random_numbers_follow_the_seed():
     def draw():
         return [torch.rand(5, device="acre"), torch.randn(5, device="acre"),

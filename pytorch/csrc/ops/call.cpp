@@ -11,7 +11,8 @@ namespace acre_torch {
 namespace {
 
 /* Operators that take tensors of the host beside those of the device, as on other
- * accelerators: indices, lengths, shapes of nested tensors, and steps of optimizers. */
+ * accelerators: indices, lengths, shapes of nested tensors, and steps of optimizers. What is
+ * indexed lies on the device. */
 bool takes_host(std::string_view name)
 {
     static constexpr std::string_view names[] = {
@@ -36,12 +37,12 @@ bool takes_host(std::string_view name)
 
 /* ---- The device ---------------------------------------------------------------------- */
 
-void Call::see_tensor(const at::Tensor &tensor)
+void Call::see_tensor(const at::Tensor &tensor, bool is_write)
 {
     if (!tensor.defined())
         return;
     if (!tensor.device().is_privateuseone()) {
-        if (tensor.dim() > 0 && tensor.device().is_cpu())
+        if ((tensor.dim() > 0 || is_write) && tensor.device().is_cpu())
             has_host_ = true;
         return;
     }
@@ -57,24 +58,42 @@ void Call::see_tensor(const at::Tensor &tensor)
                 op_.operator_name(), ")");
 }
 
-void Call::see_value(const c10::IValue &value)
+void Call::see_value(const c10::IValue &value, bool is_write)
 {
     if (value.isTensor()) {
-        see_tensor(value.toTensor());
+        see_tensor(value.toTensor(), is_write);
     } else if (value.isTensorList()) {
         for (const at::Tensor &tensor : value.toTensorList())
-            see_tensor(tensor);
+            see_tensor(tensor, is_write);
     } else if (value.isOptionalTensorList()) {
         for (const std::optional<at::Tensor> &tensor : value.toOptionalTensorList())
             if (tensor)
-                see_tensor(*tensor);
+                see_tensor(*tensor, is_write);
     }
+}
+
+/* A tensor of the host is not indexed by tensors of the device: where the result would lie
+ * depends on who looks. */
+void Call::indexed_check(const torch::jit::Stack &stack, size_t begin) const
+{
+    if (stack.size() < begin + 2 || !stack[begin].isTensor() ||
+        !stack[begin].toTensor().device().is_cpu() || !stack[begin + 1].isOptionalTensorList())
+        return;
+    for (const std::optional<at::Tensor> &index : stack[begin + 1].toOptionalTensorList())
+        TORCH_CHECK(!index || !index->defined() || !index->device().is_privateuseone(),
+                    "indices should be either on cpu or on the same device as the indexed tensor "
+                    "(cpu)");
 }
 
 void Call::find_device(const torch::jit::Stack &stack, size_t begin)
 {
-    for (size_t i = begin; i < stack.size(); i++)
-        see_value(stack[i]);
+    const auto &arguments = op_.schema().arguments();
+
+    for (size_t i = begin; i < stack.size(); i++) {
+        const c10::AliasInfo *info = arguments[i - begin].alias_info();
+
+        see_value(stack[i], info && info->isWrite());
+    }
     for (size_t i = begin; !has_device_ && i < stack.size(); i++)
         if (stack[i].isDevice() && stack[i].toDevice().is_privateuseone()) {
             has_device_ = true;
@@ -85,6 +104,7 @@ void Call::find_device(const torch::jit::Stack &stack, size_t begin)
     TORCH_CHECK(!has_host_ || takes_host(op_.schema().name()),
                 "Expected all tensors to be on the same device, but found at least two devices, ",
                 device_, " and cpu! (when checking arguments of ", op_.operator_name(), ")");
+    indexed_check(stack, begin);
 }
 
 /* ---- Arguments ----------------------------------------------------------------------- */

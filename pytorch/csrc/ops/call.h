@@ -35,8 +35,9 @@ public:
     void leave(torch::jit::Stack &stack, size_t begin);
 
 private:
-    void see_tensor(const at::Tensor &tensor);
-    void see_value(const c10::IValue &value);
+    void see_tensor(const at::Tensor &tensor, bool is_write);
+    void see_value(const c10::IValue &value, bool is_write);
+    void indexed_check(const torch::jit::Stack &stack, size_t begin) const;
     at::Tensor tensor_enter(const at::Tensor &tensor, bool is_write);
     void result_check(const at::Tensor &result) const;
     void value_enter(c10::IValue &value, bool is_write);
@@ -45,7 +46,7 @@ private:
     Exchange exchange_;
     c10::Device device_{c10::DeviceType::PrivateUse1, -1};
     bool has_device_ = false;
-    bool has_host_ = false; /* an operand on the host that is no scalar */
+    bool has_host_ = false; /* one on the host that is written or no scalar */
     bool has_sparse_ = false; /* an operand of layout sparse            */
     bool has_nested_ = false; /* an operand of tensors of several sizes */
 };
