@@ -218,6 +218,59 @@ def test_graph_replays_copies():
     assert target.cpu().tolist() == [5] * 8
 
 
+def graph_of(fill):
+    """A graph that was captured on a stream of its own."""
+    graph = torch.accelerator.Graph()
+    with torch.acre.stream(torch.acre.Stream()), graph:
+        fill()
+    return graph
+
+
+@pytest.mark.parametrize("name", ["uniform_", "normal_"])
+def test_replays_draw_what_comes_next(name):
+    values = torch.zeros(1000, device="acre")
+    own = torch.Generator("acre").manual_seed(3)
+    fill = getattr(torch.Tensor, name)
+    torch.acre.manual_seed(7)
+    wanted = [fill(torch.empty(1000, device="acre")).tolist() for _ in range(3)]
+    wanted_own = fill(torch.empty(1000, device="acre"), generator=own).tolist()
+    other = torch.empty(1000, device="acre")
+    torch.acre.manual_seed(7)
+    own.manual_seed(3)
+
+    graph = graph_of(lambda: (fill(values), fill(other, generator=own)))
+    assert values.eq(0).all()
+    for step in range(2):
+        graph.replay()
+        torch.acre.synchronize()
+        assert values.tolist() == wanted[step]
+        assert (other.tolist() == wanted_own) == (step == 0)
+    assert fill(torch.empty(1000, device="acre")).tolist() == wanted[2]
+    graph.replay()
+    graph.reset()
+    torch.acre.get_rng_state()
+
+
+def test_a_failed_capture_leaves_the_generator_alone():
+    graph = torch.accelerator.Graph()
+    with torch.acre.stream(torch.acre.Stream()):
+        graph.capture_begin()
+        torch.empty(8, device="acre").uniform_()
+        with pytest.raises(RuntimeError):
+            torch.acre.synchronize()
+        with pytest.raises(RuntimeError, match="invalidated"):
+            graph.capture_end()
+        torch.acre.get_rng_state()
+        with pytest.raises(RuntimeError, match="graph"):
+            graph.replay()
+        graph.reset()
+        graph.capture_begin()
+        torch.empty(8, device="acre").uniform_()
+    del graph
+    torch.acre.get_rng_state()
+    assert graph_of(lambda: torch.empty(8, device="acre").normal_()).replay() is None
+
+
 def test_wrong_variables_are_named(run_python):
     use = "import torch, torch_acre; torch.empty(1, device='acre')"
     for name, value, remedy in (("ACRE_TORCH_DEVICE", "nothing", "sim, host or opencl"),

@@ -2,7 +2,8 @@
 /* torch.accelerator.Graph: at::GraphImplInterface over Acre's recordings.
  *
  * What is queued on the current stream while capturing is recorded: copies and random fills.
- * Operators that run on the host refuse by name meanwhile. */
+ * Each replay fills with the numbers that its generator has next. Operators that run on the host
+ * refuse by name meanwhile. */
 #include "device/graph.h"
 
 #include "device/runtime.h"
@@ -10,8 +11,31 @@
 
 #include <ATen/core/GraphImplInterface.h>
 
+#include <mutex>
+#include <unordered_map>
+
 namespace acre_torch {
 namespace {
+
+struct Graph;
+
+/* Graphs whose capture is under way, by its number. Not destroyed at exit. */
+struct OpenGraphs {
+    std::mutex mutex;
+    std::unordered_map<uint64_t, Graph *> all;
+};
+OpenGraphs &open_graphs = *new OpenGraphs;
+
+/* Number of the capture that a stream is in; 0: none. */
+uint64_t capture_number(int index, void *stream)
+{
+    auto info = sized<acre_capture_info>();
+
+    if (acre_capture_info_get(runtime().devices[index], stream, &info) != ACRE_OK ||
+        info.status != ACRE_CAPTURE_ACTIVE)
+        return 0;
+    return info.id;
+}
 
 struct Graph final : at::GraphImplInterface {
     explicit Graph(const at::GraphImplArgs &) {}
@@ -34,14 +58,19 @@ struct Graph final : at::GraphImplInterface {
                      "beginning a capture");
         captures_open(1);
         is_open_ = true;
+        number_ = capture_number(index_, current_native(index_));
+        std::lock_guard<std::mutex> guard(open_graphs.mutex);
+        open_graphs.all[number_] = this;
     }
 
     void capture_end() override
     {
         TORCH_CHECK(is_open_, "capture_end: no capture is under way");
-        is_open_ = false;
-        captures_open(-1);
-        status_check(acre_recording_end(recording_), "ending a capture");
+        close();
+        acre_status status = acre_recording_end(recording_);
+        if (status != ACRE_OK)
+            draws_drop();
+        status_check(status, "ending a capture");
     }
 
     void instantiate() override
@@ -52,17 +81,36 @@ struct Graph final : at::GraphImplInterface {
     void replay() override
     {
         TORCH_CHECK(recording_ && !is_open_, "replay: end a capture first");
-        status_check(acre_recording_launch(recording_, current_native(index_)),
-                     "replaying a graph");
+        void *stream = current_native(index_);
+
+        if (!draws_.empty())
+            status_check(acre_stream_current(runtime().type, index_, &draws_stream_),
+                         "asking for the current stream");
+        for (acre_generator_capture *draw : draws_)
+            status_check(acre_generator_capture_replay(draw, runtime().devices[index_], stream),
+                         "drawing random numbers for a graph");
+        status_check(acre_recording_launch(recording_, stream), "replaying a graph");
     }
 
     void reset() override
     {
         if (is_open_)
-            captures_open(-1);
-        is_open_ = false;
+            close();
         acre_recording_destroy(recording_);
         recording_ = nullptr;
+        draws_drop();
+    }
+
+    /* Fills from a generator are part of the graph from now on; a generator that cannot be, or
+     * is already, is for the fill to tell. */
+    void draw(acre_generator *generator, int index, void *stream)
+    {
+        acre_generator_capture *draw = nullptr;
+
+        draws_.reserve(draws_.size() + 1);
+        if (acre_generator_capture_begin(generator, runtime().devices[index], stream, &draw) ==
+            ACRE_OK)
+            draws_.push_back(draw);
     }
 
     c10::MempoolId_t pool() const override
@@ -86,7 +134,36 @@ struct Graph final : at::GraphImplInterface {
     }
 
 private:
+    void close()
+    {
+        std::lock_guard<std::mutex> guard(open_graphs.mutex);
+
+        open_graphs.all.erase(number_);
+        is_open_ = false;
+        captures_open(-1);
+        for (acre_generator_capture *draw : draws_)
+            (void)acre_generator_capture_end(draw, nullptr);
+    }
+
+    /* What the last replay draws from lives until that is over; for ever when it cannot be
+     * waited for. */
+    void draws_drop()
+    {
+        bool is_over = draws_stream_.id == 0 && draws_stream_.type == 0;
+
+        if (!draws_.empty() && !is_over)
+            is_over = acre_stream_synchronize(draws_stream_) == ACRE_OK;
+        for (acre_generator_capture *draw : draws_)
+            if (is_over)
+                acre_generator_capture_destroy(draw);
+        draws_.clear();
+        draws_stream_ = {};
+    }
+
     acre_recording *recording_ = nullptr;
+    std::vector<acre_generator_capture *> draws_; /* one for each generator that it uses */
+    acre_stream draws_stream_ = {};               /* of the last replay; its type is 0 before */
+    uint64_t number_ = 0;
     int index_ = 0;
     bool is_open_ = false;
 };
@@ -97,6 +174,19 @@ std::unique_ptr<at::GraphImplInterface> graph_make(at::GraphImplArgs arguments)
 }
 
 } // namespace
+
+void graph_draw(acre_generator *generator, int index)
+{
+    if (__builtin_expect(captures_open() == 0, 1))
+        return;
+    void *stream = current_native(index);
+    uint64_t number = capture_number(index, stream);
+    std::lock_guard<std::mutex> guard(open_graphs.mutex);
+    auto found = open_graphs.all.find(number);
+
+    if (number && found != open_graphs.all.end())
+        found->second->draw(generator, index, stream);
+}
 
 void graph_serve(const std::string &name)
 {

@@ -4,6 +4,7 @@
  * Other distributions take the fallback with a CPU generator that is seeded from the device's
  * (device/generator.h), so that the device's seed decides in every case. */
 #include "device/generator.h"
+#include "device/graph.h"
 #include "device/status.h"
 #include "ops/fallback.h"
 #include "ops/host.h"
@@ -42,6 +43,15 @@ acre_fill fill_of(const at::Tensor &self)
     return fill;
 }
 
+/* The generator of a fill, which may be captured. */
+acre_generator *generator_of(const at::Tensor &self, const Generator &generator)
+{
+    acre_generator *inner = generator_inner(generator, self.device().index());
+
+    graph_draw(inner, self.device().index());
+    return inner;
+}
+
 /* The CPU kernel of an operator that fills self with two numbers and a generator. */
 at::Tensor &fill_on_host(const char *name, at::Tensor &self, double first, double second,
                          const Generator &generator)
@@ -71,8 +81,8 @@ at::Tensor &uniform(at::Tensor &self, double from, double to, Generator generato
     if (!is_fillable(self))
         return fill_on_host("aten::uniform_", self, from, to, generator);
     acre_fill fill = fill_of(self);
-    status_check(acre_generator_uniform(generator_inner(generator, self.device().index()),
-                                        &fill, from, to), "filling with random numbers");
+    status_check(acre_generator_uniform(generator_of(self, generator), &fill, from, to),
+                 "filling with random numbers");
     return self;
 }
 
@@ -85,8 +95,8 @@ at::Tensor &normal(at::Tensor &self, double mean, double deviation, Generator ge
     if (!is_fillable(self))
         return fill_on_host("aten::normal_", self, mean, deviation, generator);
     acre_fill fill = fill_of(self);
-    status_check(acre_generator_normal(generator_inner(generator, self.device().index()), &fill,
-                                       mean, deviation), "filling with random numbers");
+    status_check(acre_generator_normal(generator_of(self, generator), &fill, mean, deviation),
+                 "filling with random numbers");
     return self;
 }
 
