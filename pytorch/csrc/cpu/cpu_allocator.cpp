@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cpu/cpu_allocator.h"
 
+#include "device/scratch.h"
+
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
@@ -68,9 +70,6 @@ public:
 /* What served before. */
 c10::Allocator *allocator_before = nullptr;
 
-/* Beats the priority of anything that PyTorch installs by itself. */
-constexpr uint8_t PRIORITY = 255;
-
 } // namespace
 
 void cpu_enable(acre_hostmem *heap)
@@ -81,14 +80,14 @@ void cpu_enable(acre_hostmem *heap)
     TORCH_CHECK(heap_now.compare_exchange_strong(none, heap) || none == heap,
                 "CPU tensors have another heap already");
     if (!allocator_before)
-        allocator_before = c10::GetCPUAllocator();
-    c10::SetCPUAllocator(allocator, PRIORITY);
+        allocator_before = scratch_base();
+    scratch_base_set(allocator);
 }
 
 void cpu_disable()
 {
     if (allocator_before)
-        c10::SetCPUAllocator(allocator_before, PRIORITY);
+        scratch_base_set(allocator_before);
 }
 
 uintptr_t cpu_library_mark()

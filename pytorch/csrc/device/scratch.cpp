@@ -17,7 +17,14 @@ namespace {
 /* The device that serves this thread's CPU allocations; -1: none. */
 thread_local int scratch_index = -1;
 
+/* What is behind the allocator in front, once that is installed. */
 std::atomic<c10::Allocator *> the_base{nullptr};
+
+/* Held while one of the two changes. Not destroyed at exit. */
+std::mutex &base_mutex = *new std::mutex;
+
+/* Beats the priority of anything that PyTorch installs by itself. */
+constexpr uint8_t PRIORITY = 255;
 
 /* With ACRE_TORCH_STRICT=1: scratch memory and its window. It is open while the memory lives;
  * that of an owner only while somebody works with the owner. */
@@ -155,12 +162,13 @@ ScratchOwner::~ScratchOwner()
 
 void scratch_install()
 {
+    std::lock_guard<std::mutex> guard(base_mutex);
     c10::Allocator *present = c10::GetAllocator(c10::DeviceType::CPU);
 
     if (present == &scratch_instance)
         return;
     the_base = present;
-    c10::SetAllocator(c10::DeviceType::CPU, &scratch_instance, 0);
+    c10::SetAllocator(c10::DeviceType::CPU, &scratch_instance, PRIORITY);
 }
 
 c10::Allocator *scratch_allocator()
@@ -172,12 +180,17 @@ c10::Allocator *scratch_base()
 {
     c10::Allocator *base = the_base.load(std::memory_order_acquire);
 
-    return base ? base : c10::GetDefaultCPUAllocator();
+    return base ? base : c10::GetAllocator(c10::DeviceType::CPU);
 }
 
 void scratch_base_set(c10::Allocator *base)
 {
-    the_base = base;
+    std::lock_guard<std::mutex> guard(base_mutex);
+
+    if (c10::GetAllocator(c10::DeviceType::CPU) == &scratch_instance)
+        the_base = base;
+    else
+        c10::SetAllocator(c10::DeviceType::CPU, base, PRIORITY);
 }
 
 c10::DataPtr scratch_take(c10::DataPtr &from, c10::Device device)

@@ -52,7 +52,8 @@ private:
 void scratch_install();
 
 /* The allocator in front, and what it passes other requests on to. A library that replaces
- * the CPU allocator hands its own to scratch_base_set() instead of registering it. */
+ * the CPU allocator hands its own to scratch_base_set() instead of registering it; before the
+ * runtime starts, that registers it. */
 TORCH_ACRE_API c10::Allocator *scratch_allocator();
 TORCH_ACRE_API c10::Allocator *scratch_base();
 TORCH_ACRE_API void scratch_base_set(c10::Allocator *base);

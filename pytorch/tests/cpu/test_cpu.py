@@ -280,6 +280,39 @@ def test_a_limit_below_the_control_group_spares_the_process():
         folder.rmdir()
 
 
+BESIDE_A_DEVICE = """
+import sys, torch, torch_acre.cpu as cpu
+first, then = {"cpu": (cpu.enable, torch.acre.init), "device": (torch.acre.init, cpu.enable)}[
+    sys.argv[1]]
+first()
+then()
+
+def taken():
+    device = torch.acre.memory_stats()["allocated_bytes.all.allocated"]
+    return device, cpu.heap().stats()["cache"]["allocated_bytes"]["all"]["allocated"]
+
+values = torch.ones(1 << 20, device="acre")
+for state in ("enabled", "disabled"):
+    before = taken()
+    sums = values + values
+    after = taken()
+    host = torch.ones(1 << 20)
+    assert after[0] - before[0] == sums.nbytes, state
+    assert after[1] - before[1] < 65536, (state, after[1] - before[1])
+    assert cpu.heap().owns(host.data_ptr()) == (state == "enabled")
+    cpu.disable()
+cpu.enable(limit_bytes=32 << 20)
+assert values.repeat(16).sum().item() == 16 << 20
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("first", ["cpu", "device"])
+def test_results_of_a_device_take_no_host_memory(first):
+    done = launch(sys.executable, "-c", BESIDE_A_DEVICE, first)
+    assert done.stdout == "fine\n", done.stderr
+
+
 def test_examples_of_the_documentation():
     found = doctest.testmod(cpu)
     assert found.attempted > 3 and found.failed == 0
