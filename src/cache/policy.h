@@ -56,6 +56,8 @@ struct policy {
      * current block may be removed once the next one is known. */
     struct block *(*first)(const struct pool *pool);
     struct block *(*next)(const struct pool *pool, const struct block *block);
+    /* Bytes of the largest block in the index; 0: there is none. */
+    size_t (*largest)(const struct pool *pool);
     /* Called before a segment is obtained for a request, so that inserting blocks
      * of it cannot fail. NULL: nothing to do. Errors: ACRE_ERR_HOST_MEMORY. */
     acre_status (*prepare)(acre_cache *cache, const struct request *request);

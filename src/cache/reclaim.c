@@ -262,7 +262,8 @@ static void release_mixed(acre_cache *cache, const struct pool *pool, bool *is_q
     }
 }
 
-static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet, acre_status *first)
+/* Releases segments that are free as a whole; stitched memory has none. */
+static void release_plain(acre_cache *cache, struct pool *pool, bool *is_quiet, acre_status *first)
 {
     for (struct block *block = cache->policy->first(pool), *next; block; block = next) {
         next = cache->policy->next(pool, block);
@@ -273,11 +274,18 @@ static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet, a
             *first = status;
     }
     release_mixed(cache, pool, is_quiet, first);
+}
+
+static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet, acre_status *first)
+{
     acre_status status = ACRE_OK;
-    if (!pool->stitch)
+
+    if (!pool->stitch) {
+        release_plain(cache, pool, is_quiet, first);
         status = grow_shrink_locked(cache, pool, is_quiet);
-    else if (!pool->is_small && !cache->keeps_pages)
+    } else if (!pool->is_small && !cache->keeps_pages) {
         status = stitch_shrink_locked(cache, pool->stitch, is_quiet);
+    }
     if (*first == ACRE_OK)
         *first = status;
 }

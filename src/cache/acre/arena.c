@@ -239,6 +239,18 @@ void arena_move(struct block_store *store, struct block *block, struct arena *to
     arena_join(store, to, block);
 }
 
+size_t arena_largest(const struct pool *pool)
+{
+    const struct arenas *arenas = pool->index;
+    size_t most = 0;
+
+    LIST_FOR_EACH(link, &arenas->list) {
+        size_t bytes = bins_largest(&CONTAINER_OF(link, struct arena, link)->bins);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 uint64_t arena_count(const struct pool *pool)
 {
     const struct arenas *arenas = pool->index;

@@ -74,6 +74,8 @@ void arena_remove(struct pool *pool, struct block *block);
 /* Walks all FREE blocks of a pool; NULL at the end. */
 struct block *arena_first(const struct pool *pool);
 struct block *arena_next(const struct pool *pool, const struct block *block);
+/* Bytes of the largest FREE block of a pool; 0 when there is none. */
+size_t arena_largest(const struct pool *pool);
 
 /* Puts a FREE block into the bins of its arena. */
 static inline void arena_index(struct arena *arena, struct block *block)

@@ -46,6 +46,7 @@ struct bins {
     uint64_t summary;           /* words that are not 0     */
     uint64_t words[BINS_WORDS + 1]; /* bins that hold a block; the last is always 0 */
     uint64_t count;             /* blocks held              */
+    uint64_t change_count;      /* so often anything changed */
     uintptr_t parts[BINS_WORDS]; /* see above; 0: not made  */
     struct list misfits;        /* blocks without a bin     */
 };
@@ -110,12 +111,14 @@ static inline void bins_unlink(struct bins *bins, struct block *block)
 static inline void bins_insert(struct bins *bins, struct block *block)
 {
     bins->count++;
+    bins->change_count++;
     bins_link(bins, block, bins_index(block->bytes));
 }
 
 static inline void bins_remove(struct bins *bins, struct block *block)
 {
     bins->count--;
+    bins->change_count++;
     bins_unlink(bins, block);
 }
 
@@ -125,6 +128,7 @@ static inline void bins_resize(struct bins *bins, struct block *block, size_t by
 {
     size_t index = bins_index(bytes);
 
+    bins->change_count++;
     block->bytes = bytes;
     if (index == block->bin)
         return;

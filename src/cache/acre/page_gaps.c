@@ -13,22 +13,34 @@ enum {
     EDGES_LOOK_COUNT = 256, /* suffixes, and prefixes, that a choice looks at */
 };
 
+/* The first page from there on of which something is free; count or more: none. */
+static size_t page_next(const struct page_gaps *page_gaps, size_t from)
+{
+    size_t count = page_gaps->count;
+
+    for (size_t at = from; at < count; at = (at / 64 + 1) * 64) {
+        uint64_t word = page_gaps->entered[at / 64] >> at % 64;
+        if (word)
+            return at + bit_low(word);
+    }
+    return count;
+}
+
 /* Makes room for a number of pages, all in use. */
 static bool page_gaps_grow(struct page_gaps *page_gaps, size_t count)
 {
-    size_t capacity = 2 * count;
+    size_t capacity = (2 * count + 63) & ~(size_t)63;
     void *pages = heap_realloc(page_gaps->pages, capacity * sizeof *page_gaps->pages);
 
     if (!pages)
         return false;
     page_gaps->pages = pages;
-    /* Neighbours may both be free in part in one page. */
-    void *entered = heap_realloc(page_gaps->entered, 2 * capacity * sizeof *page_gaps->entered);
+    void *entered = heap_realloc(page_gaps->entered, capacity / 8);
     if (!entered)
         return false;
     page_gaps->entered = entered;
     memset(page_gaps->pages, 0, capacity * sizeof *page_gaps->pages);
-    page_gaps->entered_count = 0;
+    memset(page_gaps->entered, 0, capacity / 8);
     page_gaps->capacity = capacity;
     return true;
 }
@@ -38,11 +50,10 @@ static bool page_gaps_reset(struct page_gaps *page_gaps, size_t count)
 {
     if (count > page_gaps->capacity && !page_gaps_grow(page_gaps, count))
         return false;
-    for (size_t i = 0; i < page_gaps->entered_count; i++) {
-        struct edge *edge = &page_gaps->pages[page_gaps->entered[i]];
-        edge->prefix = edge->suffix = 0;
-    }
-    page_gaps->entered_count = 0;
+    for (size_t i = page_next(page_gaps, 0); i < page_gaps->count; i = page_next(page_gaps, i + 1))
+        page_gaps->pages[i].prefix = page_gaps->pages[i].suffix = 0;
+    if (page_gaps->count)
+        memset(page_gaps->entered, 0, (page_gaps->count + 63) / 64 * sizeof *page_gaps->entered);
     page_gaps->count = count;
     page_gaps->full_count = 0;
     page_gaps->free_bytes = 0;
@@ -66,7 +77,7 @@ static void page_gaps_enter(struct page_gaps *page_gaps, const struct expand *pa
         if (at >= begin && end - at >= page) {
             *edge = (struct edge){page, page, block};
             page_gaps->full_count++;
-            page_gaps->entered[page_gaps->entered_count++] = i;
+            page_gaps->entered[i / 64] |= (uint64_t)1 << i % 64;
             continue;
         }
         size_t from = at > begin ? at : begin;
@@ -79,13 +90,17 @@ static void page_gaps_enter(struct page_gaps *page_gaps, const struct expand *pa
         if (is_last)
             edge->suffix = to - from;
         edge->near = block;
-        page_gaps->entered[page_gaps->entered_count++] = i;
+        page_gaps->entered[i / 64] |= (uint64_t)1 << i % 64;
     }
 }
 
 bool page_gaps_scan(struct page_gaps *page_gaps, const struct expand *page_space,
                     const struct arena *arena)
 {
+    if (page_gaps->arena == arena && page_gaps->arena_changes == arena->bins.change_count &&
+        page_gaps->page_changes == page_space->change_count)
+        return true;
+    page_gaps->arena = NULL;
     page_gaps->page_bytes = page_space->page_bytes;
     if (!page_gaps_reset(page_gaps, page_space->page_end))
         return false;
@@ -95,6 +110,9 @@ bool page_gaps_scan(struct page_gaps *page_gaps, const struct expand *page_space
         if (block->segment->expand == page_space)
             page_gaps_enter(page_gaps, page_space, block, begin, begin + block->bytes);
     }
+    page_gaps->arena = arena;
+    page_gaps->arena_changes = arena->bins.change_count;
+    page_gaps->page_changes = page_space->change_count;
     return true;
 }
 
@@ -111,7 +129,8 @@ static size_t page_gaps_list(const struct page_gaps *page_gaps, bool is_suffix,
 {
     size_t found = 0;
 
-    for (size_t i = 0; i < page_gaps->count && found < EDGES_LOOK_COUNT; i++) {
+    for (size_t i = page_next(page_gaps, 0); i < page_gaps->count && found < EDGES_LOOK_COUNT;
+         i = page_next(page_gaps, i + 1)) {
         const struct edge *edge = &page_gaps->pages[i];
         if (!page_gaps_is_full(page_gaps, i) && (is_suffix ? edge->suffix : edge->prefix))
             out[found++] = i;

@@ -29,14 +29,17 @@ struct edge {
 struct page_gaps {
     struct edge *pages; /* count of them                                          */
     size_t count, capacity;
-    size_t *entered; /* pages of which something is free, in any order         */
-    size_t entered_count;
-    size_t page_bytes;   /* a power of two                                         */
-    size_t full_count;   /* pages that are free                                    */
-    uint64_t free_bytes; /* in all blocks looked at                                */
+    uint64_t *entered;         /* a bit for each page of which something is free         */
+    size_t page_bytes;         /* a power of two                                         */
+    size_t full_count;         /* pages that are free                                    */
+    uint64_t free_bytes;       /* in all blocks looked at                                */
+    const struct arena *arena; /* that was looked at; NULL: none yet               */
+    uint64_t arena_changes, page_changes; /* when it was: see page_gaps_scan         */
 };
 
-/* Looks at the free blocks of one arena that lie in page_space. False: no host memory. */
+/* Looks at the free blocks of one arena that lie in page_space, unless nothing has changed there
+ * since it last did: a job that runs out of memory asks several times for each request. False:
+ * no host memory. */
 bool page_gaps_scan(struct page_gaps *page_gaps, const struct expand *page_space,
                     const struct arena *arena);
 void page_gaps_fini(struct page_gaps *page_gaps);

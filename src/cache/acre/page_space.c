@@ -61,6 +61,7 @@ acre_status page_space_drop(acre_cache *cache, struct stitch *stitch)
     record_segment_end_locked(cache, segment);
     heap_free(segment);
     stitch->page_space = NULL;
+    stitch->page_gaps.arena = NULL;
     return ACRE_OK;
 }
 

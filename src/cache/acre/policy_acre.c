@@ -194,6 +194,7 @@ const struct policy policy_acre = {
     .remove = arena_remove,
     .first = arena_first,
     .next = arena_next,
+    .largest = arena_largest,
     .prepare = policy_acre_prepare,
     .find = policy_acre_find,
     .acquire = ladder_acquire_locked,

@@ -433,6 +433,7 @@ bool stitch_check(const struct stitch *stitch, const acre_cache *cache, const ch
     }
     LIST_FOR_EACH(link, &cache->segments) {
         const struct segment *segment = CONTAINER_OF(link, struct segment, link);
+        FACT(!segment_is_plain(segment) || segment->pool->stitch != stitch);
         if (!segment->host || segment->pool != stitch->small)
             continue;
         FACT(segment->host->state == BLOCK_LENT && segment->host->base == segment->base &&

@@ -25,10 +25,10 @@ static uint64_t largest_free(const acre_cache *cache)
     const struct pool *const pools[] = {&cache->small, &cache->large};
     uint64_t largest = 0;
 
-    for (int i = 0; i < 2; i++)
-        for (struct block *block = cache->policy->first(pools[i]); block;
-             block = cache->policy->next(pools[i], block))
-            largest = block->bytes > largest ? block->bytes : largest;
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = cache->policy->largest(pools[i]);
+        largest = bytes > largest ? bytes : largest;
+    }
     return largest;
 }
 
@@ -36,7 +36,12 @@ static uint64_t largest_free(const acre_cache *cache)
 static uint64_t asleep_bytes(const acre_cache *cache)
 {
     uint64_t bytes = 0;
+    bool has_any = false;
 
+    LIST_FOR_EACH(link, &cache->private_pools)
+        has_any |= CONTAINER_OF(link, struct private_pool, link)->sleep != NULL;
+    if (!has_any)
+        return 0;
     LIST_FOR_EACH(link, &cache->segments) {
         const struct segment *segment = CONTAINER_OF(link, struct segment, link);
         if (!pool_is_asleep(segment->pool))

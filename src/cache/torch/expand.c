@@ -145,14 +145,22 @@ static acre_status unmap_page(struct expand *expand, size_t index)
     return status;
 }
 
+/* Notes that a page got or lost its handle: one on its way in or out is nobody's yet. */
+static void note_handle(struct expand *expand, const struct expand_page *page)
+{
+    expand->change_count += page->is_mapped || page->is_asleep;
+}
+
 static acre_status release_page(struct expand *expand, size_t index)
 {
     const struct acre_device *device = expand->device;
     struct expand_page *page = &expand->pages[index];
     acre_status status = device->ops->release(device->self, device->index, page->handle);
 
-    if (status == ACRE_OK)
+    if (status == ACRE_OK) {
         page->has_handle = false;
+        note_handle(expand, page);
+    }
     return status;
 }
 
@@ -235,6 +243,7 @@ static acre_status create_page(struct expand *expand, size_t index)
     if (status != ACRE_OK)
         return status;
     page->has_handle = true;
+    note_handle(expand, page);
     if (!expand->is_type_known)
         expand->type = type;
     expand->is_type_known = true;

@@ -43,6 +43,7 @@ struct expand {
     size_t page_count;         /* bytes / page_bytes                            */
     size_t page_end;           /* pages from here on were never there           */
     uint64_t mapped_bytes;
+    uint64_t change_count;     /* so often a page in use got or lost its handle */
     struct expand_page *pages; /* page_count of them                            */
     struct expand_peers peers; /* other devices with access to what is mapped   */
     acre_handle_type type;     /* of the pages; what to try first before one is */

@@ -157,6 +157,7 @@ const struct policy policy_torch = {
     .remove = pool_remove,
     .first = pool_first,
     .next = pool_next,
+    .largest = pool_largest,
     .prepare = torch_prepare,
     .find = torch_find,
     .acquire = acquire_locked,

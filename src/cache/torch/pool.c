@@ -140,6 +140,17 @@ struct block *pool_next(const struct pool *pool, const struct block *block)
     return next ? next : first_from(pool, rank + 1);
 }
 
+size_t pool_largest(const struct pool *pool)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < pool->shelf_count; i++) {
+        const struct block *last = shelf_last(pool->shelves[i]);
+        most = last && last->bytes > most ? last->bytes : most;
+    }
+    return most;
+}
+
 struct block *pool_prev(struct pool *pool, const struct block *block)
 {
     return shelf_prev(shelf_of(pool, block->stream), block);

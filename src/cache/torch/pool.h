@@ -58,6 +58,8 @@ struct block *pool_find_last(struct pool *pool, const void *stream);
 /* Walks in order; NULL at the end. pool_prev stays within the stream. */
 struct block *pool_first(const struct pool *pool);
 struct block *pool_next(const struct pool *pool, const struct block *block);
+/* Bytes of the largest; 0 when there is none. */
+size_t pool_largest(const struct pool *pool);
 struct block *pool_prev(struct pool *pool, const struct block *block);
 
 /* Next in order on the stream of block; NULL at its end. */

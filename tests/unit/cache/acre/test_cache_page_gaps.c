@@ -3,17 +3,22 @@
 #include "cache/acre/page_gaps.h"
 
 #include "base/bits.h"
+#include "cache/acre/arena.h"
+#include "cache/segment.h"
+#include "cache/torch/expand.h"
 #include "tests/support/t.h"
 
 #define PAGE (2 * MIB)
 
 /* Pages given by prefix and suffix. */
 static struct edge table[40];
-static struct page_gaps page_gaps = {.pages = table, .page_bytes = PAGE};
+static uint64_t entered;
+static struct page_gaps page_gaps = {.pages = table, .entered = &entered, .page_bytes = PAGE};
 
 static void set(size_t page, size_t prefix, size_t suffix)
 {
     table[page] = (struct edge){.prefix = prefix, .suffix = suffix};
+    entered |= (uint64_t)(prefix || suffix) << page;
     page_gaps.full_count += prefix == PAGE;
     if (page >= page_gaps.count)
         page_gaps.count = page + 1;
@@ -21,7 +26,7 @@ static void set(size_t page, size_t prefix, size_t suffix)
 
 static void clear(void)
 {
-    page_gaps.count = page_gaps.full_count = 0;
+    page_gaps.count = page_gaps.full_count = entered = 0;
 }
 
 TEST(whole_pages_when_there_are_plenty)
@@ -107,6 +112,41 @@ TEST(random_edges_give_the_best_choice)
         REQUIRE_EQ(choice.first, plain.first);
         REQUIRE_EQ(choice.last, plain.last);
     }
+}
+
+/* Requests that are refused, one after another, look at the free blocks once. */
+TEST(what_has_not_changed_is_not_looked_at_again)
+{
+    static char base[1];
+    struct expand_page pages[2] = {{.has_handle = true, .is_mapped = true}};
+    struct expand page_space = {.base = base, .page_bytes = PAGE, .page_end = 2, .pages = pages};
+    struct segment segment = {.expand = &page_space};
+    struct block block = {.segment = &segment, .base = base, .bytes = PAGE};
+    struct arena arena = {0};
+    struct page_gaps gaps = {0};
+
+    bins_init(&arena.bins);
+    bins_insert(&arena.bins, &block);
+    REQUIRE(page_gaps_scan(&gaps, &page_space, &arena));
+    EXPECT_EQ(gaps.free_bytes, PAGE);
+    EXPECT_EQ(gaps.full_count, 1);
+    gaps.free_bytes = 7; /* a mark that looking again would wipe out */
+    REQUIRE(page_gaps_scan(&gaps, &page_space, &arena));
+    EXPECT_EQ(gaps.free_bytes, 7);
+    bins_resize(&arena.bins, &block, PAGE / 2);
+    REQUIRE(page_gaps_scan(&gaps, &page_space, &arena));
+    EXPECT_EQ(gaps.free_bytes, PAGE / 2);
+    EXPECT_EQ(gaps.full_count, 0);
+    EXPECT_EQ(gaps.pages[0].prefix, PAGE / 2);
+    pages[0].has_handle = false;
+    page_space.change_count++;
+    REQUIRE(page_gaps_scan(&gaps, &page_space, &arena));
+    EXPECT_EQ(gaps.pages[0].prefix, 0);
+    bins_remove(&arena.bins, &block);
+    REQUIRE(page_gaps_scan(&gaps, &page_space, &arena));
+    EXPECT_EQ(gaps.free_bytes, 0);
+    page_gaps_fini(&gaps);
+    bins_fini(&arena.bins);
 }
 
 T_MAIN()
