@@ -195,6 +195,7 @@ void acre_cache_destroy(acre_cache *cache)
         cache->policy->fini(cache);
     give_back_all(cache);
     pools_fini(cache);
+    late_fini(cache);
     cache->policy->pool_fini(cache, &cache->small);
     cache->policy->pool_fini(cache, &cache->large);
     deferred_fini(&cache->deferred);

@@ -15,6 +15,7 @@
 #include "cache/torch/expand.h"
 #include "cache/observe/history.h"
 #include "cache/pools/capture_wait.h"
+#include "cache/pools/late.h"
 #include "cache/map.h"
 #include "cache/observer.h"
 #include "cache/policy.h"
@@ -86,6 +87,7 @@ struct acre_cache {
     unsigned fork_generation;     /* of the process that made it; constant            */
     struct fork_guard fork_guard; /* of the lock                                      */
     struct list fork_link;        /* in the list of all caches (fork.c)               */
+    struct late late;             /* frees into pools that sleep                      */
 };
 
 /* cache.c: the public calls of the same name, under the lock; the ones exported

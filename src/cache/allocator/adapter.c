@@ -63,7 +63,7 @@ static void adapter_free(struct deleter_owner *owner, void *pointer)
                  "free of %p failed: invalid device pointer, no cache of this "
                  "allocator gave it",
                  pointer);
-    else if (UNLIKELY(acre_cache_free(cache, pointer) != ACRE_OK))
+    else if (UNLIKELY(acre_cache_free(cache, pointer) != ACRE_OK) && !late_note(cache, pointer))
         log_line(ACRE_LOG_ERROR, "free of %p failed: %s", pointer, acre_last_error());
 }
 

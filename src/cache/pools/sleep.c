@@ -58,8 +58,7 @@ struct sleep {
 acre_status sleep_refuse(const struct private_pool *pool, const char *call)
 {
     return status_fail(ACRE_ERR_STATE,
-                       "%s: the pool {%llu, %llu}%s%s sleeps; wake it first "
-                       "(acre_cache_wake)",
+                       "%s: the pool {%llu, %llu}%s%s sleeps; wake it first (acre_cache_wake)",
                        call, (unsigned long long)pool->id.graph, (unsigned long long)pool->id.user,
                        *pool->tag ? " tagged " : "", pool->tag);
 }
@@ -541,6 +540,8 @@ acre_status acre_cache_wake(acre_cache *cache, const acre_pool_id *pool, const c
     }
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
+    if (status == ACRE_OK)
+        late_settle(cache);
     return status;
 }
 
@@ -552,8 +553,7 @@ acre_status acre_pool_tag_set(acre_cache *cache, acre_pool_id id, const char *ta
 
     if (!cache || (tag && strlen(tag) >= ACRE_TAG_BYTES))
         return status_fail(ACRE_ERR_INVALID,
-                           "acre_pool_tag_set: a cache is needed, and a tag of "
-                           "at most %d characters",
+                           "acre_pool_tag_set: a cache is needed, and %d characters at most",
                            ACRE_TAG_BYTES - 1);
     if (pool_id_equal(id, (acre_pool_id){0}))
         return status_fail(ACRE_ERR_INVALID, "acre_pool_tag_set: the shared pool has no tag");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pools that sleep and wake: contents, addresses, accounts, refusals, failures. */
 #include "base/bits.h"
+#include "cache/pools/late.h"
 #include "tests/support/share_bed.h"
 
 /* Both kinds of memory that can sleep. Every test is run on each. */
@@ -186,6 +187,55 @@ TEST_BOTH(free_memory_of_a_pool_is_there_again_after_waking)
     REQUIRE_OK(acre_cache_free(bed.cache, again));
     nest_free(&bed, &nest);
     share_bed_close(&bed);
+}
+
+TEST_BOTH(what_deleters_free_meanwhile_is_freed_on_waking)
+{
+    struct share_bed bed = bed_make();
+    struct nest nest = nest_make(&bed, "w");
+    acre_allocator *allocator;
+    acre_data_ptr ptrs[40];
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+    int64_t live;
+
+    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
+    REQUIRE_OK(acre_pool_stats_get(bed.cache, nest.id, &stats));
+    live = (int64_t)stats.live_count;
+    REQUIRE_OK(acre_pool_begin(bed.cache, nest.id, NULL));
+    for (int i = 0; i < 40; i++)
+        REQUIRE_OK(acre_allocator_allocate(allocator, 5000, &ptrs[i]));
+    REQUIRE_OK(acre_pool_end(bed.cache, nest.id));
+    for (int nap = 0; nap < 2; nap++) {
+        REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_SAVE));
+        for (int i = 0; i < 20; i++)
+            acre_data_ptr_clear(&ptrs[20 * nap + i]);
+        REQUIRE_OK(acre_pool_stats_get(bed.cache, nest.id, &stats));
+        EXPECT_EQ(stats.live_count, live + 40 - 20 * nap);
+        REQUIRE_OK(acre_cache_wake(bed.cache, NULL, "w"));
+        REQUIRE_OK(acre_pool_stats_get(bed.cache, nest.id, &stats));
+        EXPECT_EQ(stats.live_count, live + 20 - 20 * nap);
+    }
+    nest_expect(&bed, &nest);
+    nest_free(&bed, &nest);
+    acre_allocator_destroy(allocator);
+    share_bed_close(&bed);
+}
+
+TEST_BOTH(what_deleters_freed_is_gone_with_a_pool_that_never_wakes)
+{
+    struct share_bed bed = bed_make();
+    struct nest nest = nest_make(&bed, "w");
+    acre_allocator *allocator;
+    acre_data_ptr ptr;
+
+    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
+    REQUIRE_OK(acre_pool_begin(bed.cache, nest.id, NULL));
+    REQUIRE_OK(acre_allocator_allocate(allocator, 5000, &ptr));
+    REQUIRE_OK(acre_pool_end(bed.cache, nest.id));
+    REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_DISCARD));
+    acre_data_ptr_clear(&ptr);
+    acre_allocator_destroy(allocator);
+    share_bed_close(&bed); /* the cache ends; LeakSanitizer looks */
 }
 
 TEST_BOTH(sleeping_memory_is_left_alone)

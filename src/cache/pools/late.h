@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Frees that come while their pool sleeps, from deleters, which cannot be told to come again: they
+ * are noted, and done when the pool wakes. Until then the blocks stay live.
+ */
+#ifndef SRC_CACHE_POOLS_LATE_H
+#define SRC_CACHE_POOLS_LATE_H
+
+#include <acre/cache.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct late {
+    void **pointers; /* in the order in which they came */
+    size_t count, capacity;
+};
+
+/* Notes a live block of a sleeping pool. False: it is none, or there is no host memory. Takes the
+ * lock. */
+bool late_note(acre_cache *cache, void *pointer);
+/* After waking: frees what can be freed now. Takes the lock for each. */
+void late_settle(acre_cache *cache);
+void late_fini(acre_cache *cache);
+
+#endif
