@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void *alloc(size_t bytes)
@@ -301,6 +302,100 @@ static void stopped_behind(struct rank *me)
 TEST(a_stopped_process_is_named_by_those_who_wait_behind_others)
 {
     ranks_run(3, stopped_behind);
+}
+
+/* ---- Lines of a job before ------------------------------------------------------------ */
+
+/* The line of another rank, as a process wrote it that has ended. */
+static void line_leave(struct rank *me, int rank, int64_t written_ns)
+{
+    struct member left;
+    pid_t gone = fork();
+
+    if (gone == 0)
+        _exit(0);
+    REQUIRE(gone > 0 && waitpid(gone, NULL, 0) == gone);
+    member_describe(rank, me->count, "", 0, &left);
+    left.pid = gone;
+    left.token = 7;
+    left.written_ns = written_ns;
+    snprintf(left.name, sizeof left.name, "acre-%d", (int)gone);
+    REQUIRE_OK(member_write(me->store, "world", &left, 0));
+}
+
+/* Both ranks find lines of a job before; the late one comes when its line has been there long. */
+static void comes_after_old_lines(struct rank *me, int late)
+{
+    void *base = alloc(64);
+    acre_symm *symm;
+
+    line_leave(me, 1 - me->rank, 1);
+    ranks_meet(me, 0);
+    if (me->rank == late)
+        nanosleep(&(struct timespec){1, 0}, NULL);
+    REQUIRE_OK(acre_symm_rendezvous(base, "world", &symm));
+    ranks_meet(me, 1);
+    acre_symm_release(symm);
+    acre_symm_free(base);
+}
+
+static void below_comes_after_old_lines(struct rank *me)
+{
+    comes_after_old_lines(me, 0);
+}
+
+static void above_comes_after_old_lines(struct rank *me)
+{
+    comes_after_old_lines(me, 1);
+}
+
+TEST(a_rank_is_not_called_gone_for_the_line_of_a_job_before)
+{
+    ranks_run(2, below_comes_after_old_lines);
+    ranks_run(2, above_comes_after_old_lines);
+}
+
+/* Nobody replaces the old line of rank 0: it did not come, whoever wrote that line. */
+static void old_line_stays(struct rank *me)
+{
+    void *base = alloc(64);
+    acre_symm *symm;
+
+    if (me->rank == 1) {
+        line_leave(me, 0, 1);
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_TIMEOUT);
+        EXPECT_HAS(acre_last_error(), ": rank 0 did not come");
+    }
+    ranks_meet(me, 0);
+    acre_symm_free(base);
+}
+
+TEST(an_old_line_that_stays_is_a_rank_that_did_not_come)
+{
+    ranks_run_with(2, old_line_stays, 900, 0);
+}
+
+/* Rank 0 of this job wrote its line and died: that is noticed long before the deadline. */
+static void died_after_its_line(struct rank *me)
+{
+    void *base = alloc(64);
+    acre_symm *symm;
+    struct member now;
+
+    if (me->rank == 1) {
+        member_describe(1, me->count, "", 0, &now);
+        EXPECT(now.written_ns > process_born_ns() && process_born_ns() > 0);
+        line_leave(me, 0, now.written_ns);
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_PEER);
+        EXPECT_HAS(acre_last_error(), ": rank 0 (process");
+    }
+    ranks_meet(me, 0);
+    acre_symm_free(base);
+}
+
+TEST(a_rank_that_died_after_its_line_is_gone)
+{
+    ranks_run(2, died_after_its_line);
 }
 
 /* ---- A store that does not answer ----------------------------------------------------- */

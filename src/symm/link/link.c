@@ -45,36 +45,43 @@ int process_open(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-/* What the system tells of a process in /proc; false when it does not. */
-static bool process_look(pid_t pid, char *out_state, int *out_threads)
+/* What the system tells of a process in /proc; state 0 when it does not. */
+struct facts {
+    char state;
+    int threads;
+    long long born; /* in ticks of the clock since the machine started */
+};
+
+static struct facts process_look(pid_t pid)
 {
+    struct facts facts = {0};
     char path[32], text[512];
     ssize_t bytes;
 
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return facts;
     bytes = read(fd, text, sizeof text - 1);
     close(fd);
     text[bytes > 0 ? bytes : 0] = 0;
     const char *end = strrchr(text, ')'); /* of the name, which may hold anything */
-    return end && sscanf(end + 1,
-                         " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                         "%*s %d",
-                         out_state, out_threads) == 2;
+    if (!end || sscanf(end + 1,
+                       " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                       "%d %*s %lld",
+                       &facts.state, &facts.threads, &facts.born) != 3)
+        facts = (struct facts){0};
+    return facts;
 }
 
 /* For where there is no pidfd: kill() also finds what ended and nobody has waited for. A process
  * whose first thread alone has ended looks like one of those, but for its threads. */
 static bool process_has_ended(pid_t pid)
 {
-    char state;
-    int threads;
-
     if (kill(pid, 0) != 0 && errno == ESRCH)
         return true;
-    return process_look(pid, &state, &threads) && (state == 'Z' || state == 'X') && threads < 2;
+    struct facts facts = process_look(pid);
+    return (facts.state == 'Z' || facts.state == 'X') && facts.threads < 2;
 }
 
 bool process_is_gone(pid_t pid)
@@ -92,10 +99,14 @@ bool process_is_gone(pid_t pid)
 /* As far as the system tells. */
 bool process_is_stopped(pid_t pid)
 {
-    char state;
-    int threads;
+    char state = process_look(pid).state;
 
-    return process_look(pid, &state, &threads) && (state == 'T' || state == 't');
+    return state == 'T' || state == 't';
+}
+
+int64_t process_born_ns(void)
+{
+    return (int64_t)(process_look(getpid()).born * (1000 * NS_PER_MS / sysconf(_SC_CLK_TCK)));
 }
 
 bool link_is_dead(const struct link *link, int rank)
@@ -426,6 +437,7 @@ static acre_status self_describe(struct joining *join, int rank, int count)
     if (getrandom(&self->token, sizeof self->token, 0) != sizeof self->token)
         return status_fail_native(ACRE_ERR_IO, errno, "rendezvous: no random bytes");
     join->link->token = self->token;
+    join->born_ns = process_born_ns();
     return channel_listen(self->name, &join->listener);
 }
 

@@ -5,7 +5,8 @@
  * store: rank, process, user, host, name, token. It connects to all ranks below it and is
  * connected to by all above; each side checks what the kernel says about the other against
  * that line, and the first message proves that its sender has read the line. A line that
- * leads nowhere (of a process before, or not yet replaced) is read again until the deadline.
+ * leads nowhere (of a process before, or not yet replaced) is read again until the deadline, or
+ * for a moment when its process is gone and wrote it after this one had started.
  * Afterwards each rank removes its line, so nothing stays in the store. Ranks on other hosts
  * are not connected to: each puts a greeting for the other into the store.
  *

@@ -123,6 +123,13 @@ static acre_status connect_once(struct joining *join, const struct member *membe
     return status;
 }
 
+/* Whether a line was written before this process started: by a job before, if its process is gone.
+ * The rank of this job may come at any time until the deadline. */
+static bool line_is_old(const struct joining *join, const struct member *member)
+{
+    return member->written_ns < join->born_ns && member_is_near(&join->self, member);
+}
+
 /* Tries until it works: the line may be an old one that is about to be replaced. */
 acre_status join_connect_to(struct joining *join, int rank)
 {
@@ -138,7 +145,10 @@ acre_status join_connect_to(struct joining *join, int rank)
         status = join_check_alive(join);
         if (status != ACRE_OK)
             return status;
-        if (!process_is_gone(member.pid))
+        bool is_gone = process_is_gone(member.pid), is_old = is_gone && line_is_old(join, &member);
+        if (is_old && deadline_left_ns(join->deadline) == 0)
+            return join_fail_missing(join, rank);
+        if (!is_gone || is_old)
             dead_since = 0;
         else if (dead_since == 0)
             dead_since = clock_ns();
@@ -147,7 +157,7 @@ acre_status join_connect_to(struct joining *join, int rank)
             return join_fail_dead(join, rank, member.pid);
         if (deadline_left_ns(join->deadline) == 0)
             return fail_silent(join, &member);
-        nanosleep(&(struct timespec){0, 2 * NS_PER_MS}, NULL);
+        nanosleep(&(struct timespec){0, (is_old ? 20 : 2) * NS_PER_MS}, NULL);
     }
 }
 
@@ -266,7 +276,7 @@ static acre_status check_lines(struct joining *join, int64_t *dead_since)
         acre_status status = member_check(join->group, &join->self, &member);
         if (status != ACRE_OK)
             return status;
-        is_gone = process_is_gone(member.pid);
+        is_gone = process_is_gone(member.pid) && !line_is_old(join, &member);
     }
     if (!is_gone)
         *dead_since = 0;

@@ -17,6 +17,7 @@ struct joining {
     struct link *link;
     int listener;
     int64_t deadline;
+    int64_t born_ns; /* CLOCK_BOOTTIME at which this process started; 0: unknown */
     bool *has_come; /* by rank: its line was seen, maybe an old one */
     int looked;     /* ranks whose lines were looked for            */
 };
@@ -24,6 +25,8 @@ struct joining {
 int process_open(pid_t pid);
 bool process_is_gone(pid_t pid);
 bool process_is_stopped(pid_t pid);
+/* CLOCK_BOOTTIME at which this process started, rounded down; 0 if the system does not tell. */
+int64_t process_born_ns(void);
 
 acre_status join_fail_dead(const struct joining *join, int rank, pid_t pid);
 acre_status join_fail_missing(struct joining *join, int from);

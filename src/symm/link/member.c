@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REMOVE_MS 500 /* that taking a line out of the store may take at most */
@@ -43,6 +44,14 @@ static void host_read(char out[40])
         snprintf(out, 40, "unknown");
 }
 
+static int64_t boot_clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * 1000 * NS_PER_MS + now.tv_nsec;
+}
+
 void member_describe(int rank, int count, const char *wire, int wire_rank, struct member *out)
 {
     *out = (struct member){.rank = rank,
@@ -51,7 +60,8 @@ void member_describe(int rank, int count, const char *wire, int wire_rank, struc
                            .uid = geteuid(),
                            .network = namespace_of("/proc/self/ns/net"),
                            .processes = namespace_of("/proc/self/ns/pid"),
-                           .wire_rank = wire_rank};
+                           .wire_rank = wire_rank,
+                           .written_ns = boot_clock_ns()};
     snprintf(out->wire, sizeof out->wire, "%.31s", *wire ? wire : "-");
     host_read(out->host);
 }
@@ -105,9 +115,10 @@ acre_status member_write(acre_store *store, const char *group, const struct memb
 
     member_key(group, self->rank, key, sizeof key);
     int length = snprintf(
-        line, sizeof line, "ACREJOIN2 %d %d %d %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %s %s %d",
+        line, sizeof line,
+        "ACREJOIN3 %d %d %d %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %s %s %d %" PRId64,
         self->rank, self->count, (int)self->pid, (unsigned)self->uid, self->host, self->network,
-        self->processes, self->token, self->name, self->wire, self->wire_rank);
+        self->processes, self->token, self->name, self->wire, self->wire_rank, self->written_ns);
     return store_set_until(store, key, line, (size_t)length, deadline);
 }
 
@@ -129,9 +140,11 @@ acre_status member_parse(const acre_blob *blob, int rank, struct member *out)
     char rest;
 
     if (sscanf(blob->data,
-               "ACREJOIN2 %d %d %d %u %39s %" SCNu64 " %" SCNu64 " %" SCNu64 " %31s %31s %d%c",
+               "ACREJOIN3 %d %d %d %u %39s %" SCNu64 " %" SCNu64 " %" SCNu64
+               " %31s %31s %d %" SCNd64 "%c",
                &out->rank, &out->count, &pid, &uid, out->host, &out->network, &out->processes,
-               &out->token, out->name, out->wire, &out->wire_rank, &rest) != 11 ||
+               &out->token, out->name, out->wire, &out->wire_rank, &out->written_ns,
+               &rest) != 12 ||
         out->rank != rank)
         return status_fail(ACRE_ERR_FORMAT,
                            "rendezvous: what the store says about rank %d is "

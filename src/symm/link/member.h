@@ -22,6 +22,7 @@ struct member {
     char name[CHANNEL_NAME_BYTES];
     char wire[32];               /* by which far ranks reach it; "-": none             */
     int wire_rank;
+    int64_t written_ns;            /* CLOCK_BOOTTIME of its host, when it wrote the line */
 };
 
 /* This process; token and name are left to the caller. */
