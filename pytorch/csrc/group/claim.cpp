@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <pthread.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -14,11 +15,30 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <vector>
 
 namespace acre_torch::group {
 
 static constexpr const char *PREFIX = "acre-rank-";
+
+/* Sockets that are held. A child of fork holds none: the name would outlive its process. */
+static std::mutex claim_mutex;
+static std::set<int> &claim_sockets()
+{
+    static auto *sockets = new std::set<int>;
+    return *sockets;
+}
+
+[[maybe_unused]] static const int claim_watch = pthread_atfork(
+    [] { claim_mutex.lock(); }, [] { claim_mutex.unlock(); },
+    [] {
+        for (int fd : claim_sockets())
+            close(fd);
+        claim_sockets().clear();
+        claim_mutex.unlock();
+    });
 
 /* Holds a name until the descriptor is closed; -1 and errno when somebody else does. */
 static int name_hold(const std::string &name)
@@ -70,7 +90,12 @@ Claim::Claim(c10d::Store &store, int rank, int size)
 {
     std::string key = "acre_rank/" + std::to_string(rank), mine = name_make(), found;
 
-    socket_ = name_hold(mine);
+    {
+        std::lock_guard<std::mutex> guard(claim_mutex);
+        socket_ = name_hold(mine);
+        if (socket_ >= 0)
+            claim_sockets().insert(socket_);
+    }
     TORCH_CHECK(socket_ >= 0, "Acre: process group \"acre\", rank ", rank, " of ", size,
                 ": a socket cannot be made: ", std::strerror(errno));
     try {
@@ -93,7 +118,9 @@ Claim::Claim(c10d::Store &store, int rank, int size)
 
 void Claim::drop()
 {
-    if (socket_ >= 0)
+    std::lock_guard<std::mutex> guard(claim_mutex);
+
+    if (claim_sockets().erase(socket_))
         close(socket_);
     socket_ = -1;
 }

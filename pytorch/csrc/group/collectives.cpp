@@ -29,37 +29,6 @@ static const at::Tensor &only_one(const std::vector<at::Tensor> &tensors, const 
     return tensors[0];
 }
 
-/* A list for a rank must hold one tensor per rank, each like the given one. */
-static void list_check(const std::vector<at::Tensor> &list, int size, const at::Tensor &like,
-                       const char *call)
-{
-    TORCH_CHECK_VALUE(list.size() == static_cast<std::size_t>(size), "Acre: ", call, ": a list of ",
-                      counted(list.size(), "tensor"), " was given for ", counted(size, "rank"));
-    for (const at::Tensor &tensor : list) {
-        tensor_check(tensor, call);
-        TORCH_CHECK_VALUE(tensor.scalar_type() == like.scalar_type(), "Acre: ", call,
-                          ": tensors of types ", tensor.scalar_type(), " and ",
-                          like.scalar_type(), " cannot be combined");
-        TORCH_CHECK_VALUE(tensor.numel() == like.numel(), "Acre: ", call, ": tensors of ",
-                          tensor.numel(), " and ", like.numel(), " elements cannot be combined; "
-                          "all tensors of the list must be equally large");
-    }
-}
-
-/* Output and input of the forms in which one tensor holds the parts of all ranks. */
-static void base_check(const at::Tensor &whole, const at::Tensor &part, int size,
-                       const char *call)
-{
-    tensor_check(whole, call);
-    tensor_check(part, call);
-    TORCH_CHECK_VALUE(whole.scalar_type() == part.scalar_type(), "Acre: ", call,
-                      ": tensors of types ", whole.scalar_type(), " and ", part.scalar_type(),
-                      " cannot be combined");
-    TORCH_CHECK_VALUE(whole.numel() == part.numel() * size, "Acre: ", call, ": a tensor of ",
-                      counted(whole.numel(), "element"), " does not hold ", counted(size, "part"),
-                      " of ", part.numel());
-}
-
 /* ---- Broadcast and reductions --------------------------------------------------------- */
 
 ProcessGroupAcre::WorkPtr ProcessGroupAcre::broadcast(Tensors &tensors,

@@ -108,9 +108,10 @@ void ProcessGroupAcre::monitoredBarrier(const c10d::BarrierOptions &options, boo
         auto letter = std::make_shared<Letter>(call, is_send, rank, tag,
                                                reinterpret_cast<char *>(memory.get()),
                                                sizeof *memory);
+        letter->is_gentle = true;
         letter->finished = [memory](Letter &) {};
         mail_->post(letter);
-        bool has_come = mail_->wait(letter, true);
+        bool has_come = mail_->wait(letter);
         if (has_come && letter->error)
             std::rethrow_exception(letter->error);
         if (has_come && !is_send)
@@ -177,7 +178,12 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::letter_start(const Kind &kind, Tenso
         work.reset();
     };
     work->attach(letter);
-    mail_->post(letter);
+    try {
+        mail_->post(letter);
+    } catch (...) {
+        letter->finished = nullptr; /* which holds the work, and that the letter */
+        throw;
+    }
     return work;
 }
 

@@ -86,15 +86,7 @@ WorkPtr ProcessGroupHosts::launch(OpType type, const char *name, bool is_async, 
         return work;
     }
     tensors_wait();
-    queue_->add([run = std::move(run), work]() mutable {
-        std::exception_ptr error;
-        try {
-            run();
-        } catch (...) {
-            error = std::current_exception();
-        }
-        work->complete(error);
-    });
+    queue_->add(std::move(run), work);
     return work;
 }
 
@@ -238,6 +230,10 @@ static std::vector<at::Tensor> first_of(const std::vector<std::vector<at::Tensor
 
 WorkPtr ProcessGroupHosts::reduce(Tensors &tensors, const c10d::ReduceOptions &options)
 {
+    for (const at::Tensor &tensor : tensors) {
+        tensor_check(tensor, "reduce");
+        reduce_check(options.reduceOp, tensor.scalar_type());
+    }
     return launch(OpType::REDUCE, "reduce", options.asyncOp, tensors,
                   [this, tensors, options]() mutable {
                       Tensors here;
@@ -320,6 +316,11 @@ static c10d::AllreduceOptions reduce_options(const c10d::ReduceScatterOptions &o
 WorkPtr ProcessGroupHosts::reduce_scatter(Tensors &outputs, Lists &inputs,
                                           const c10d::ReduceScatterOptions &options)
 {
+    TORCH_CHECK_VALUE(outputs.size() == 1 && inputs.size() == 1, "Acre: reduce_scatter takes one "
+                      "output and one list of inputs");
+    tensor_check(outputs[0], "reduce_scatter");
+    list_check(inputs[0], size_, outputs[0], "reduce_scatter");
+    reduce_check(options.reduceOp, outputs[0].scalar_type());
     return launch(OpType::REDUCE_SCATTER, "reduce_scatter", options.asyncOp, outputs,
                   [this, outputs, inputs, options]() mutable {
                       for (std::size_t r = 0; r < inputs[0].size(); r++) {
@@ -341,7 +342,16 @@ WorkPtr ProcessGroupHosts::_reduce_scatter_base(at::Tensor &output, at::Tensor &
 WorkPtr ProcessGroupHosts::reduce_scatter_tensor_coalesced(
     Tensors &outputs, Tensors &inputs, const c10d::ReduceScatterOptions &options)
 {
-    return launch(OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor", options.asyncOp, outputs,
+    const char *name = "reduce_scatter_tensor";
+
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "Acre: ", name, ": ",
+                      counted(outputs.size(), "output"), " given for ",
+                      counted(inputs.size(), "input"));
+    for (std::size_t i = 0; i < inputs.size(); i++) {
+        base_check(inputs[i], outputs[i], size_, name);
+        reduce_check(options.reduceOp, outputs[i].scalar_type());
+    }
+    return launch(OpType::_REDUCE_SCATTER_BASE, name, options.asyncOp, outputs,
                   [this, outputs, inputs, options]() mutable {
                       for (std::size_t i = 0; i < inputs.size(); i++) {
                           at::Tensor whole = inputs[i].contiguous().clone();
@@ -391,11 +401,13 @@ class ArrivalWork : public c10d::Work {
     bool wait(std::chrono::milliseconds timeout) override
     {
         at::NoGradGuard no_grad;
-        bool is_done = inner_->wait(timeout);
-        if (!here_.is_alias_of(target_))
+        bool is_done = has_arrived_ || inner_->wait(timeout);
+        if (!is_done)
+            return false;
+        if (!has_arrived_.exchange(true) && !here_.is_alias_of(target_))
             target_.copy_(here_);
         finish();
-        return is_done;
+        return true;
     }
     bool isCompleted() override { return inner_->isCompleted(); }
     int sourceRank() const override { return inner_->sourceRank(); }
@@ -403,6 +415,7 @@ class ArrivalWork : public c10d::Work {
   private:
     WorkPtr inner_;
     at::Tensor here_, target_;
+    std::atomic<bool> has_arrived_{false};
 };
 
 WorkPtr ProcessGroupHosts::send(Tensors &tensors, int rank, int tag)

@@ -38,15 +38,7 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::launch(const Kind &kind, Agreement a
         return work;
     }
     tensors_wait();
-    queue_->add([run = std::move(run), work]() mutable {
-        std::exception_ptr error;
-        try {
-            run();
-        } catch (...) {
-            error = std::current_exception();
-        }
-        work->complete(error);
-    });
+    queue_->add(std::move(run), work);
     return work;
 }
 

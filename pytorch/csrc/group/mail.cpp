@@ -8,6 +8,9 @@
 
 namespace acre_torch::group {
 
+/* Between looks at who has died, while any rank may send: one takes 60 ms when nobody has. */
+static constexpr std::chrono::milliseconds LOOK_TIME{500};
+
 void (*thread_join)(std::thread &thread) = [](std::thread &thread) { thread.join(); };
 
 struct Mail::Ring {
@@ -312,7 +315,7 @@ void Mail::take_back_locked(const LetterPtr &letter)
     }
 }
 
-bool Mail::wait(const LetterPtr &letter, bool is_gentle)
+bool Mail::wait(const LetterPtr &letter)
 {
     struct Waiter {
         Mail &mail;
@@ -328,6 +331,7 @@ bool Mail::wait(const LetterPtr &letter, bool is_gentle)
     if (letter->is_done.load(std::memory_order_acquire))
         return true;
     Waiter waiter(*this);
+    auto look_at = std::chrono::steady_clock::now() + LOOK_TIME;
     while (!letter->is_done.load(std::memory_order_acquire)) {
         int rank = letter->rank == ANY_RANK ? (room_.rank() + 1) % room_.size() : letter->rank;
         uint64_t seen = room_.bell_count(rank);
@@ -337,9 +341,14 @@ bool Mail::wait(const LetterPtr &letter, bool is_gentle)
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         else
             room_.bell_wait(rank, seen);
-        if (letter->is_done || (room_.bell_count(rank) != seen && !letter->call.is_late()))
+        bool is_late = letter->call.is_late();
+        if (letter->is_done || (room_.bell_count(rank) != seen && !is_late))
             continue;
-        if (is_gentle && letter->call.is_late()) {
+        auto now = std::chrono::steady_clock::now();
+        if (letter->rank == ANY_RANK && !is_late && now < look_at)
+            continue;
+        look_at = now + LOOK_TIME;
+        if (letter->is_gentle && is_late) {
             std::lock_guard<std::mutex> guard(mutex_);
             take_back_locked(letter);
             return false;
@@ -351,7 +360,7 @@ bool Mail::wait(const LetterPtr &letter, bool is_gentle)
 
 /* ---- Failing -------------------------------------------------------------------------- */
 
-/* Fails all letters if a rank they need is gone or late. */
+/* Fails all letters if the group has failed, or a rank they need is gone or late. */
 void Mail::check_all()
 {
     std::vector<LetterPtr> pending;
@@ -365,10 +374,15 @@ void Mail::check_all()
         }
     }
     for (const LetterPtr &letter : pending) {
-        int rank = letter->rank == ANY_RANK ? (room_.rank() + 1) % room_.size() : letter->rank;
+        if (letter->is_done)
+            continue;
         try {
-            if (!letter->is_done && rank != room_.rank())
-                room_.mail_check(letter->call, rank, letter->call.is_late());
+            room_.mail_look(letter->call);
+            std::string why = room_.mail_trouble(letter->call, letter->rank,
+                                                 letter->call.is_late() && !letter->is_gentle);
+            /* Who is gone may have sent before. */
+            if (!why.empty() && !step() && !letter->is_done)
+                room_.fail(why);
         } catch (...) {
             if (!step() && !letter->is_done)
                 return fail_all(std::current_exception());
@@ -422,13 +436,15 @@ void Mail::thread_main()
 
 void Mail::stop()
 {
+    std::thread thread; /* taken by one of those who stop at a time */
     {
         std::lock_guard<std::mutex> guard(mutex_);
         is_stopping_ = true;
+        thread.swap(thread_);
     }
     wake_.notify_all();
-    if (thread_.joinable())
-        thread_join(thread_);
+    if (thread.joinable())
+        thread_join(thread);
     try {
         TORCH_CHECK_WITH(DistBackendError, false, "Acre: the process group was shut down while a "
                          "message was under way");

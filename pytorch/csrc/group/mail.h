@@ -27,8 +27,6 @@ namespace acre_torch::group {
  * meanwhile: the thread may need that lock to drop a tensor that Python knows. */
 extern __attribute__((visibility("default"))) void (*thread_join)(std::thread &thread);
 
-inline constexpr int ANY_RANK = -1;
-
 /* A message that is to be sent or received. */
 struct Letter {
     Call call;
@@ -37,6 +35,7 @@ struct Letter {
     int64_t tag;
     char *data;
     std::size_t bytes;
+    bool is_gentle = false; /* it is given up at its deadline, and the group goes on */
     std::size_t moved = 0;
     std::atomic<bool> is_done{false};
     std::exception_ptr error;
@@ -57,9 +56,9 @@ class Mail {
 
     /* Hands a letter over and moves what can be moved at once. */
     void post(const LetterPtr &letter);
-    /* Waits for a letter. At its deadline the group fails, unless is_gentle: then the letter is
+    /* Waits for a letter. At its deadline the group fails, unless the letter is gentle: then it is
      * taken back and the answer is false. */
-    bool wait(const LetterPtr &letter, bool is_gentle = false);
+    bool wait(const LetterPtr &letter);
     /* Ends the thread; letters under way fail. */
     void stop();
 

@@ -14,6 +14,12 @@ namespace acre_torch::group {
 /* Refuses tensors that the group cannot serve: sparse, or on a device other than cpu and acre. */
 void tensor_check(const at::Tensor &tensor, const char *call);
 
+/* A list for a rank must hold one tensor per rank, each like the given one. */
+void list_check(const std::vector<at::Tensor> &list, int size, const at::Tensor &like,
+                const char *call);
+/* Output and input of the forms in which one tensor holds the parts of all ranks. */
+void base_check(const at::Tensor &whole, const at::Tensor &part, int size, const char *call);
+
 /* One tensor in one piece. A tensor with gaps is copied; what was received goes back at the end. */
 class Flat {
   public:

@@ -243,9 +243,9 @@ void Room::await(const Call &call, int rank, uint64_t value)
         if (status == ACRE_OK)
             return;
         if (status == ACRE_ERR_PEER && is_missing(watched, value))
-            fail_dead(call, watched);
+            fail(dead_text(call, watched));
         if (status != ACRE_ERR_PEER && status != ACRE_ERR_TIMEOUT)
-            fail(call.title() + ": " + last_error(status), rank);
+            fail(call.title() + ": " + last_error(status));
         look_around(call, value);
         if (call.is_late() && is_missing(rank, value))
             fail_late(call, value);
@@ -265,20 +265,19 @@ void Room::look_around(const Call &call, uint64_t value)
         return;
     const Notes *theirs = notes(static_cast<int>(reporter) - 1);
     std::string text(theirs->text, strnlen(theirs->text, sizeof theirs->text));
-    is_failed_ = true;
-    failure_ = text;
+    failure_note(text);
     backend_throw(call.title() + " on rank " + std::to_string(rank_) + " cannot finish; rank " +
                   std::to_string(reporter - 1) + " reports: " + text);
 }
 
-void Room::fail_dead(const Call &call, int rank)
+/* Right after the call that noticed it. */
+std::string Room::dead_text(const Call &call, int rank) const
 {
     std::string why = last_error(ACRE_ERR_PEER);
     auto at = why.find("rank ");
-    fail(call.title() + " on rank " + std::to_string(rank_) + ": " +
-             (at == std::string::npos ? "rank " + std::to_string(rank) + " is gone"
-                                      : why.substr(at)),
-         rank);
+    return call.title() + " on rank " + std::to_string(rank_) + ": " +
+           (at == std::string::npos ? "rank " + std::to_string(rank) + " is gone"
+                                    : why.substr(at));
 }
 
 void Room::fail_late(const Call &call, uint64_t value)
@@ -290,14 +289,22 @@ void Room::fail_late(const Call &call, uint64_t value)
             missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(r);
     fail(call.title() + " on rank " + std::to_string(rank_) + ": Timed out after " +
              std::to_string(call.timeout.count()) + " ms waiting for " + missing +
-             ", which did not call it",
-         -1);
+             ", which did not call it");
 }
 
-void Room::fail(const std::string &text, int culprit)
+void Room::fail(const std::string &text)
 {
     report(text);
     backend_throw(text);
+}
+
+void Room::failure_note(const std::string &text)
+{
+    std::lock_guard<std::mutex> guard(failure_mutex_);
+
+    if (failure_.empty())
+        failure_ = text;
+    is_failed_.store(true, std::memory_order_release);
 }
 
 /* Tells the others, so that nobody waits for this rank. */
@@ -305,8 +312,8 @@ void Room::report(const std::string &text)
 {
     Notes *own = notes(rank_);
 
-    failure_ = text;
-    is_failed_.store(true, std::memory_order_release);
+    failure_note(text);
+    std::lock_guard<std::mutex> guard(failure_mutex_);
     std::size_t bytes = std::min(text.size(), sizeof own->text - 1);
     std::memcpy(own->text, text.data(), bytes);
     own->text[bytes] = 0;
@@ -322,6 +329,7 @@ void Room::fail_again(const Call &call)
     if (is_aborted_)
         backend_throw(call.title() + ": process group \"acre\" was aborted on this rank; make a "
                       "new group");
+    std::lock_guard<std::mutex> guard(failure_mutex_);
     backend_throw(call.title() + ": process group \"acre\" has failed before (" + failure_ +
                   "); make a new group");
 }
@@ -367,24 +375,35 @@ void Room::bell_wait(int rank, uint64_t seen)
     acre_symm_wait_for_signal(symm_, rank, bell_base_ + rank, seen + 1, ACRE_WAIT_GEQ, &options);
 }
 
-void Room::mail_check(const Call &call, int rank, bool is_late)
+void Room::mail_look(const Call &call)
 {
-    acre_collective_options options = {};
-
     if (is_failed() || is_aborted_)
         fail_again(call);
     look_around(call, 0);
+}
+
+std::string Room::mail_trouble(const Call &call, int rank, bool is_late)
+{
+    acre_collective_options options = {};
+    acre_status status = ACRE_OK;
+    std::string why;
+
     options.struct_size = sizeof options;
     options.timeout_ms = SLICE_MS;
-    acre_status status = acre_symm_wait_for_signal(symm_, rank, bell_base_ + rank,
-                                                   bell_count(rank) + 1, ACRE_WAIT_GEQ, &options);
+    for (int i = 1; i < size_ && (i == 1 || (rank == ANY_RANK && status == ACRE_ERR_PEER)); i++) {
+        int r = rank == ANY_RANK ? (rank_ + i) % size_ : rank;
+        status = acre_symm_wait_for_signal(symm_, r, bell_base_ + r, bell_count(r) + 1,
+                                           ACRE_WAIT_GEQ, &options);
+        if (status == ACRE_ERR_PEER && why.empty())
+            why = dead_text(call, r);
+    }
     if (status == ACRE_ERR_PEER)
-        fail_dead(call, rank);
-    if (is_late)
-        fail(call.title() + " on rank " + std::to_string(rank_) + ": Timed out after " +
-                 std::to_string(call.timeout.count()) + " ms waiting for rank " +
-                 std::to_string(rank),
-             rank);
+        return why;
+    if (!is_late)
+        return "";
+    return call.title() + " on rank " + std::to_string(rank_) + ": Timed out after " +
+           std::to_string(call.timeout.count()) + " ms waiting for " +
+           (rank == ANY_RANK ? "any rank" : "rank " + std::to_string(rank));
 }
 
 void Room::abort()

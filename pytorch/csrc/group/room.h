@@ -27,6 +27,7 @@
 #include <acre/symm.h>
 
 #include <atomic>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ namespace acre_torch::group {
 
 /* Bytes of one slot. */
 inline constexpr std::size_t SLOT_BYTES = 1u << 20;
+
+/* Instead of a rank: whichever it is. */
+inline constexpr int ANY_RANK = -1;
 
 class Room {
   public:
@@ -73,8 +77,11 @@ class Room {
     void bell_ring(int rank);
     uint64_t bell_count(int rank) const;
     void bell_wait(int rank, uint64_t seen);
-    /* Throws if the group has failed, was aborted, the rank is dead or time is up. */
-    void mail_check(const Call &call, int rank, bool is_late);
+    /* Throws if the group has failed or was aborted. */
+    void mail_look(const Call &call);
+    /* Why a message to or from a rank cannot come any more, or, of ANY_RANK, from none of them:
+     * they are gone, or it is late. Empty if it can. */
+    std::string mail_trouble(const Call &call, int rank, bool is_late);
 
     /* Whether this is a child of fork of the process that made the room. What it inherits is the
      * parent's: it has none of the threads, and would write in the parent's place. */
@@ -83,6 +90,8 @@ class Room {
     void own_check(const char *name) const;
     /* Fails the group on all ranks, for a reason from outside. */
     void report(const std::string &text);
+    /* The same, and throws it. */
+    [[noreturn]] void fail(const std::string &text);
     /* Ends all waiting of this process with an exception. */
     void abort();
     /* What the calling thread waits for may take long: it gives its processor away at once. */
@@ -100,10 +109,10 @@ class Room {
     bool is_missing(int rank, uint64_t value) const;
     void look_around(const Call &call, uint64_t value);
     void mismatch_check(const Call &call);
-    [[noreturn]] void fail_dead(const Call &call, int rank);
+    std::string dead_text(const Call &call, int rank) const;
     [[noreturn]] void fail_late(const Call &call, uint64_t value);
-    [[noreturn]] void fail(const std::string &text, int culprit);
     [[noreturn]] void fail_again(const Call &call);
+    void failure_note(const std::string &text);
     void forget();
 
     static thread_local bool is_patient_;
@@ -120,7 +129,8 @@ class Room {
     std::vector<char *> bases_, inputs_, mails_;
     std::vector<std::atomic<uint64_t> *> pads_;
     std::atomic<bool> is_failed_{false}, is_aborted_{false};
-    std::string failure_;
+    std::mutex failure_mutex_; /* collectives and messages may fail at a time */
+    std::string failure_;      /* the first, guarded by failure_mutex_        */
 };
 
 } // namespace acre_torch::group

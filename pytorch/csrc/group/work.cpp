@@ -17,7 +17,7 @@ AcreWork::AcreWork(int rank, c10d::OpType type, const char *title,
 {
 }
 
-void AcreWork::complete(std::exception_ptr error)
+void AcreWork::complete(std::exception_ptr error, const std::function<void()> &before_callbacks)
 {
     c10::intrusive_ptr<c10::ivalue::Future> future, result;
 
@@ -27,6 +27,8 @@ void AcreWork::complete(std::exception_ptr error)
         future = future_;
         result = result_;
     }
+    if ((future || result) && before_callbacks)
+        before_callbacks();
     if (future && !future->completed())
         future_mark(*future);
     if (result && !result->completed())
@@ -108,17 +110,60 @@ int LetterWork::sourceRank() const
 
 /* ---- Queue ---------------------------------------------------------------------------- */
 
-void Queue::add(std::function<void()> task)
+void Queue::add(std::function<void()> body, c10::intrusive_ptr<AcreWork> work)
 {
     {
         std::lock_guard<std::mutex> guard(mutex_);
         TORCH_CHECK(!is_stopping_, "Acre: the process group was shut down");
+        thread_ensure_locked();
         pending_.fetch_add(1, std::memory_order_acq_rel);
-        tasks_.push_back(std::move(task));
-        if (!thread_.joinable())
-            thread_ = std::thread([this] { thread_main(); });
+        tasks_.push_back({std::move(body), std::move(work)});
     }
     wake_.notify_one();
+}
+
+/* Sees to a thread that is not held up by callbacks. */
+void Queue::thread_ensure_locked()
+{
+    if (thread_count_ != calling_back_)
+        return;
+    threads_.emplace_back([this] { thread_main(); });
+    thread_count_++;
+}
+
+/* The lock is dropped meanwhile. */
+void Queue::run(std::unique_lock<std::mutex> &lock, Task task)
+{
+    std::exception_ptr error;
+    bool has_called_back = false;
+
+    is_running_ = true;
+    lock.unlock();
+    {
+        std::lock_guard<std::mutex> turn(turn_);
+        try {
+            task.body();
+        } catch (...) {
+            error = std::current_exception();
+        }
+    }
+    task.body = nullptr;
+    pending_.fetch_sub(1, std::memory_order_acq_rel);
+    lock.lock();
+    is_running_ = false;
+    lock.unlock();
+    task.work->complete(error, [&] {
+        std::lock_guard<std::mutex> guard(mutex_);
+        has_called_back = true;
+        calling_back_++;
+        if (!tasks_.empty())
+            thread_ensure_locked();
+        wake_.notify_one();
+    });
+    task.work.reset();
+    error = nullptr;
+    lock.lock();
+    calling_back_ -= has_called_back;
 }
 
 void Queue::thread_main()
@@ -127,37 +172,40 @@ void Queue::thread_main()
 
     Room::be_patient();
     for (;;) {
-        while (tasks_.empty()) {
-            if (is_stopping_)
-                return;
+        if (!is_running_ && !tasks_.empty()) {
+            Task task = std::move(tasks_.front());
+            tasks_.pop_front();
+            run(lock, std::move(task));
+        } else if (is_stopping_ && tasks_.empty()) {
+            wake_.notify_all(); /* others may have waited for the last task */
+            return;
+        } else {
             wake_.wait(lock);
         }
-        std::function<void()> task = std::move(tasks_.front());
-        tasks_.pop_front();
-        lock.unlock();
-        {
-            std::lock_guard<std::mutex> turn(turn_);
-            task();
-        }
-        task = nullptr;
-        pending_.fetch_sub(1, std::memory_order_acq_rel);
-        lock.lock();
     }
 }
 
 void Queue::stop()
 {
+    std::list<std::thread> threads;
     {
         std::lock_guard<std::mutex> guard(mutex_);
         is_stopping_ = true;
     }
     wake_.notify_all();
-    if (!thread_.joinable())
-        return;
-    if (thread_.get_id() == std::this_thread::get_id())
-        thread_.detach();
-    else
-        thread_join(thread_);
+    for (;;) {
+        {
+            std::lock_guard<std::mutex> guard(mutex_);
+            if (threads_.empty())
+                return;
+            threads.splice(threads.end(), threads_, threads_.begin());
+        }
+        std::thread &thread = threads.back();
+        if (thread.get_id() == std::this_thread::get_id())
+            thread.detach();
+        else
+            thread_join(thread);
+    }
 }
 
 } // namespace acre_torch::group

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <thread>
 
@@ -20,8 +21,10 @@ class AcreWork : public c10d::Work {
              const std::optional<std::vector<at::Tensor>> &inputs,
              std::vector<at::Tensor> outputs, uint64_t sequence);
 
-    /* Ends the work, with an exception or without. */
-    void complete(std::exception_ptr error = nullptr);
+    /* Ends the work, with an exception or without. Where somebody has asked for a future, what
+     * hangs on it runs in here; before_callbacks is called first. */
+    void complete(std::exception_ptr error = nullptr,
+                  const std::function<void()> &before_callbacks = {});
 
     std::vector<at::Tensor> result() override { return outputs_; }
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
@@ -56,11 +59,13 @@ class LetterWork : public AcreWork {
     LetterPtr letter_;
 };
 
-/* Tasks that run one after the other, in order. */
+/* Tasks that run one after the other, in order. What hangs on the future of a work may add another
+ * and wait for it, as PowerSGD does: then a second thread goes on with the tasks. */
 class Queue {
   public:
     ~Queue() { stop(); }
-    void add(std::function<void()> task);
+    /* Runs a task and completes its work with what the task throws. */
+    void add(std::function<void()> task, c10::intrusive_ptr<AcreWork> work);
     /* Runs a function in the caller, if nothing is queued; whether it did. */
     template <class Function> bool run_here(Function &function)
     {
@@ -73,18 +78,27 @@ class Queue {
         return true;
     }
     bool is_busy() const { return pending_.load(std::memory_order_acquire) != 0; }
-    /* Runs what is left and ends the thread. */
+    /* Runs what is left and ends the threads. */
     void stop();
 
   private:
+    struct Task {
+        std::function<void()> body;
+        c10::intrusive_ptr<AcreWork> work;
+    };
     void thread_main();
+    void thread_ensure_locked();
+    void run(std::unique_lock<std::mutex> &lock, Task task);
 
-    std::atomic<int> pending_{0}; /* queued or running in the thread          */
-    std::mutex turn_;             /* held while something runs                */
-    std::mutex mutex_;            /* guards the rest                          */
+    std::atomic<int> pending_{0}; /* queued or running in a thread             */
+    std::mutex turn_;             /* held while something runs                 */
+    std::mutex mutex_;            /* guards the rest                           */
     std::condition_variable wake_;
-    std::deque<std::function<void()>> tasks_;
-    std::thread thread_;
+    std::deque<Task> tasks_;
+    std::list<std::thread> threads_;
+    std::size_t thread_count_ = 0; /* ever                                     */
+    std::size_t calling_back_ = 0; /* threads in which callbacks run           */
+    bool is_running_ = false;      /* a task, in some thread                   */
     bool is_stopping_ = false;
 };
 

@@ -143,8 +143,7 @@ acre_status member_parse(const acre_blob *blob, int rank, struct member *out)
                "ACREJOIN3 %d %d %d %u %39s %" SCNu64 " %" SCNu64 " %" SCNu64
                " %31s %31s %d %" SCNd64 "%c",
                &out->rank, &out->count, &pid, &uid, out->host, &out->network, &out->processes,
-               &out->token, out->name, out->wire, &out->wire_rank, &out->written_ns,
-               &rest) != 12 ||
+               &out->token, out->name, out->wire, &out->wire_rank, &out->written_ns, &rest) != 12 ||
         out->rank != rank)
         return status_fail(ACRE_ERR_FORMAT,
                            "rendezvous: what the store says about rank %d is "

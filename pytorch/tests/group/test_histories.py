@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""Ranks whose calls differ in number, order and end; see work_histories.py."""
+import ranks
+
+
+def test_a_callback_starts_an_operation_and_waits_for_it():
+    ranks.run("work_histories:nested", 2, seconds=60)
+
+
+def test_powersgd_equals_gloo():
+    ranks.run("work_histories:powersgd", 2, seconds=90)
+
+
+def test_what_a_rank_sent_before_it_ended_arrives():
+    ranks.run("work_histories:sent_and_gone", 3)
+
+
+def test_any_source_goes_on_without_a_rank_that_ended():
+    ranks.run("work_histories:any_without_one", 3)
+
+
+def test_any_source_notices_that_all_are_gone():
+    ranks.run("work_histories:any_of_none", 3)
+
+
+def test_a_refused_message_keeps_no_memory():
+    ranks.run("work_histories:refused_messages", 2)
+
+
+def test_a_forked_child_does_not_hold_the_place_of_its_parent():
+    ranks.run("work_histories:orphaned", 1)
+
+
+def test_refusals_between_hosts_leave_the_group_whole():
+    ranks.run("work_histories:refused_between_hosts", 2)
+
+
+def test_a_message_between_hosts_is_taken_once():
+    ranks.run("work_histories:waited_twice_between_hosts", 2)

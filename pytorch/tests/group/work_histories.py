@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: MIT
+"""Ranks whose calls differ in number, order and end; runs on each rank."""
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import torch
+import torch.distributed as dist
+
+from ranks import Rank
+from work_faults import fails
+from work_operations import refused
+
+
+def nested(rank: Rank) -> None:
+    """What hangs on a future may start operations and wait for them, two deep."""
+    rank.init("acre")
+
+    def again(future: torch.futures.Future) -> torch.Tensor:
+        doubled = future.value()[0] * 2
+        dist.all_reduce(doubled)
+        later = dist.all_reduce(doubled, async_op=True).get_future()
+        return later.then(lambda inner: inner.value()[0] + 1).wait()
+
+    for _ in range(20):
+        begun = dist.all_reduce(torch.ones(4), async_op=True).get_future()
+        assert begun.then(again).wait().eq(17).all()
+    dist.barrier()
+    kept = [dist.all_reduce(torch.ones(1 << 18), async_op=True) for _ in range(8)]
+    dist.destroy_process_group()  # both threads end, whichever has the last task
+    assert all(work.is_completed() for work in kept)
+
+
+def powersgd(rank: Rank) -> None:
+    """The hook starts one all-reduce when another has ended, and waits for it."""
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+
+    rank.init("acre")
+    results = []
+    for group in (dist.group.WORLD, dist.new_group(backend="gloo")):
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(),
+                                    torch.nn.Linear(32, 1))
+        parallel = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+        state = powerSGD_hook.PowerSGDState(group, matrix_approximation_rank=1,
+                                            start_powerSGD_iter=2, min_compression_rate=1)
+        parallel.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        optimizer = torch.optim.SGD(parallel.parameters(), lr=0.01)
+        torch.manual_seed(rank.rank)
+        for _ in range(6):
+            optimizer.zero_grad()
+            parallel(torch.randn(8, 16)).square().mean().backward()
+            optimizer.step()
+        results.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    torch.testing.assert_close(results[0], results[1])
+    dist.barrier()
+
+
+def sent_and_gone(rank: Rank) -> None:
+    """Rank 2 ends after it has sent, while rank 0 waits for rank 1; both messages arrive, and the
+    group goes on where rank 2 is not needed."""
+    rank.init("acre")
+    dist.barrier()
+    if rank.rank == 2:
+        rank.await_mark("posted", 0)
+        dist.send(torch.full((4,), 2.0), 0)
+        os._exit(0)
+    if rank.rank == 1:
+        time.sleep(1)
+        dist.send(torch.full((4,), 1.0), 0)
+        rank.await_mark("taken", 0)
+    else:
+        places = [torch.zeros(4) for _ in range(2)]
+        works = [dist.irecv(places[i], i + 1) for i in range(2)]
+        rank.mark("posted")
+        for work in works:
+            work.wait()
+        assert places[0].eq(1).all() and places[1].eq(2).all(), places
+        rank.mark("taken")
+    os._exit(0)
+
+
+def any_without_one(rank: Rank) -> None:
+    """Rank 1 has nothing to send and ends; messages of rank 2 arrive, and at once."""
+    rank.init("acre")
+    tensor = torch.zeros(4)
+    dist.barrier()
+    if rank.rank == 1:
+        rank.await_mark("met", 2)
+        os._exit(0)
+    begin = time.monotonic()
+    for i in range(20):
+        if rank.rank == 0:
+            assert dist.recv(tensor) == 2
+            dist.send(tensor, 2)
+        else:
+            time.sleep(0.002)
+            dist.send(torch.full((4,), float(i)), 0)
+            dist.recv(tensor, 0)
+            assert tensor.eq(i).all(), tensor
+    # Each took more than 60 ms when the look at rank 1 came first.
+    assert time.monotonic() - begin < 20 * 0.06, time.monotonic() - begin
+    if rank.rank == 2:
+        rank.mark("met")
+        time.sleep(0.5)
+        dist.send(torch.full((4,), 7.0), 0)
+        rank.await_mark("taken", 0)
+    else:
+        assert dist.recv(tensor) == 2 and tensor.eq(7).all(), tensor
+        rank.mark("taken")
+    os._exit(0)
+
+
+def any_of_none(rank: Rank) -> None:
+    """When all others have ended, nobody can send any more."""
+    rank.init("acre")
+    dist.barrier()
+    if rank.rank == 0:
+        assert fails(lambda: dist.recv(torch.zeros(4)), "rank 1", "is gone") < 20
+    os._exit(0)
+
+
+def refused_messages(rank: Rank) -> None:
+    """A message that a failed group refuses is forgotten, its tensor with it."""
+    rank.init("acre")
+    group = dist.new_group([0, 1])
+    torch.ones(4, device="acre").sum().item()
+    group._get_backend(torch.device("acre")).abort()
+    before = torch.acre.memory_allocated()
+    for _ in range(3):
+        tensor = torch.ones(1 << 20, device="acre")
+        fails(lambda: dist.send(tensor, 1 - rank.rank, group=group), "was aborted")
+        fails(lambda: dist.recv(tensor, 1 - rank.rank, group=group), "was aborted")
+        del tensor
+    assert torch.acre.memory_allocated() == before, torch.acre.memory_allocated() - before
+    dist.barrier()
+
+
+def orphaned(rank: Rank) -> None:
+    """A rank is killed and leaves a child of fork; the next job takes over its place."""
+    read, write = os.pipe()
+    first = os.fork()
+    if first == 0:
+        rank.init("acre")
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            signal.pause()
+        os.write(write, str(child).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(first, 0)
+    child = int(os.read(read, 20))
+    try:
+        rank.init("acre")
+        dist.barrier()
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+# ---- Two hosts on one machine --------------------------------------------------------------------
+
+def start_hosts(rank: Rank, seconds: float = 60) -> None:
+    """Every rank on a host of its own."""
+    os.environ["ACRE_SYMM_HOST"] = f"host {rank.rank}"
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    rank.init("acre", seconds=seconds)
+
+
+def refused_between_hosts(rank: Rank) -> None:
+    """What is wrong is refused before anybody waits, with the sentence of a group on one host."""
+    start_hosts(rank)
+    out = torch.full((3,), -1.0)
+    for count in (0, 1, 3):
+        refused(lambda: dist.reduce_scatter(out, [torch.ones(3)] * count), "for 2 ranks")
+    refused(lambda: dist.reduce_scatter(out, [torch.ones(2)] * 2), "equally large")
+    refused(lambda: dist.reduce_scatter_tensor(out, torch.ones(7)), "does not hold 2 parts of 3")
+    refused(lambda: dist.reduce_scatter_tensor(out, torch.ones(6), dist.ReduceOp.BAND), "BAND")
+    refused(lambda: dist.reduce(out, 0, dist.ReduceOp.BAND), "BAND")
+    assert out.eq(-1).all(), out
+    dist.reduce_scatter(out, [torch.ones(3), torch.full((3,), 2.0)])
+    assert out.eq(2 * (rank.rank + 1)).all(), out
+    dist.barrier()
+
+
+def waited_twice_between_hosts(rank: Rank) -> None:
+    """A second wait() neither waits nor brings the message again."""
+    start_hosts(rank, seconds=5)
+    tensor = torch.zeros(4, device="acre")
+    if rank.rank == 1:
+        dist.send(torch.full((4,), 3.0), 0)
+    else:
+        work = dist.irecv(tensor, 1)
+        work.wait()
+        tensor.add_(1)
+        work.wait()
+        assert tensor.eq(4).all(), tensor
+    dist.barrier()
