@@ -274,10 +274,12 @@ static void tell_gaps(struct text *text, const acre_why *why)
               "before recording began, or stacks were off. ");
     text_add(text, why->has_history
                        ? "Start recording before the model is made: "
-                         "torch.cuda.memory._record_memory_history(stacks=\"all\")."
+                         "torch.cuda.memory._record_memory_history(stacks=\"all\")"
                        : "Record with torch.cuda.memory._record_memory_history(stacks=\"all\") "
                          "before the model is made, and dump the snapshot with "
-                         "torch.cuda.memory._dump_snapshot(\"job.pickle\").");
+                         "torch.cuda.memory._dump_snapshot(\"job.pickle\")");
+    text_add(text, "; a cache of Acre records them with record_history(stacks=\"all\") in Python, "
+                   "acre_history_config.level in C.");
 }
 
 static void tell_growth(struct text *text, const acre_why *why)

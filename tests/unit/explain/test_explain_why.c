@@ -156,6 +156,7 @@ TEST(blocks_that_wait_are_seen_without_a_history)
     EXPECT_EQ(why->allocated_bytes, 20 * MIB);
     EXPECT_EQ(why->has_history, 0);
     EXPECT_HAS(why->text, "_record_memory_history");
+    EXPECT_HAS(why->text, "a cache of Acre records them with record_history(stacks=\"all\")");
     acre_why_destroy(why);
     /* One event alone is what a recording of the state leaves. */
     why = explain_blocks(SIZES, BLOCKS, "{\"action\": \"snapshot\", \"addr\": 0, \"size\": 0,"
