@@ -12,8 +12,8 @@ import warnings
 import torch
 
 from . import rules
-from .rules import attention, recurrent
-from .shape import Described, Shapes, tensors_in
+from .rules import attention, operands, recurrent
+from .shape import Described, Shapes
 from .value import Values
 
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "set_.source_Storage_storage_offset",
@@ -165,7 +165,8 @@ class Kernels:
     def run(self, op, args, kwargs):
         """Runs an operator: by its rule, or by the shapes of its results."""
         name = op._schema.name
-        device = self.device_of(args, kwargs)
+        device = self.device_of(op, args, kwargs)
+        operands.check_types(op, args)
         stacks = self.ground.stacks
         before = stacks.enter(name)
         call = Call(self, op, args, kwargs, device)
@@ -183,11 +184,11 @@ class Kernels:
             call.end()
             stacks.leave(before)
 
-    def device_of(self, args, kwargs):
+    def device_of(self, op, args, kwargs):
         """The index of the device that a call works on."""
-        for tensor in tensors_in((args, kwargs)):
-            if tensor.is_cuda:
-                return tensor.device.index
+        index = operands.device_of(op, args, kwargs)
+        if index is not None:
+            return index
         device = kwargs.get("device")
         if device is not None and device.index is not None:
             self.ground.check_device(device.index)
@@ -214,8 +215,11 @@ class Kernels:
         return found[0] if len(found) == 1 else tuple(found) if found else None
 
     def _fit(self, call, outs):
-        """Gives outputs that were passed in (out=) the size that they get."""
+        """Gives outputs that were passed in (out=) the size that they get. What is changed in
+        place keeps its size and type, which the result must have."""
         if not call.op._schema.arguments[-1].is_out:
+            if torch.Tag.pointwise in call.op.tags and "_foreach_" not in call.op._schema.name:
+                self.shapes.check(call.op, call.args, call.kwargs)
             return
         shapes = call.shapes()
         shapes = [shapes] if isinstance(shapes, Described) else shapes

@@ -38,6 +38,14 @@ class Shapes:
                 self._known[key] = found
         return found
 
+    def check(self, op, args, kwargs):
+        """Raises what an operator would say of its operands, where that is known without data."""
+        try:
+            if has_meta(op):
+                self.infer(op, args, kwargs)
+        except NotImplementedError:
+            pass
+
     def _run(self, op, args, kwargs):
         try:
             return op(*_map(args, _to_meta), **_map(kwargs, _to_meta))
@@ -71,6 +79,12 @@ def tensors_in(value):
 def is_scalar(tensor):
     """Whether a tensor is a number that came from the host."""
     return tensor.dim() == 0 and tensor.device.type == "cpu"
+
+
+@functools.cache
+def has_meta(op):
+    """Whether an operator runs on tensors without data."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "Meta")
 
 
 @functools.cache

@@ -42,6 +42,7 @@ def compose(kernels, query, key, value, attn_mask=None, dropout_p=0.0, is_causal
             scale=None, enable_gqa=False):
     """scaled_dot_product_attention, as it is composed on a GPU."""
     aten = torch.ops.aten
+    _check(query, key, value, attn_mask)
     chosen = choose(kernels, query, key, value, attn_mask, enable_gqa) if query.is_cuda else MATH
     if chosen == FLASH:
         width = query.size(-1)
@@ -61,6 +62,18 @@ def compose(kernels, query, key, value, attn_mask=None, dropout_p=0.0, is_causal
     return aten._scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p,
                                                    is_causal, scale=scale,
                                                    enable_gqa=enable_gqa)[0]
+
+
+def _check(query, key, value, mask):
+    """Raises what PyTorch raises for operands that do not go together."""
+    for what, of in (("dtype", [tensor.dtype for tensor in (query, key, value)]),
+                     ("device type", [tensor.device for tensor in (query, key, value)])):
+        if len(set(of)) > 1:
+            raise RuntimeError(f"Expected query, key, and value to have the same {what}, but got "
+                               f"query: {of[0]}, key: {of[1]}, value: {of[2]}")
+    if mask is not None and mask.device != query.device and mask.dim():
+        raise RuntimeError("Expected all tensors to be on the same device, but found at least two "
+                           f"devices, {query.device} and {mask.device}! (attn_mask)")
 
 
 def _fit_mask(mask, query, key):
