@@ -12,7 +12,7 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 from ..error import Error
 from .gpu import find_gpu, list_gpus, load_gpus
 from .options import parse
-from .script import place, unwrap
+from .script import ended, place, unwrap
 
 UNASKED = 60  # seconds of a program that is run again without being asked to
 _INTERPRETER = re.compile(r"(python|pypy)(\d+(\.\d+)*)?$")
@@ -63,13 +63,51 @@ def _without_interpreter(program):
 
 
 def _predict(options):
-    from .answer import draw, text
     from .script import run_program
     from .session import Session
     _check_output(options.output)
     session = Session(options)
-    with _progress(session, options), _output(options):
-        outcome = session.run(lambda: run_program(options.program))
+    with contextlib.ExitStack() as around:
+        around.enter_context(_progress(session, options))
+        around.enter_context(_output(options))
+
+        def leave(status):
+            session.end()
+            around.close()
+            return _answer(session, ended(SystemExit(status)))
+
+        with _exits(leave):
+            outcome = session.run(lambda: run_program(options.program))
+    return _answer(session, outcome)
+
+
+@contextlib.contextmanager
+def _exits(answer):
+    """Has os._exit, with which programs end that do not wait for their threads, give the answer
+    first. Children of a fork end by it too, and give none."""
+    end, process = os._exit, os.getpid()
+
+    def leave(status):
+        if os.getpid() != process:
+            end(status)
+        os._exit, given = end, 2
+        try:
+            sys.stdout.flush()
+            given = answer(status)
+        finally:
+            end(given)
+
+    os._exit = leave
+    try:
+        yield
+    finally:
+        os._exit = end
+
+
+def _answer(session, outcome):
+    """Prints the answer; returns the exit status."""
+    from .answer import draw, text
+    options = session.options
     answer, trace, peak = draw(session, outcome)
     found = None
     if options.savings or _is_worth_saving(options, answer, outcome):

@@ -37,6 +37,7 @@ def draw(session, outcome=None):
     answer = {
         "gpu": session.gpu.name, "gpu_title": session.gpu.title,
         "gpu_memory_bytes": session.gpu.memory, "device": device,
+        "device_peaks": [ground.peaks(index)[1] for index in range(ground.device_count)],
         "requested_peak_bytes": peak.requested,
         "allocated_peak_bytes": allocated, "reserved_peak_bytes": reserved,
         "context_bytes": session.gpu.context, "nccl_bytes": nccl_bytes(session.options.world),
@@ -175,6 +176,12 @@ def text(answer, savings=None):
 
 
 def _figures(answer):
+    peaks = answer["device_peaks"]
+    lines = []
+    if len(peaks) > 1:
+        rest = ", ".join(f"cuda:{index} {size_text(peak)}" for index, peak in enumerate(peaks)
+                         if index != answer["device"])
+        lines = [f"This is cuda:{answer['device']}, which holds most (at most held: {rest}).", ""]
     rows = [("asked for, at most", answer["requested_peak_bytes"]),
             ("in blocks, at most", answer["allocated_peak_bytes"]),
             ("held by the allocator, at most", answer["reserved_peak_bytes"]),
@@ -184,7 +191,7 @@ def _figures(answer):
                      ("  at most (algorithms of convolutions)", answer["reserved_high_bytes"])]
     if answer["nccl_bytes"]:
         rows.append(("NCCL, outside the allocator (estimate)", answer["nccl_bytes"]))
-    lines = [f"{name:40} {size:>16,}  {size_text(size):>12}" for name, size in rows]
+    lines += [f"{name:40} {size:>16,}  {size_text(size):>12}" for name, size in rows]
     total = max(answer["requested_peak_bytes"], 1)
     lines += ["", "At the peak" + (f", {answer['peak_at']}:" if answer["peak_at"] else ":")]
     lines += [f"  {name.replace('_', ' '):38} {size:>16,}  {100 * size / total:10.1f} %"

@@ -23,6 +23,7 @@ def install(remarks):
     torch.nn.Module.compile = lambda module, *args, **kwargs: _remark(
         remarks, "Module.compile: taken as eager execution")
     torch.nn.DataParallel.__init__ = refuse
+    torch.compiler.cudagraph_mark_step_begin = lambda: None
     torch.jit.script = lambda obj, *args, **kwargs: obj
 
 

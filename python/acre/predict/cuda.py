@@ -23,6 +23,7 @@ class Cuda:
         self.ground, self.gpu, self.notes = ground, gpu, notes
         self.library = None
         self.seeds = ()
+        self._raw = {}  # blocks of caching_allocator_alloc(): their device
 
     def install(self):
         """Makes torch.cuda answer."""
@@ -43,13 +44,17 @@ class Cuda:
         for module in (cuda, cuda.streams):
             module.Stream, module.Event = streams.Stream, streams.Event
             module.ExternalStream = streams.Stream
-        cuda.cudart = lambda: types.SimpleNamespace(
-            cudaMemGetInfo=self._free, cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
+        cuda._cudart = types.SimpleNamespace(
+            cudaMemGetInfo=self._free, cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0,
+            cudaError=types.SimpleNamespace(success=0))
         self.seeds = tuple(torch.Generator() for _ in range(self.ground.device_count))
         cuda.default_generators = self.seeds
         cuda.get_rng_state = lambda device="cuda": torch.zeros(16, dtype=torch.uint8)
         cuda.set_rng_state = lambda state, device="cuda": None
-        cuda.memory_usage = cuda.utilization = cuda.temperature = lambda device=None: 0
+        for name in ("memory_usage", "utilization", "temperature", "power_draw", "clock_rate"):
+            setattr(cuda, name, lambda device=None: 0)
+        cuda.device_memory_used = lambda device=None: self.gpu.memory - self._free(device)[0]
+        torch._C._nccl_version, torch._C._nccl_version_suffix = lambda: 2 << 32 | 28 << 16, bytes
         self._install_memory(cuda.memory)
         self._install_nvtx(cuda.nvtx)
         self._install_cudnn()
@@ -106,6 +111,7 @@ class Cuda:
                          "reset_peak_memory_stats", "reset_accumulated_memory_stats"):
                 if hasattr(module, name):
                     setattr(module, name, getattr(torch.cuda, name))
+        torch.accelerator.get_memory_info = memory.get_memory_info = self._free
         torch.accelerator.synchronize = lambda device=None: None
 
     def _properties(self, device=None):
@@ -164,6 +170,9 @@ class Cuda:
         self.ground.set_device(device_index)
         self.ground.set_stream(device_index, stream_id)
 
+    def c_getStreamFromExternal(self, pointer, index):
+        return pointer, index, DEVICE_TYPE
+
     def c_getCurrentRawStream(self, index):
         return self.ground.stream(index)
 
@@ -185,6 +194,27 @@ class Cuda:
     def c_hostMemoryStats(self):
         return {}
 
+    def c_resetAccumulatedHostMemoryStats(self):
+        return None
+
+    def c_resetPeakHostMemoryStats(self):
+        return None
+
+    def c_cudaCachingAllocator_raw_alloc(self, size, stream):
+        device = self.ground.device()
+        before = self.ground.stream(device)
+        self.ground.set_stream(device, stream)
+        block = self.ground.alloc(size, device)
+        self.ground.set_stream(device, before)
+        self._raw[block] = device
+        return block
+
+    def c_cudaCachingAllocator_raw_delete(self, block):
+        self.ground.free(block, self._raw.pop(block))
+
+    def c_cudaCachingAllocator_enable(self, is_on):
+        return None
+
     def c_setMemoryFraction(self, fraction, device):
         self.ground.shares[device] = fraction
 
@@ -200,10 +230,16 @@ class Cuda:
     def c_canDeviceAccessPeer(self, device, peer):
         return True
 
+    def c_tunableop_is_enabled(self):
+        return False
+
     def c_ipc_collect(self):
         return None
 
     def c_getCurrentBlasHandle(self):
+        return 0
+
+    def c_getCurrentSolverHandle(self):
         return 0
 
     def c_clearCublasWorkspaces(self):

@@ -22,6 +22,8 @@ _OR = frozenset(("aten::bitwise_or", "aten::logical_or", "aten::bitwise_or_",
                  "aten::logical_or_", "aten::__or__", "aten::__ior__"))
 _AND = frozenset(("aten::bitwise_and", "aten::logical_and", "aten::bitwise_and_",
                   "aten::logical_and_", "aten::__and__", "aten::__iand__"))
+_SAME = frozenset(("aten::all", "aten::any", "aten::max", "aten::min", "aten::gather",
+                   "aten::index_select", "aten::clone"))
 _NOT = frozenset(("aten::bitwise_not", "aten::logical_not", "aten::bitwise_not_",
                   "aten::logical_not_"))
 
@@ -102,7 +104,7 @@ class Presumptions:
             return None
         if name in _CHOOSE or (name == "aten::gather" and self._is_chosen(args[2])):
             return _CHOSEN
-        answer = self._answer(name, args) if result.dtype == torch.bool else None
+        answer = self._answer(name, args, result) if result.dtype == torch.bool else None
         return True if answer is None and name == "aten::all" and result.numel() == 1 else answer
 
     def note(self, result, answer):
@@ -112,18 +114,27 @@ class Presumptions:
         elif answer is not None:
             self.set(result, answer)
 
-    def _answer(self, name, args):
+    def _answer(self, name, args, result):
         if name in ("aten::eq", "aten::ne", "aten::isin"):
             return self._of_comparison(name == "aten::ne", name == "aten::isin", *args[:2])
-        if name in ("aten::all", "aten::any", "aten::max", "aten::min"):
+        if name in _SAME:
             return self._of(args[0])
+        if name == "aten::cat":
+            answers = {self._of(tensor) for tensor in args[0]}
+            return answers.pop() if len(answers) == 1 else None
         if name in _NOT:
             answer = self._of(args[0])
             return None if answer is None else not answer
         if name in _OR or name in _AND:
             both = self._of(args[0]), self._of(args[1])
             absorbing = name in _OR
-            return absorbing if absorbing in both else None if None in both else not absorbing
+            if absorbing in both:
+                return absorbing
+            # One truth decides on a loop: the part that is not known leaves it to the other.
+            leaves = result.numel() == 1 and any(
+                isinstance(value, torch.Tensor) and value.is_cuda and self.get(value) is not None
+                for value in args[:2])
+            return None if None in both and not leaves else not absorbing
         return None
 
     def _of_comparison(self, is_ne, is_in, tensor, other):

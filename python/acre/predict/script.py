@@ -35,8 +35,8 @@ def run_program(arguments):
     """Runs a program and returns its Outcome; errors are printed as Python prints them."""
     try:
         _start(list(arguments))
-    except SystemExit as ended:
-        return _ended(ended)
+    except SystemExit as error:
+        return ended(error)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever the program raised is its own
@@ -53,8 +53,9 @@ def _line(error):
     return (lines or [type(error).__name__])[0][:500]
 
 
-def _ended(ended):
-    code = ended.code
+def ended(error):
+    """The Outcome of a SystemExit."""
+    code = error.code
     if code is None or code == 0:
         return Outcome()
     if isinstance(code, int):

@@ -66,7 +66,11 @@ class Session:
             self.stopped = self.stopped or "by Ctrl-C"
             return None
         finally:
-            self.seconds = time.monotonic() - self._began
+            self.end()
+
+    def end(self):
+        """The program is over."""
+        self.seconds = time.monotonic() - self._began
 
     def _interrupt(self, thread, is_over):
         """Raises KeyboardInterrupt in a thread at the limit, and again until that is over: one

@@ -40,15 +40,21 @@ torch.cuda.reset_peak_memory_stats()
     assert given["fits"] is False and given["reserved_peak_bytes"] == 40 << 30
 
 
-def test_the_device_with_the_highest_peak_is_answered_for():
-    given = program("""
+TWO = """
 x = torch.empty(1 << 30, dtype=torch.uint8, device="cuda:1")
 del x
 torch.cuda.empty_cache()
 torch.cuda.reset_peak_memory_stats(1)
-y = torch.empty(1 << 20, dtype=torch.uint8, device="cuda:0")
-""", "--devices", "2")
+y = torch.empty(32 << 20, dtype=torch.uint8, device="cuda:0")
+"""
+
+
+def test_the_device_with_the_highest_peak_is_answered_for():
+    given = program(TWO, "--devices", "2")
     assert given["device"] == 1 and given["reserved_peak_bytes"] == 1 << 30
+    assert given["device_peaks"] == [32 << 20, 1 << 30]
+    done = run("--devices", "2", "--", "python", "-c", "import torch" + TWO)
+    assert "This is cuda:1, which holds most (at most held: cuda:0 32.0 MiB)." in done.stdout
 
 
 def test_packages_beside_acre_are_not_in_the_way(tmp_path):
@@ -66,6 +72,32 @@ def test_packages_beside_acre_are_not_in_the_way(tmp_path):
     done = subprocess.run([tmp_path / "bin" / "acre", "predict", "--", sys.executable, "-c",
                            code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and str(packages / "acre") in done.stdout, done.stderr
+
+
+EXIT = """
+import os, threading, time
+x = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+if os.fork() == 0:
+    os._exit(5)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 5
+print("not flushed", end=" ")
+{end}
+"""
+
+
+def test_a_program_that_ends_at_once_is_answered_for():
+    """os._exit is how programs end that do not wait for their threads."""
+    given = program(EXIT.format(end="os._exit(0)"), "--gpu", "t4", status=(0,))
+    assert given["reserved_peak_bytes"] == 1 << 30 and given["script_error"] is None
+    assert given["seconds"] > 0
+    given = program(EXIT.format(end="threading.Thread(target=os._exit, args=(3,)).start()\n"
+                                    "time.sleep(60)"), status=(2,))
+    assert given["script_error"] == "the program ended with exit status 3"
+    given = program(EXIT.format(end="x = x, x.repeat(31)\nos._exit(0)"), "--gpu", "t4",
+                    status=(1,))
+    assert given["fits"] is False
+    done = run("--", "python", "-c", "import torch" + EXIT.format(end="os._exit(0)"))
+    assert done.returncode == 0 and done.stdout.startswith("not flushed Fits on")
 
 
 def test_the_current_folder_is_not_on_the_path_of_a_file(tmp_path):
@@ -144,6 +176,43 @@ def test_generation_runs_to_its_limit(choose):
     assert done.stdout.count("steps 20\n") == len(TESTS), done.stdout
 
 
+BEAMS = """
+scores = torch.zeros(4, 3, device="cuda")
+kept = torch.full((4, 3), -1e9, device="cuda")
+is_finished = torch.zeros(4, 3, dtype=torch.bool, device="cuda")
+words = torch.zeros(4, 3, 30, dtype=torch.long, device="cuda")
+for step in range(20):
+    logits = torch.randn(4, 300, device="cuda")
+    best = torch.topk(logits, 6)[1]
+    words[:, :, step] = best[:, :3] % 100
+    hits = torch.isin(words[:, :, step], torch.tensor([50256], device="cuda"))
+    scores = scores + logits[:, :3]
+    both = torch.cat((is_finished, hits), dim=1)
+    is_finished = torch.take_along_dim(both, torch.topk(scores, 3)[1], dim=1)
+    may_improve = torch.any(scores[:, :1] > torch.min(kept, dim=1, keepdim=True)[0])
+    is_open = ~(torch.all(is_finished) & early)
+    if not may_improve & is_open & ~torch.all(hits):
+        break
+print("steps", step + 1)
+"""
+
+
+@pytest.mark.parametrize("early", (False, True))
+def test_beams_run_to_their_limit(early):
+    """Scores are not known; that no beam has ended is presumed, and decides."""
+    done = run("--", "python", "-c", f"import torch\nearly = {early}" + BEAMS)
+    assert done.returncode == 0, done.stderr
+    assert "steps 20\n" in done.stdout
+
+
+def test_a_constant_beside_what_is_not_known_decides_nothing():
+    program("""
+yes = torch.ones((), dtype=torch.bool, device="cuda")
+loss = torch.randn((), device="cuda")
+assert not (loss > 3) & yes and not (loss > 3) | ~yes and not yes & (loss > 3)
+""")
+
+
 def test_what_programs_assert_still_holds():
     program("""
 mask = torch.randint(0, 2, (64, 2048), device="cuda")
@@ -162,6 +231,33 @@ def test_a_device_that_is_not_shown_is_named(text):
     done = run("--devices", "2", "--", "python", "-c", "import torch\n" + text)
     assert done.returncode == 2
     assert "invalid device ordinal 2; the prediction shows 2 (--devices)" in done.stderr
+
+
+def test_what_programs_ask_of_the_device():
+    """Streams of other libraries, memory by hand, marks for profilers, versions."""
+    given = program("""
+torch.cuda.check_error(0)
+torch.cuda.profiler.start()
+torch.cuda.profiler.stop()
+torch.cuda.cudart().cudaMemGetInfo(0)
+torch.compiler.cudagraph_mark_step_begin()
+torch.cuda.reset_peak_host_memory_stats()
+torch.cuda.reset_accumulated_host_memory_stats()
+torch.cuda.memory.caching_allocator_enable(True)
+assert torch.cuda.nccl.version()[0] == 2 and not torch.cuda.tunable.is_enabled()
+assert torch.cuda.power_draw() == torch.cuda.clock_rate() == 0
+with torch.cuda.stream(torch.cuda.get_stream_from_external(0x5000)):
+    assert torch.cuda.current_stream().cuda_stream == 0x5000
+    x = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
+free, total = torch.accelerator.get_memory_info()
+assert (free, total) == torch.cuda.mem_get_info()
+assert torch.cuda.device_memory_used() == total - free
+block = torch.cuda.caching_allocator_alloc(1 << 30)
+assert torch.cuda.memory_allocated() == (1 << 30) + (1 << 28)
+torch.cuda.caching_allocator_delete(block)
+assert torch.cuda.memory_allocated() == 1 << 28
+""")
+    assert given["allocated_peak_bytes"] == (1 << 30) + (1 << 28)
 
 
 def test_largest_keeps_the_change_and_writes_the_snapshot(tmp_path):
