@@ -39,7 +39,9 @@ class error {
   public:
     /** Takes the status and the sentence of the last failure on this thread. */
     explicit error(acre_status status) : text_(acre_last_error()), status_(status) {}
+    /** A copy, which cannot fail. */
     error(const error &) = default;
+    /** Takes the status and the sentence of another. */
     error &operator=(const error &) = default;
     virtual ~error() = default;
     /** The sentence. */

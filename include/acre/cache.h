@@ -162,7 +162,8 @@ ACRE_API acre_status acre_cache_record_stream(acre_cache *cache, void *pointer, 
  */
 ACRE_API acre_status acre_cache_peer_enable(acre_cache *cache, acre_device *peer);
 
-/** Waits for pending uses and returns all idle segments to the device.
+/** Waits for pending uses and returns all idle segments to the device. The cache's lock is held
+ *  meanwhile: work of the device that waits for another thread's call of this cache never ends.
  *  Errors: ACRE_ERR_DEVICE; the rest is released all the same. */
 ACRE_API acre_status acre_cache_empty(acre_cache *cache);
 
