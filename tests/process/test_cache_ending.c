@@ -49,6 +49,10 @@ TEST(a_thread_of_a_child_does_not_end_one_of_its_parent)
     acre_device *device;
     void *pointer;
 
+    T_NEEDS("fork beside threads");
+#if defined(__SANITIZE_THREAD__)
+    T_SKIP("ThreadSanitizer does not start threads in children of processes with threads");
+#endif
     REQUIRE_EQ(pthread_key_create(&early_key, end_late), 0);
     sem_init(&is_ending, 0, 0);
     sem_init(&may_end, 0, 0);
