@@ -12,7 +12,8 @@ for command in $(sed -n 's/^\.SS acre \([a-z]*\).*/\1/p' "$page"); do
     "$ACRE_BUILD/acre" --help | grep -q "^  $command " ||
         { echo "man/acre.1 describes \"acre $command\", which does not exist"; exit 1; }
 done
-for variable in $(cd "$ACRE_SOURCE" && grep -rhoE '"(ACRE|OPENREG)_[A-Z_]+"' src cli python pytorch/csrc pytorch/torch_acre |
+for variable in $(cd "$ACRE_SOURCE" &&
+    grep -rhoE '"(ACRE|OPENREG)_[A-Z_]+"' src cli python pytorch/csrc pytorch/torch_acre |
     grep -vE 'ACRE_(ERR|EVENT|HANDLE)_' | tr -d '"' | sort -u); do
     grep -qw "$variable" "$page" || { echo "man/acre.1 does not name $variable"; exit 1; }
 done
