@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Things that are closed."""
 from .error import Error
-from .handle import claim, unclaim
+from .handle import NOBODY, claim, unclaim
 
 
 class Closing:
@@ -42,6 +42,7 @@ class Closing:
         except BaseException:
             unclaim(handle)
             raise
+        handle.ender = NOBODY  # who still has it gets no further, this thread neither
         self._handle = None
 
     def _facts(self) -> str:

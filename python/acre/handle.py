@@ -5,10 +5,11 @@ Calls run without the interpreter's lock, so that one thread may close what anot
 just handed to a call. Each call counts itself at its handles, and an end is refused meanwhile;
 from its beginning on, only the thread that ends it gets in.
 """
-import contextlib
 import ctypes
 import os
+import sys
 from threading import RLock, get_ident
+from weakref import ref
 
 from .error import Error
 
@@ -21,25 +22,43 @@ os.register_at_fork(after_in_child=_lock._at_fork_reinit)
 class Handle(ctypes.c_void_p):
     """An address that the library gave."""
 
-    calls = 0  # that use it at this moment
+    calls = frozenset()  # that use it at this moment: references to what held() gave
     ender = None  # the thread that ends it or has ended it
 
 
-@contextlib.contextmanager
-def held(*handles):
-    """While it is open, these do not end; an Error when one of them has ended, or does now."""
-    handles = [handle for handle in handles if isinstance(handle, Handle)]
-    with _lock:
-        if any(handle.ender not in (None, get_ident()) for handle in handles):
-            raise Error("another thread closes it", "ACRE_ERR_STATE", 14)
-        for handle in handles:
-            handle.calls += 1
-    try:
-        yield
-    finally:
+class held:
+    """While it is open, these do not end; an Error when one of them has ended, or does now. A
+    signal may raise an exception at any place in here: what is left over then counts no more."""
+
+    __slots__ = ("handles", "own", "thread", "frame", "__weakref__")
+
+    def __init__(self, *handles):
+        self.handles = [handle for handle in handles if isinstance(handle, Handle)]
+
+    def __enter__(self):
+        self.thread, self.frame = get_ident(), id(sys._getframe(1))
+        self.own = frozenset((ref(self),))
         with _lock:
-            for handle in handles:
-                handle.calls -= 1
+            if any(handle.ender not in (None, self.thread) for handle in self.handles):
+                raise Error("another thread closes it", "ACRE_ERR_STATE", 14)
+            for handle in self.handles:
+                handle.calls |= self.own
+
+    def __exit__(self, *_):
+        with _lock:
+            for handle in self.handles:
+                handle.calls -= self.own
+
+
+def _is_used(handle):
+    """Whether a call is under way. Those of this thread are in the frames that it is in."""
+    frame, frames = sys._getframe(1), set()
+    while frame is not None:
+        frames.add(id(frame))
+        frame = frame.f_back
+    handle.calls = frozenset(call for call in handle.calls if call() is not None)
+    return any(call is not None and (call.thread != get_ident() or call.frame in frames)
+               for call in [call() for call in handle.calls])
 
 
 def claim(handle):
@@ -47,7 +66,7 @@ def claim(handle):
     with _lock:
         if getattr(handle, "ender", None) is not None:
             return False
-        if getattr(handle, "calls", 0):
+        if getattr(handle, "calls", None) and _is_used(handle):
             raise Error("another thread is in a call that uses it; close it afterwards",
                         "ACRE_ERR_BUSY", 23)
         handle.ender = get_ident()

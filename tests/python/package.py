@@ -8,6 +8,7 @@ import importlib
 import os
 import pathlib
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -204,6 +205,34 @@ class Caches(unittest.TestCase):
                 run_threads(3, work, cache, gate)
                 closer.join()
         self.assertLessEqual(names, {"ACRE_ERR_STATE", "ACRE_ERR_BUSY"})
+
+    def test_a_call_that_a_signal_interrupts_keeps_nothing_open(self):
+        class Stop(Exception):
+            pass
+
+        def stop(*_):
+            raise Stop
+
+        before = signal.signal(signal.SIGALRM, stop)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        for turn in range(400):
+            cache = acre.Cache()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005 + turn * 1e-6)
+                while True:
+                    cache.limit  # pylint: disable=pointless-statement
+            except Stop:
+                if turn % 2:
+                    cache.close()  # while the exception still has the frames it came through
+            cache.close()
+            self.assertTrue(cache.is_closed)
+
+    def test_a_handle_that_has_ended_is_refused(self):
+        heap = acre.Heap()
+        handle = heap.handle
+        heap.close()
+        with self.assertRaises(acre.Error):
+            acre.library.ask("acre_hostmem_usable_bytes", handle, None)
 
     def test_limits_and_failures(self):
         with acre.Cache(policy="torch", limit=4 * MIB) as cache:
