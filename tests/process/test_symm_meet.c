@@ -398,6 +398,32 @@ TEST(a_rank_that_died_after_its_line_is_gone)
     ranks_run(2, died_after_its_line);
 }
 
+static void other_version_joined(struct rank *me)
+{
+    static const char line[] = "ACREJOIN2 0 2 1 0 host 1 1 7 acre-1 - 0", cut[] = "ACREJOIN3 0";
+    struct member member;
+    char key[MEMBER_KEY];
+    acre_symm *symm;
+    void *base;
+
+    EXPECT_EQ(member_parse(&(acre_blob){(void *)(uintptr_t)cut, strlen(cut)}, 0, &member),
+              ACRE_ERR_FORMAT);
+    EXPECT_HAS(acre_last_error(), "rank 0 is damaged");
+    if (me->rank == 1) {
+        base = alloc(64);
+        member_key("world", 0, key, sizeof key);
+        REQUIRE_OK(acre_store_set(me->store, key, line, strlen(line)));
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_FORMAT);
+        EXPECT_HAS(acre_last_error(), "another version of Acre wrote the line of rank 0");
+        acre_symm_free(base);
+    }
+}
+
+TEST(a_line_of_another_version_is_named_so)
+{
+    ranks_run(2, other_version_joined);
+}
+
 /* ---- A store that does not answer ----------------------------------------------------- */
 
 static void store_is_locked(struct rank *me)

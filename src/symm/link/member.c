@@ -135,10 +135,17 @@ void member_remove(acre_store *store, const char *group, int rank)
 
 acre_status member_parse(const acre_blob *blob, int rank, struct member *out)
 {
+    static const char mark[] = "ACREJOIN"; /* and the version of lines, a digit */
     int pid;
     unsigned uid;
     char rest;
 
+    if (blob->bytes > sizeof mark && memcmp(blob->data, mark, sizeof mark - 1) == 0 &&
+        memcmp((const char *)blob->data + sizeof mark - 1, "3 ", 2) != 0)
+        return status_fail(ACRE_ERR_FORMAT,
+                           "rendezvous: another version of Acre wrote the line of rank %d; all "
+                           "ranks need the same one, and each job a store of its own",
+                           rank);
     if (sscanf(blob->data,
                "ACREJOIN3 %d %d %d %u %39s %" SCNu64 " %" SCNu64 " %" SCNu64
                " %31s %31s %d %" SCNd64 "%c",
