@@ -9,8 +9,8 @@ from .closing import Closing
 from .device import Device
 from .error import Error, choose
 from .history import LEVELS, History
-from .handle import NOBODY, held
-from .library import ask, call, encode, lib, make
+from .handle import held
+from .library import ask, call, encode, end, lib, make
 from .snapshot import Snapshot
 from .tensor import users_of
 
@@ -36,8 +36,7 @@ class Cache(Closing):
             raise Error(f"{used} tensors of this cache are in use elsewhere", "ACRE_ERR_BUSY", 23)
         for block in list(self._blocks):
             block.close()
-        handle.ender = NOBODY  # blocks that are collected from now on are gone already
-        lib.acre_cache_destroy(handle)
+        end("acre_cache_destroy", handle)  # and blocks that are collected from now on are gone
 
     def alloc(self, size, stream=None):
         """A Block of so many bytes, for a stream or for the default one."""

@@ -35,12 +35,16 @@ class Closing:
     def close(self):
         """Ends it."""
         handle = self._handle
-        if handle is None or not claim(handle):
+        if handle is None:
             return
         try:
+            if not claim(handle):
+                return
             self._end(handle)
         except BaseException:
             unclaim(handle)
+            if getattr(handle, "ender", None) == NOBODY:
+                self._handle = None
             raise
         handle.ender = NOBODY  # who still has it gets no further, this thread neither
         self._handle = None

@@ -6,7 +6,7 @@ import os
 from . import tool_structs as structs
 from .closing import Closing
 from .error import choose
-from .library import call, encode, lib, make
+from .library import call, encode, end, make
 from .number import number, size
 
 _FLAGS = {"r": os.O_RDONLY, "r+": os.O_RDWR, "w": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
@@ -31,7 +31,7 @@ class File(Closing):
                             ctypes.byref(config))
 
     def _end(self, handle):
-        lib.acre_file_close(handle)
+        end("acre_file_close", handle)
 
     def _move(self, name, block, offset, count):
         count = block.size if count is None else count

@@ -74,5 +74,7 @@ def claim(handle):
 
 
 def unclaim(handle):
-    """It did not end after all."""
-    handle.ender = None
+    """It did not end after all, if the calling thread was to end it."""
+    with _lock:
+        if getattr(handle, "ender", None) == get_ident():
+            handle.ender = None

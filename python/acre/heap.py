@@ -7,7 +7,7 @@ from .closing import Closing
 from .error import Error, choose
 from .handle import held
 from .history import LEVELS
-from .library import ask, call, lib, make, text
+from .library import ask, call, end, lib, make, text
 
 _HUGE_PAGES, _NO_THREAD, _INTERLEAVE = 1, 2, 4
 _RESOLVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(structs.frame))
@@ -45,7 +45,7 @@ class Heap(Closing):
         self._handle = make("acre_hostmem_create", ctypes.byref(config))
 
     def _end(self, handle):
-        lib.acre_hostmem_destroy(handle)
+        end("acre_hostmem_destroy", handle)
 
     def keep(self):
         """Lets the heap live as long as the process: what allocates from it may free memory after

@@ -10,7 +10,7 @@ import ctypes
 import os
 
 from .error import Error
-from .handle import Handle, held
+from .handle import NOBODY, Handle, held
 
 _NAMES = ("libacre.so.0", "libacre.so")
 _TOOLS = ("libacre_tools.so.0", "libacre_tools.so")
@@ -116,6 +116,13 @@ def call(name, *arguments):
     if status:
         raise Error(text(lib.acre_last_error()), text(lib.acre_status_name(status)), status,
                     lib.acre_last_native())
+
+
+def end(name, handle):
+    """Calls a function that ends a handle, once: it has ended although a signal raises an exception
+    as the function returns."""
+    handle.ender = NOBODY
+    getattr(lib, name)(handle)
 
 
 def make(name, *arguments):

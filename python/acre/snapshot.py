@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 
 from . import tool_structs as structs
 from .closing import Closing
-from .library import call, encode, lib, make
+from .library import call, encode, end, lib, make
 from .report import Report, items, size_text
 
 _PICKLE, _JSON = 1, 2
@@ -31,7 +31,7 @@ class Snapshot(Closing):
         self._handle = _handle or make("acre_snapshot_open", encode(path))
 
     def _end(self, handle):
-        lib.acre_snapshot_close(handle)
+        end("acre_snapshot_close", handle)
 
     def info(self) -> dict[str, Any]:
         """Counts and sums: segments, blocks, events, bytes."""

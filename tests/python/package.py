@@ -227,6 +227,28 @@ class Caches(unittest.TestCase):
             cache.close()
             self.assertTrue(cache.is_closed)
 
+    def test_an_end_that_a_signal_interrupts_comes_once(self):
+        program = """if True:
+            import signal
+            import acre
+            class Stop(Exception):
+                pass
+            def stop(*_):
+                raise Stop
+            signal.signal(signal.SIGALRM, stop)
+            for turn in range(1000):
+                heap = acre.Heap()
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 1e-5 + turn % 300 * 1e-6)
+                    heap.close()
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except Stop:
+                    heap.close()
+            """
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                              timeout=100, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_handle_that_has_ended_is_refused(self):
         heap = acre.Heap()
         handle = heap.handle
