@@ -105,13 +105,15 @@ acre_status acre_planner_learn(acre_planner *planner, const acre_trace_event *ev
         planner_enter(planner);
         if (planner->follower)
             planner_drop(planner);
-        if (planner->retired) {
+        if (!planner->retired)
+            planner_make_room(planner);
+        if (planner->follower) /* others made one meanwhile */
+            planner_drop(planner);
+        if (planner->retired)
             status = status_fail(ACRE_ERR_STATE, "acre_planner_learn: memory of an earlier plan "
                                                  "is live; free it first");
-        } else {
-            planner_make_room(planner);
+        else
             status = planner_follow(planner, lesson.records, lesson.record_count);
-        }
         planner_leave(planner);
     }
     heap_free(lesson.records);

@@ -39,6 +39,77 @@ TEST(a_recorded_sequence_is_followed_from_its_first_event)
     close_ground();
 }
 
+/* What the callback of a pool that gives memory back does with the planner. */
+struct meanwhile {
+    acre_allocator *allocator;
+    acre_data_ptr kept; /* stays live, when that is asked for */
+    bool is_keeping, is_done;
+};
+
+static void *source_alloc(void *arg, size_t bytes, int device, void *stream)
+{
+    (void)arg, (void)device, (void)stream;
+    return aligned_alloc(4096, bytes);
+}
+
+/* Others ask for enough that a plan is made. */
+static void source_free(void *arg, void *pointer, size_t bytes, int device, void *stream)
+{
+    struct meanwhile *meanwhile = arg;
+    acre_data_ptr live[2] = {ACRE_DATA_PTR_EMPTY, ACRE_DATA_PTR_EMPTY};
+
+    (void)bytes, (void)device, (void)stream;
+    free(pointer);
+    meanwhile->is_done = true;
+    for (size_t i = 0; i < 205; i++) {
+        acre_data_ptr_clear(&live[i % 2]);
+        REQUIRE_OK(acre_allocator_allocate(meanwhile->allocator, 512 * (1 + i % 20), &live[i % 2]));
+    }
+    acre_data_ptr_clear(&live[1]);
+    if (!meanwhile->is_keeping)
+        acre_data_ptr_clear(&live[0]);
+    meanwhile->kept = live[0];
+}
+
+static void learn_while_others_plan(bool is_keeping, acre_status expected)
+{
+    const acre_trace_event events[] = {{.kind = ACRE_TRACE_ALLOC, .bytes = 1000, .slot = 0}};
+    struct meanwhile meanwhile = {.is_keeping = is_keeping};
+    acre_pool_config config = {.struct_size = sizeof config, .alloc = source_alloc,
+                               .free = source_free, .arg = &meanwhile,
+                               .flags = ACRE_POOL_GIVES_BACK};
+    acre_pool_id id = acre_pool_id_next();
+    void *block;
+
+    open_ground(NULL, 64 << 20, false);
+    REQUIRE_OK(acre_planner_allocator(ground.planner, &meanwhile.allocator));
+    REQUIRE_OK(acre_pool_create(ground.cache, id, &config));
+    REQUIRE_OK(acre_pool_begin(ground.cache, id, NULL));
+    REQUIRE_OK(acre_cache_alloc(ground.cache, 5000, NULL, &block));
+    REQUIRE_OK(acre_pool_end(ground.cache, id));
+    REQUIRE_OK(acre_cache_free(ground.cache, block));
+    EXPECT_EQ(acre_planner_learn(ground.planner, events, 1, NULL, 0), expected);
+    EXPECT(meanwhile.is_done);
+    EXPECT_EQ(stats().drops, 1);
+    EXPECT_EQ(stats().plans, expected == ACRE_OK ? 2 : 1);
+    acre_data_ptr_clear(&meanwhile.kept);
+    EXPECT_EQ(stats().allocated_bytes.current, 0);
+    REQUIRE_OK(acre_pool_release(ground.cache, id));
+    acre_allocator_destroy(meanwhile.allocator);
+    close_ground();
+}
+
+/* Learning empties the cache, and has no lock meanwhile. */
+TEST(a_plan_that_others_make_while_one_learns_is_dropped)
+{
+    learn_while_others_plan(false, ACRE_OK);
+}
+
+TEST(a_plan_that_others_make_while_one_learns_keeps_what_lives_in_it)
+{
+    learn_while_others_plan(true, ACRE_ERR_STATE);
+}
+
 /* Feeds a trace to a planner that does not know it. */
 static void feed_file(const char *path, uint64_t *out_allocs)
 {
