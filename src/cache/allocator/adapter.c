@@ -57,13 +57,15 @@ static void adapter_free(struct deleter_owner *owner, void *pointer)
 {
     const struct adapter *adapter = CONTAINER_OF(owner, struct adapter, owner);
     acre_cache *cache = cache_of_pointer(adapter, pointer);
+    acre_status status;
 
     if (UNLIKELY(!cache))
         log_line(ACRE_LOG_ERROR,
                  "free of %p failed: invalid device pointer, no cache of this "
                  "allocator gave it",
                  pointer);
-    else if (UNLIKELY(acre_cache_free(cache, pointer) != ACRE_OK) && !late_note(cache, pointer))
+    else if (UNLIKELY((status = acre_cache_free(cache, pointer)) != ACRE_OK) &&
+             late_free(cache, pointer, status) != ACRE_OK)
         log_line(ACRE_LOG_ERROR, "free of %p failed: %s", pointer, acre_last_error());
 }
 

@@ -4,8 +4,13 @@
 
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/status.h"
 #include "cache/cache.h"
 #include "cache/engine.h"
+
+enum {
+    LATE_TRIES = 8, /* so often a pool may wake and fall asleep again right then */
+};
 
 static bool has_room(struct late *late)
 {
@@ -20,7 +25,8 @@ static bool has_room(struct late *late)
     return true;
 }
 
-bool late_note(acre_cache *cache, void *pointer)
+/* Notes a live block of a sleeping pool. False: it is none, or there is no host memory. */
+static bool late_note(acre_cache *cache, void *pointer)
 {
     quick_lock_take(&cache->lock);
     const struct block *block = engine_find_locked(cache, pointer);
@@ -31,19 +37,31 @@ bool late_note(acre_cache *cache, void *pointer)
     return is_late;
 }
 
+acre_status late_free(acre_cache *cache, void *pointer, acre_status refusal)
+{
+    acre_status status = refusal;
+
+    for (int i = 0; i < LATE_TRIES && status == ACRE_ERR_STATE; i++)
+        status = late_note(cache, pointer) ? ACRE_OK : acre_cache_free(cache, pointer);
+    return status;
+}
+
 void late_settle(acre_cache *cache)
 {
+    struct status_saved before;
+
+    status_save(&before); /* other pools may still refuse */
     quick_lock_take(&cache->lock);
     struct late late = cache->late;
     cache->late = (struct late){0};
     quick_lock_drop(&cache->lock);
     for (size_t i = 0; i < late.count; i++) {
         acre_status status = acre_cache_free(cache, late.pointers[i]);
-        bool is_later = status == ACRE_ERR_STATE && late_note(cache, late.pointers[i]);
-        if (status != ACRE_OK && !is_later)
+        if (status != ACRE_OK && late_free(cache, late.pointers[i], status) != ACRE_OK)
             log_line(ACRE_LOG_ERROR, "free of %p failed: %s", late.pointers[i], acre_last_error());
     }
     heap_free(late.pointers);
+    status_restore(&before);
 }
 
 void late_fini(acre_cache *cache)

@@ -15,10 +15,10 @@ struct late {
     size_t count, capacity;
 };
 
-/* Notes a live block of a sleeping pool. False: it is none, or there is no host memory. Takes the
- * lock. */
-bool late_note(acre_cache *cache, void *pointer);
-/* After waking: frees what can be freed now. Takes the lock for each. */
+/* After acre_cache_free refused: frees all the same, or notes the block when its pool sleeps. Takes
+ * the lock. Errors: the last refusal. */
+acre_status late_free(acre_cache *cache, void *pointer, acre_status refusal);
+/* After waking: frees what can be freed now. Takes the lock for each. The last error stays. */
 void late_settle(acre_cache *cache);
 void late_fini(acre_cache *cache);
 

@@ -4,6 +4,9 @@
 #include "cache/pools/late.h"
 #include "tests/support/share_bed.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 /* Both kinds of memory that can sleep. Every test is run on each. */
 static bool is_stitched;
 
@@ -216,6 +219,37 @@ TEST_BOTH(what_deleters_free_meanwhile_is_freed_on_waking)
         EXPECT_EQ(stats.live_count, live + 20 - 20 * nap);
     }
     nest_expect(&bed, &nest);
+    nest_free(&bed, &nest);
+    acre_allocator_destroy(allocator);
+    share_bed_close(&bed);
+}
+
+static void *drop_all(void *ptrs)
+{
+    for (acre_data_ptr *ptr = ptrs; ptr < (acre_data_ptr *)ptrs + 400; ptr++, usleep(20))
+        acre_data_ptr_clear(ptr);
+    return NULL;
+}
+
+TEST_BOTH(what_deleters_free_while_the_pool_wakes_is_freed)
+{
+    struct share_bed bed = bed_make();
+    struct nest nest = nest_make(&bed, "w");
+    acre_cache_stats before = stats_of(&bed);
+    acre_data_ptr ptrs[400];
+    acre_allocator *allocator;
+    pthread_t thread;
+
+    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
+    REQUIRE_OK(acre_pool_begin(bed.cache, nest.id, NULL));
+    for (int i = 0; i < 400; i++) REQUIRE_OK(acre_allocator_allocate(allocator, 500, &ptrs[i]));
+    REQUIRE_OK(acre_pool_end(bed.cache, nest.id));
+    REQUIRE_EQ(pthread_create(&thread, NULL, drop_all, ptrs), 0);
+    while (pthread_tryjoin_np(thread, NULL) != 0) {
+        REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_DISCARD));
+        REQUIRE_OK(acre_cache_wake(bed.cache, NULL, "w"));
+    }
+    EXPECT_EQ(stats_of(&bed).allocation.all.current, before.allocation.all.current);
     nest_free(&bed, &nest);
     acre_allocator_destroy(allocator);
     share_bed_close(&bed);
