@@ -20,7 +20,7 @@ ProcessGroupAcre::ProcessGroupAcre(const c10::intrusive_ptr<c10d::Store> &store,
     claim_ = std::make_unique<Claim>(*store, rank, size);
     room_ = std::make_shared<Room>(store_adapt(store), rank, size, timeout);
     mail_ = std::make_shared<Mail>(room_);
-    queue_ = std::make_unique<Queue>();
+    queue_ = std::make_shared<Queue>();
     init();
 }
 
@@ -28,7 +28,7 @@ ProcessGroupAcre::ProcessGroupAcre(const c10::intrusive_ptr<c10d::Store> &store,
  * be dropped. */
 void ProcessGroupAcre::leave_inherited()
 {
-    static_cast<void>(queue_.release());
+    static_cast<void>(new std::shared_ptr<Queue>(queue_));
     static_cast<void>(new std::shared_ptr<Mail>(mail_));
     claim_->drop();
 }

@@ -17,7 +17,7 @@ ProcessGroupHosts::ProcessGroupHosts(std::vector<int> hosts, int rank,
                                      BackendPtr leaders, BackendPtr far)
     : Backend(rank, static_cast<int>(hosts.size())), hosts_(std::move(hosts)),
       options_(c10::make_intrusive<Options>("acre", timeout)), near_(std::move(near)),
-      leaders_(std::move(leaders)), far_(std::move(far)), queue_(std::make_unique<Queue>())
+      leaders_(std::move(leaders)), far_(std::move(far)), queue_(std::make_shared<Queue>())
 {
     TORCH_CHECK_VALUE(near_ && far_ && is_leader() == static_cast<bool>(leaders_), "Acre: a group "
                       "over several hosts needs a group of the host, one of the first ranks on a "
@@ -25,10 +25,19 @@ ProcessGroupHosts::ProcessGroupHosts(std::vector<int> hosts, int rank,
     init();
 }
 
+/* In a child of fork: the threads of the queue and of the groups of others are not here. */
+void ProcessGroupHosts::leave_inherited()
+{
+    static_cast<void>(new std::shared_ptr<Queue>(queue_));
+    static_cast<void>(new BackendPtr(far_));
+    static_cast<void>(new BackendPtr(leaders_));
+    near_->shutdown();
+}
+
 ProcessGroupHosts::~ProcessGroupHosts()
 {
-    if (near_->is_inherited()) { /* its thread is not in this child of fork */
-        static_cast<void>(queue_.release());
+    if (near_->is_inherited()) {
+        leave_inherited();
         return;
     }
     if (queue_->is_busy())
@@ -44,6 +53,10 @@ void ProcessGroupHosts::setTimeout(std::chrono::milliseconds timeout)
 
 void ProcessGroupHosts::abort()
 {
+    if (near_->is_inherited()) {
+        leave_inherited();
+        return;
+    }
     near_->abort();
     far_->abort();
     if (leaders_)
@@ -53,6 +66,10 @@ void ProcessGroupHosts::abort()
 
 void ProcessGroupHosts::shutdown()
 {
+    if (near_->is_inherited()) {
+        leave_inherited();
+        return;
+    }
     queue_->stop();
     near_->shutdown();
     far_->shutdown();

@@ -79,13 +79,14 @@ class TORCH_ACRE_API ProcessGroupHosts : public c10d::Backend {
     WorkPtr launch(c10d::OpType type, const char *name, bool is_async, Tensors outputs, Body body);
     void reduce_levels(const at::Tensor &tensor, const c10d::AllreduceOptions &options);
     void spread(const at::Tensor &tensor, std::chrono::milliseconds timeout);
+    void leave_inherited();
     bool is_leader() const { return near_->getRank() == 0; }
 
     std::vector<int> hosts_;
     c10::intrusive_ptr<Options> options_;
     c10::intrusive_ptr<ProcessGroupAcre> near_;
     BackendPtr leaders_, far_;
-    std::unique_ptr<Queue> queue_;
+    std::shared_ptr<Queue> queue_;
     std::atomic<uint64_t> sequence_{0};
 };
 

@@ -298,7 +298,7 @@ void Mail::post(const LetterPtr &letter)
         progress_locked(done);
         needs_thread = has_pending_locked();
         if (needs_thread && !thread_.joinable())
-            thread_ = std::thread([this] { thread_main(); });
+            thread_ = std::thread([self = shared_from_this()] { self->thread_main(); });
     }
     settle(done);
     if (needs_thread)
@@ -443,7 +443,9 @@ void Mail::stop()
         thread.swap(thread_);
     }
     wake_.notify_all();
-    if (thread.joinable())
+    if (thread.get_id() == std::this_thread::get_id())
+        thread.detach(); /* what hangs on a message stops this */
+    else if (thread.joinable())
         thread_join(thread);
     try {
         TORCH_CHECK_WITH(DistBackendError, false, "Acre: the process group was shut down while a "

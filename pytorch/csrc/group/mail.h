@@ -49,7 +49,8 @@ struct Letter {
 
 using LetterPtr = std::shared_ptr<Letter>;
 
-class Mail {
+/* Its thread holds it: what hangs on a message may drop the group. */
+class Mail : public std::enable_shared_from_this<Mail> {
   public:
     explicit Mail(std::shared_ptr<Room> room);
     ~Mail();

@@ -127,7 +127,7 @@ void Queue::thread_ensure_locked()
 {
     if (thread_count_ != calling_back_)
         return;
-    threads_.emplace_back([this] { thread_main(); });
+    threads_.emplace_back([self = shared_from_this()] { self->thread_main(); });
     thread_count_++;
 }
 

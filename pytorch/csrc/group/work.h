@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -60,10 +61,10 @@ class LetterWork : public AcreWork {
 };
 
 /* Tasks that run one after the other, in order. What hangs on the future of a work may add another
- * and wait for it, as PowerSGD does: then a second thread goes on with the tasks. */
-class Queue {
+ * and wait for it, as PowerSGD does: then a second thread goes on with the tasks. It may also drop
+ * the group: threads hold their queue, and who makes one calls stop() in the end. */
+class Queue : public std::enable_shared_from_this<Queue> {
   public:
-    ~Queue() { stop(); }
     /* Runs a task and completes its work with what the task throws. */
     void add(std::function<void()> task, c10::intrusive_ptr<AcreWork> work);
     /* Runs a function in the caller, if nothing is queued; whether it did. */

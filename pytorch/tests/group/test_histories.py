@@ -7,6 +7,10 @@ def test_a_callback_starts_an_operation_and_waits_for_it():
     ranks.run("work_histories:nested", 2, seconds=60)
 
 
+def test_a_callback_destroys_the_group_that_it_hangs_on():
+    ranks.run("work_histories:destroyed_by_callback", 2)
+
+
 def test_powersgd_equals_gloo():
     ranks.run("work_histories:powersgd", 2, seconds=90)
 
@@ -29,6 +33,10 @@ def test_a_refused_message_keeps_no_memory():
 
 def test_a_forked_child_does_not_hold_the_place_of_its_parent():
     ranks.run("work_histories:orphaned", 1)
+
+
+def test_a_forked_child_leaves_a_group_between_hosts():
+    ranks.run("work_histories:forked_between_hosts", 2)
 
 
 def test_refusals_between_hosts_leave_the_group_whole():

@@ -2,8 +2,10 @@
 """Ranks whose calls differ in number, order and end; runs on each rank."""
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import threading
 import time
 
 import torch
@@ -31,6 +33,40 @@ def nested(rank: Rank) -> None:
     kept = [dist.all_reduce(torch.ones(1 << 18), async_op=True) for _ in range(8)]
     dist.destroy_process_group()  # both threads end, whichever has the last task
     assert all(work.is_completed() for work in kept)
+
+
+def destroyed_by_callback(rank: Rank) -> None:
+    """What hangs on the last operation of a group, or on a message, destroys the group."""
+    rank.init("acre")
+    ctypes.CDLL(None).mallopt(-6, 165)  # M_PERTURB: memory that was freed is not what it was
+    for name in ("collective", "message"):
+        box, end, errors = [dist.new_group([0, 1])], threading.Event(), []
+
+        def destroy(_: torch.futures.Future) -> None:
+            try:
+                dist.destroy_process_group(box.pop())
+            except Exception as error:
+                errors.append(error)
+            end.set()
+
+        tensor = torch.ones(4)
+        if rank.rank == 1:
+            rank.await_mark(name, 0)
+            if name == "message":
+                dist.send(tensor, 0, group=box[0])
+            else:
+                dist.all_reduce(tensor, group=box[0])
+            destroy(None)
+        elif name == "message":
+            dist.irecv(tensor, 1, group=box[0]).get_future().add_done_callback(destroy)
+        else:
+            work = dist.all_reduce(tensor, group=box[0], async_op=True)
+            work.get_future().add_done_callback(destroy)
+            del work
+        rank.mark(name)
+        assert end.wait(30) and not errors, errors
+        time.sleep(0.2)  # the thread of the callback ends
+        dist.barrier()
 
 
 def powersgd(rank: Rank) -> None:
@@ -166,6 +202,30 @@ def start_hosts(rank: Rank, seconds: float = 60) -> None:
     os.environ["ACRE_SYMM_HOST"] = f"host {rank.rank}"
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     rank.init("acre", seconds=seconds)
+
+
+def forked_between_hosts(rank: Rank) -> None:
+    """A child of fork is refused what it inherits, and may destroy or abort it."""
+    start_hosts(rank)
+    tensor = torch.ones(4)
+    dist.all_reduce(tensor, async_op=True).wait()  # the group's thread runs
+    for is_abort in (False, True):
+        child = os.fork()
+        if child == 0:
+            result = 1
+            signal.alarm(20)
+            try:
+                fails(lambda: dist.all_reduce(torch.ones(4)), "forked from rank 0", "all_reduce")
+                if is_abort:
+                    dist.group.WORLD._get_backend(torch.device("cpu")).abort()
+                dist.destroy_process_group()
+                result = 0
+            finally:
+                os._exit(result)
+        assert os.waitpid(child, 0)[1] == 0
+    dist.all_reduce(tensor)
+    assert tensor.eq(4).all(), tensor
+    dist.barrier()
 
 
 def refused_between_hosts(rank: Rank) -> None:
