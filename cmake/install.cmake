@@ -33,7 +33,7 @@ install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHIN
   PATTERN "*.hpp")
 # As Debian has it: on the path of its python3 when the prefix is /usr.
 install(DIRECTORY python/acre DESTINATION lib/python3/dist-packages FILES_MATCHING PATTERN "*.py"
-  PATTERN "py.typed")
+  PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
   PATTERN "*.svg" PATTERN "*.png" PATTERN "*.schema.json")

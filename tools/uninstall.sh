@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Removes what "make install" put there: tools/uninstall.sh BUILD-FOLDER [DESTDIR].
 # Every file is named in the manifest that installing wrote; folders go when they
-# are empty.
+# are empty, and with them what Python has kept of the package there.
 set -eu
 manifest=$1/install_manifest.txt
 dest=${2:-}
@@ -19,6 +19,8 @@ while IFS= read -r file || [ -n "$file" ]; do
     fi
     folder=$(dirname "$file")
     while case $folder in */acre | */acre/*) true ;; *) false ;; esac; do
+        [ -n "$(find "$dest$folder" -maxdepth 1 -name '*.py' 2>/dev/null)" ] ||
+            rm -rf "$dest$folder/__pycache__"
         rmdir "$dest$folder" 2>/dev/null || break
         folder=$(dirname "$folder")
     done

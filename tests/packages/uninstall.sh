@@ -12,6 +12,11 @@ DESTDIR=$folder "${CMAKE:-cmake}" --install "$build" --prefix /usr >/dev/null
 for file in LICENSE README.md ARCHITECTURE.md examples/plan.c; do
     [ -e "$folder/usr/share/doc/acre/$file" ] || { echo "$file is not installed"; exit 1; }
 done
+for part in acre acre/predict; do # what Python keeps when it imports the package
+    kept=$folder/usr/lib/python3/dist-packages/$part/__pycache__
+    mkdir -p "$kept"
+    echo kept >"$kept/kept.pyc"
+done
 "$source/tools/uninstall.sh" "$build" "$folder"
 left=$(cd "$folder" && find . ! -type d)
 if [ "$left" != ./usr/share/doc/other/file ]; then
