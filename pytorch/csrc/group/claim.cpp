@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,12 +12,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace acre_torch::group {
@@ -73,17 +76,35 @@ static std::string name_make()
     return text;
 }
 
-/* The process that holds a name; 0: nobody does, or it is no name of ours. */
+/* Whether somebody holds a name. */
+static bool name_held(const std::string &name)
+{
+    int probe = name_hold(name);
+
+    if (probe >= 0)
+        close(probe);
+    return probe < 0 && errno == EADDRINUSE;
+}
+
+/* The process that holds a name; 0: nobody does, or it is no name of ours. A process that was
+   killed while it forked leaves the socket to a child that has not yet closed it, so the name of
+   a process that has ended gets some time to become free. */
 static int name_holder(const std::string &name)
 {
+    constexpr std::chrono::milliseconds PATIENCE(5000), PAUSE(2);
+    auto end = std::chrono::steady_clock::now() + PATIENCE;
     std::size_t start = std::strlen(PREFIX);
 
     if (name.compare(0, start, PREFIX) != 0 || name.size() > 79)
         return 0;
-    int probe = name_hold(name);
-    if (probe >= 0)
-        close(probe);
-    return probe < 0 && errno == EADDRINUSE ? std::atoi(name.c_str() + start) : 0;
+    int holder = std::atoi(name.c_str() + start);
+    while (holder > 0 && name_held(name)) {
+        bool has_ended = kill(holder, 0) != 0 && errno == ESRCH;
+        if (!has_ended || std::chrono::steady_clock::now() >= end)
+            return holder;
+        std::this_thread::sleep_for(PAUSE);
+    }
+    return 0;
 }
 
 Claim::Claim(c10d::Store &store, int rank, int size)
