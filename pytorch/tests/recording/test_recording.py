@@ -89,6 +89,23 @@ def test_pytorch_opens_it(recorded):
     assert _memory_viz.segments(snapshot, lambda lines: lines)
 
 
+def test_pytorch_opens_what_acre_converts(tmp_path):
+    from torch.cuda import _memory_viz
+    trace, path = tmp_path / "job.trace", tmp_path / "job.pickle"
+    trace.write_text("a 1 1000 0\na 2 3000000 0\nf 1\na 3 5000000 0\na 4 700 1\n")
+    acre("convert", trace, path)
+    with open(path, "rb") as file:
+        snapshot = pickle.load(file)
+    rows = [line.rsplit(" ", 1) for line in
+            _memory_viz.segments(snapshot, lambda lines: lines).splitlines()]
+    live = [int(size) for name, size in rows if "active_allocated;<non-python>" in name]
+    assert sorted(live) == [700, 3000000, 5000000]
+    told = _memory_viz.trace(snapshot)
+    assert told.count("cudaMalloc") == 3 and "free completed" in told
+    assert "local_files" in _memory_viz.trace_plot(snapshot)
+    assert _memory_viz.segsum(snapshot).count("segments: 3") == 1
+
+
 def page_text(path):
     """All that a page holds, its pieces of data unpacked."""
     page = path.read_text()
