@@ -13,9 +13,10 @@ struct async_block {
     struct list link; /* in put_off                                       */
     void *base;
     size_t bytes;
-    void *stream;     /* of the allocation                                */
-    bool is_captured; /* allocated inside a capture                       */
-    void **others;    /* further streams, other_count of them, each once  */
+    void *stream;        /* of the allocation                                */
+    bool is_captured;    /* allocated inside a capture                       */
+    uint64_t capture_id; /* of that capture                               */
+    void **others;       /* further streams, other_count of them, each once  */
     size_t other_count;
 };
 
@@ -27,22 +28,35 @@ static void block_free(struct async_block *block)
     heap_free(block);
 }
 
-static bool is_capturing(const struct async_lane *lane, void *stream)
+/* Whether a stream is captured, and in which capture. */
+static bool is_capturing(const struct async_lane *lane, void *stream, uint64_t *out_id)
 {
     acre_capture_info info = {.struct_size = sizeof info};
 
-    return device_has(lane->device, ACRE_CAP_CAPTURE) &&
-           lane->device->ops->capture_info(LANE, stream, &info) == ACRE_OK &&
-           info.status == ACRE_CAPTURE_ACTIVE;
+    if (!device_has(lane->device, ACRE_CAP_CAPTURE) ||
+        lane->device->ops->capture_info(LANE, stream, &info) != ACRE_OK ||
+        info.status != ACRE_CAPTURE_ACTIVE)
+        return false;
+    *out_id = info.id;
+    return true;
+}
+
+/* Whether the capture that a block belongs to is still under way on its stream. */
+static bool is_block_inside(const struct async_lane *lane, const struct async_block *block)
+{
+    uint64_t id;
+
+    return block->is_captured && is_capturing(lane, block->stream, &id) && id == block->capture_id;
 }
 
 /* Whether a stream that uses the block is captured. */
 static bool is_block_capturing(const struct async_lane *lane, const struct async_block *block)
 {
-    bool is = is_capturing(lane, block->stream);
+    uint64_t id;
+    bool is = is_capturing(lane, block->stream, &id);
 
     for (size_t i = 0; i < block->other_count && !is; i++)
-        is = is_capturing(lane, block->others[i]);
+        is = is_capturing(lane, block->others[i], &id);
     return is;
 }
 
@@ -95,7 +109,7 @@ static acre_status wait_for(const struct async_lane *lane, void *waiter, void *s
  * capture then, which could not end before the helper came back. */
 static acre_status device_free(struct async_lane *lane, const struct async_block *block)
 {
-    bool is_inside = block->is_captured && is_capturing(lane, block->stream);
+    bool is_inside = is_block_inside(lane, block);
     void *last = block->stream;
     acre_status status = ACRE_OK;
 
@@ -109,25 +123,37 @@ static acre_status device_free(struct async_lane *lane, const struct async_block
     return status == ACRE_OK ? lane->device->ops->async_free(LANE, block->base, last) : status;
 }
 
-/* Frees a block that is in no set, or puts it among the live ones again. */
+/* Frees a block that is in no set, or leaves it. */
 static acre_status block_release(struct async_lane *lane, struct async_block *block)
 {
     acre_status status = device_free(lane, block);
-    bool is_kept = false;
 
+    if (status != ACRE_OK)
+        return status;
     lock_take(&lane->lock);
-    if (status == ACRE_OK) {
-        lane->allocated.current -= (int64_t)block->bytes;
-        lane->allocated.freed += (int64_t)block->bytes;
-        lane->free_count++;
-    } else {
-        /* Without memory to remember it by, it stays allocated. */
-        is_kept = ptrmap_put(&lane->blocks, block->base, block) == ACRE_OK;
-    }
+    lane->allocated.current -= (int64_t)block->bytes;
+    lane->allocated.freed += (int64_t)block->bytes;
+    lane->free_count++;
     lock_drop(&lane->lock);
-    if (!is_kept)
+    block_free(block);
+    return ACRE_OK;
+}
+
+/* Puts a block that was not freed among the live ones again. */
+static void block_stay(struct async_lane *lane, struct async_block *block)
+{
+    lock_take(&lane->lock);
+    bool is_kept = ptrmap_put(&lane->blocks, block->base, block) == ACRE_OK;
+    lock_drop(&lane->lock);
+    if (!is_kept) /* without memory to remember it by, it stays allocated */
         block_free(block);
-    return status;
+}
+
+static void block_put_off(struct async_lane *lane, struct async_block *block)
+{
+    lock_take(&lane->lock);
+    list_push_back(&lane->put_off, &block->link);
+    lock_drop(&lane->lock);
 }
 
 void async_lane_tidy(struct async_lane *lane)
@@ -149,11 +175,10 @@ void async_lane_tidy(struct async_lane *lane)
 
         list_remove(&block->link);
         if (is_block_capturing(lane, block)) {
-            lock_take(&lane->lock);
-            list_push_back(&lane->put_off, &block->link);
-            lock_drop(&lane->lock);
+            block_put_off(lane, block);
         } else if (block_release(lane, block) != ACRE_OK) {
             log_line(ACRE_LOG_WARN, "a free that was put off failed: %s", acre_last_error());
+            block_put_off(lane, block); /* its caller does not come again */
         }
     }
     status_restore(&saved);
@@ -190,8 +215,8 @@ static acre_status block_put(struct async_lane *lane, void *base, size_t bytes, 
 
     if (!block)
         return ACRE_ERR_HOST_MEMORY;
-    *block = (struct async_block){
-        .base = base, .bytes = bytes, .stream = stream, .is_captured = is_capturing(lane, stream)};
+    *block = (struct async_block){.base = base, .bytes = bytes, .stream = stream};
+    block->is_captured = is_capturing(lane, stream, &block->capture_id);
     list_init(&block->link);
     lock_take(&lane->lock);
     status = ptrmap_put(&lane->blocks, base, block);
@@ -299,13 +324,13 @@ bool async_lane_free(struct async_lane *lane, void *base, acre_status *out_statu
     if (!block)
         return false;
     *out_status = ACRE_OK;
-    if (!block->is_captured && is_block_capturing(lane, block)) {
-        lock_take(&lane->lock);
-        list_push_back(&lane->put_off, &block->link);
-        lock_drop(&lane->lock);
+    if (!is_block_inside(lane, block) && is_block_capturing(lane, block)) {
+        block_put_off(lane, block);
         return true;
     }
     async_lane_tidy(lane);
     *out_status = block_release(lane, block);
+    if (*out_status != ACRE_OK)
+        block_stay(lane, block);
     return true;
 }

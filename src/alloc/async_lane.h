@@ -4,7 +4,7 @@
  *            async_alloc            free                       helper or own stream
  *   nothing ────────────► LIVE ───────────────► LEAVING ─────────────────────► nothing
  *                                │                 ▲   the device refuses: LIVE
- *                                │ in a capture    │
+ *                                │ in a capture    │   (PUT OFF, when it came from there)
  *                                └────► PUT OFF ───┘ next call outside it
  *
  * A block is in exactly one of: blocks (LIVE), put_off, or the hands of the thread

@@ -162,6 +162,67 @@ TEST(memory_of_a_capture_may_be_used_on_its_other_streams)
     async_bed_close(&bed);
 }
 
+/* What a capture allocated and outlived is nothing of another capture. */
+TEST(memory_of_a_capture_that_ended_is_freed_outside_of_others)
+{
+    struct bed bed = async_bed();
+    void *stream = stream_of(&bed), *other = stream_of(&bed), *a = NULL, *b = NULL, *graphs[3];
+
+    REQUIRE_OK(acre_capture_begin(bed.device, stream));
+    REQUIRE_OK(acre_async_alloc(bed.allocator, MIB, 0, stream, &a));
+    REQUIRE_OK(acre_async_alloc(bed.allocator, MIB, 0, stream, &b));
+    REQUIRE_OK(acre_capture_end(bed.device, stream, &graphs[0]));
+    REQUIRE_OK(acre_async_record_stream(bed.allocator, a, other));
+    REQUIRE_OK(acre_capture_begin(bed.device, other));
+    REQUIRE_OK(acre_async_free(bed.allocator, a));
+    EXPECT_EQ(used(&bed), 2 * MIB);
+    EXPECT_OK(acre_capture_end(bed.device, other, &graphs[1]));
+    REQUIRE_OK(acre_allocator_empty_cache(bed.allocator));
+    EXPECT_EQ(used(&bed), MIB);
+    REQUIRE_OK(acre_capture_begin(bed.device, stream));
+    REQUIRE_OK(acre_async_free(bed.allocator, b));
+    EXPECT_EQ(used(&bed), MIB);
+    REQUIRE_OK(acre_capture_end(bed.device, stream, &graphs[2]));
+    REQUIRE_OK(acre_allocator_empty_cache(bed.allocator));
+    EXPECT_EQ(used(&bed), 0);
+    for (int i = 0; i < 3; i++)
+        REQUIRE_OK(acre_graph_destroy(bed.device, graphs[i]));
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, stream));
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, other));
+    async_bed_close(&bed);
+}
+
+/* The caller was told that it is done: whatever the device refuses, it is tried again. */
+TEST(a_free_that_was_put_off_is_tried_again)
+{
+    struct standin_control control = bed_control(&vendor_cuda);
+    uint64_t failed = 1;
+
+    control.spare(1);
+    for (uint64_t nth = 1; failed; nth++) {
+        struct bed bed = async_bed();
+        void *stream = stream_of(&bed), *other = stream_of(&bed), *a = NULL, *graph;
+
+        REQUIRE_OK(acre_async_alloc(bed.allocator, MIB, 0, stream, &a));
+        REQUIRE_OK(acre_async_record_stream(bed.allocator, a, other));
+        REQUIRE_OK(acre_capture_begin(bed.device, stream));
+        REQUIRE_OK(acre_async_free(bed.allocator, a));
+        REQUIRE_OK(acre_capture_end(bed.device, stream, &graph));
+        control.fail_nth(nth, 999);
+        acre_allocator_empty_cache(bed.allocator);
+        failed = control.fail_end();
+        EXPECT_EQ(acre_async_free(bed.allocator, a), ACRE_ERR_INVALID);
+        REQUIRE_OK(acre_allocator_empty_cache(bed.allocator));
+        EXPECT_EQ(used(&bed), 0);
+        REQUIRE_OK(acre_graph_destroy(bed.device, graph));
+        REQUIRE_OK(acre_stream_native_destroy(bed.device, stream));
+        REQUIRE_OK(acre_stream_native_destroy(bed.device, other));
+        async_bed_close(&bed);
+        REQUIRE(nth < 300);
+    }
+    control.spare(0);
+}
+
 TEST(a_fraction_of_the_device_is_the_limit)
 {
     struct bed bed = async_bed();
