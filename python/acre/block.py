@@ -24,11 +24,13 @@ class Block(Closing):
     def _facts(self) -> str:
         return f"{self.size} bytes at {self.address:#x} on {self.cache.device!r}"
 
-    def _end(self, handle):
+    def _check(self):
         used = sum(held is self for held in list(leases.values()))
         if used:
             raise Error(f"arrays or tensors made of this block are still in use: {used}; it is "
                         "freed when they and the block are gone", "ACRE_ERR_BUSY", 23)
+
+    def _end(self, handle):
         call("acre_cache_free", self.cache.handle, handle)
 
     @property

@@ -5,7 +5,7 @@ import weakref
 
 from . import number, structs
 from .block import Block
-from .closing import Closing
+from .closing import Closing, close_all
 from .device import Device
 from .error import Error, choose
 from .history import LEVELS, History
@@ -30,21 +30,24 @@ class Cache(Closing):
         self._blocks = weakref.WeakSet()
         self._handle = make("acre_cache_create", self.device.handle, ctypes.byref(config))
 
-    def _end(self, handle):
+    def _check(self):
         used = users_of(self)
         if used:
             raise Error(f"{used} tensors of this cache are in use elsewhere", "ACRE_ERR_BUSY", 23)
-        for block in list(self._blocks):
-            block.close()
+
+    def _end(self, handle):
+        close_all(list(self._blocks))
         end("acre_cache_destroy", handle)  # and blocks that are collected from now on are gone
 
     def alloc(self, size, stream=None):
         """A Block of so many bytes, for a stream or for the default one."""
         size = number.size(size).value
-        pointer = make("acre_cache_alloc", self.handle, ctypes.c_size_t(size),
-                       stream.handle if stream else None)
-        block = Block(self, pointer, size)
-        self._blocks.add(block)
+        handle = self.handle
+        with held(handle):  # until closing knows the block
+            pointer = make("acre_cache_alloc", handle, ctypes.c_size_t(size),
+                           stream.handle if stream else None)
+            block = Block(self, pointer, size)
+            self._blocks.add(block)
         return block
 
     def empty(self):

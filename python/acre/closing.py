@@ -4,6 +4,31 @@ from .error import Error
 from .handle import NOBODY, claim, unclaim
 
 
+def close_all(things):
+    """Ends several, or none of them while another thread uses one or one refuses."""
+    claimed = []
+    try:
+        for thing in things:
+            handle = thing._handle
+            if handle is None:
+                continue
+            claimed.append((thing, handle))
+            if not claim(handle):  # it has ended, or another thread ends it
+                claimed.pop()
+        for thing, _ in claimed:
+            thing._check()
+        for thing, handle in claimed:
+            thing._end(handle)
+            handle.ender = NOBODY  # who still has it gets no further, this thread neither
+            thing._handle = None
+    except BaseException:
+        for thing, handle in claimed:
+            unclaim(handle)
+            if getattr(handle, "ender", None) == NOBODY:
+                thing._handle = None
+        raise
+
+
 class Closing:
     """Owns something of the library until it is closed: by close(), at the end of a with
     statement, or when nobody refers to it any more. Closing twice is harmless, from several
@@ -11,8 +36,8 @@ class Closing:
     (ACRE_ERR_BUSY). Where a with statement ends by an exception, a failure to close does not
     take its place.
 
-    A subclass sets _handle, and ends it in _end(handle), which may raise Error: then it
-    is still open.
+    A subclass sets _handle, and ends it in _end(handle), which may raise Error, as _check()
+    before it: then it is still open.
     """
 
     _handle = None
@@ -29,25 +54,15 @@ class Closing:
         """Whether it is closed."""
         return self._handle is None
 
+    def _check(self):
+        """Raises Error where it must not end now."""
+
     def _end(self, handle):
         raise NotImplementedError
 
     def close(self):
         """Ends it."""
-        handle = self._handle
-        if handle is None:
-            return
-        try:
-            if not claim(handle):
-                return
-            self._end(handle)
-        except BaseException:
-            unclaim(handle)
-            if getattr(handle, "ender", None) == NOBODY:
-                self._handle = None
-            raise
-        handle.ender = NOBODY  # who still has it gets no further, this thread neither
-        self._handle = None
+        close_all((self,))
 
     def _facts(self) -> str:
         """What repr() says about it while it is open; a subclass may say more."""

@@ -16,7 +16,16 @@ from .error import Error
 NOBODY = 0  # the number of no thread
 
 _lock = RLock()  # of all handles; a __del__ may come at any place, also while it is held
-os.register_at_fork(after_in_child=_lock._at_fork_reinit)
+_generation = 0  # of the process; a child of fork has none of its parent's other threads
+
+
+def _begin_child():
+    global _generation
+    _lock._at_fork_reinit()
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_begin_child)
 
 
 class Handle(ctypes.c_void_p):
@@ -30,14 +39,14 @@ class held:
     """While it is open, these do not end; an Error when one of them has ended, or does now. A
     signal may raise an exception at any place in here: what is left over then counts no more."""
 
-    __slots__ = ("handles", "own", "thread", "frame", "__weakref__")
+    __slots__ = ("handles", "own", "thread", "frame", "generation", "__weakref__")
 
     def __init__(self, *handles):
         self.handles = [handle for handle in handles if isinstance(handle, Handle)]
 
     def __enter__(self):
         self.thread, self.frame = get_ident(), id(sys._getframe(1))
-        self.own = frozenset((ref(self),))
+        self.own, self.generation = frozenset((ref(self),)), _generation
         with _lock:
             if any(handle.ender not in (None, self.thread) for handle in self.handles):
                 raise Error("another thread closes it", "ACRE_ERR_STATE", 14)
@@ -57,7 +66,9 @@ def _is_used(handle):
         frames.add(id(frame))
         frame = frame.f_back
     handle.calls = frozenset(call for call in handle.calls if call() is not None)
-    return any(call is not None and (call.thread != get_ident() or call.frame in frames)
+    return any(call is not None and (
+                   call.frame in frames
+                   or (call.generation == _generation and call.thread != get_ident()))
                for call in [call() for call in handle.calls])
 
 

@@ -6,6 +6,7 @@ import re
 
 from . import capsule, tool_structs as structs
 from .error import Error
+from .handle import held
 from .lease import Lease, buffer_of, leases
 from .library import call, lib, locked, make
 from .number import number
@@ -88,8 +89,9 @@ class Tensor:
         return letter, formats.get(self.dtype.bits // 8)
 
     def _buffer(self):
-        place = self.block.place(self.offset, self.nbytes)
-        return buffer_of(self.block, place, self.nbytes)
+        with held(self.block.handle):  # until closing knows the lease
+            place = self.block.place(self.offset, self.nbytes)
+            return buffer_of(self.block, place, self.nbytes)
 
     def memory(self):
         """The numbers as a memoryview that can be written, where the host may touch them."""

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import acre
 
@@ -205,6 +206,76 @@ class Caches(unittest.TestCase):
                 run_threads(3, work, cache, gate)
                 closer.join()
         self.assertLessEqual(names, {"ACRE_ERR_STATE", "ACRE_ERR_BUSY"})
+
+    def test_closing_a_cache_in_use_closes_none_of_its_blocks(self):
+        entered, leave = threading.Event(), threading.Event()
+        with acre.Cache() as cache:
+            blocks = [cache.alloc(4096) for _ in range(20)]
+            cache.device.copy = lambda *_: (entered.set(), leave.wait(60))
+            reader = threading.Thread(target=blocks[10].read)
+            reader.start()
+            entered.wait(60)
+            with self.assertRaises(acre.Error) as raised:
+                cache.close()
+            self.assertEqual(raised.exception.name, "ACRE_ERR_BUSY")
+            self.assertEqual([block for block in blocks if block.is_closed], [])
+            self.assertEqual(live(cache), 20 * 4096)
+            leave.set()
+            reader.join()
+            blocks[0].close()
+            self.assertEqual(live(cache), 19 * 4096)
+        self.assertEqual([block for block in blocks if not block.is_closed], [])
+
+    def refused_meanwhile(self, closing, module, name, function):
+        """Calls a function, and closes something when it gets to what a module has by that name;
+        whether that was refused."""
+        names, inner = [], getattr(module, name)
+
+        def close():
+            try:
+                closing.close()
+            except acre.Error as error:
+                names.append(error.name)
+
+        def step(*arguments):
+            run_threads(1, close)
+            return inner(*arguments)
+
+        with unittest.mock.patch.object(module, name, step):
+            result = function()
+        self.assertEqual(names, ["ACRE_ERR_BUSY"])
+        return result
+
+    def test_a_cache_is_not_closed_while_it_makes_a_block(self):
+        with acre.Cache() as cache:
+            block = self.refused_meanwhile(cache, acre.cache, "Block", lambda: cache.alloc(4096))
+            block.write(b"abc")
+            self.assertEqual(block.read(3), b"abc")
+        self.assertTrue(block.is_closed)
+
+    def test_a_block_is_not_closed_while_it_is_lent(self):
+        with acre.Cache(acre.Device("cpu")) as cache, cache.alloc(4096) as block:
+            view = self.refused_meanwhile(block, acre.tensor, "buffer_of", block.memory)
+            view[0] = 7
+            self.assertEqual(block.read(1), bytes([7]))
+            del view
+
+    def test_a_child_closes_what_calls_of_its_parent_use(self):
+        entered, leave = threading.Event(), threading.Event()
+        with acre.Cache(acre.Device("cpu")) as cache, cache.alloc(4096) as block:
+            cache.device.copy = lambda *_: (entered.set(), leave.wait(60))
+            reader = threading.Thread(target=block.read)
+            reader.start()
+            entered.wait(60)
+            child = os.fork()
+            if child == 0:
+                try:
+                    cache.close()
+                finally:
+                    os._exit(0 if cache.is_closed else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            leave.set()
+            reader.join()
 
     def test_a_call_that_a_signal_interrupts_keeps_nothing_open(self):
         class Stop(Exception):
