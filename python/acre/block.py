@@ -7,7 +7,7 @@ from .device import DEVICE_TO_HOST, HOST_TO_DEVICE
 from .error import Error
 from .lease import leases
 from .handle import held
-from .library import call
+from .library import call, give_back
 from .number import size
 from .tensor import Tensor
 
@@ -31,7 +31,7 @@ class Block(Closing):
                         "freed when they and the block are gone", "ACRE_ERR_BUSY", 23)
 
     def _end(self, handle):
-        call("acre_cache_free", self.cache.handle, handle)
+        give_back("acre_cache_free", self.cache.handle, handle)
 
     @property
     def address(self):

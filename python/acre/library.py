@@ -8,6 +8,7 @@ where the C type is wider than int.
 """
 import ctypes
 import os
+from threading import get_ident
 
 from .error import Error
 from .handle import NOBODY, Handle, held
@@ -112,7 +113,10 @@ def ask(name, *arguments):
 
 def call(name, *arguments):
     """Calls a function that returns a status; raises Error unless it is ACRE_OK."""
-    status = ask(name, *arguments)
+    _check(ask(name, *arguments))
+
+
+def _check(status):
     if status:
         raise Error(text(lib.acre_last_error()), text(lib.acre_status_name(status)), status,
                     lib.acre_last_native())
@@ -123,6 +127,17 @@ def end(name, handle):
     as the function returns."""
     handle.ender = NOBODY
     getattr(lib, name)(handle)
+
+
+def give_back(name, owner, handle):
+    """As end(), for a function that an owner comes before and that returns a status: raises Error
+    unless it is ACRE_OK, and then the handle has not ended."""
+    with held(owner):
+        handle.ender = NOBODY
+        status = getattr(lib, name)(owner, handle)
+        if status:
+            handle.ender = get_ident()
+        _check(status)
 
 
 def make(name, *arguments):

@@ -3,7 +3,7 @@
 import ctypes
 
 from .closing import Closing
-from .library import ask, call, make
+from .library import ask, call, give_back, make
 from .number import number
 
 OK, NOT_READY = 0, 21
@@ -18,7 +18,7 @@ class Stream(Closing):
                             number(priority, ctypes.c_int, "priority"))
 
     def _end(self, handle):
-        call("acre_stream_native_destroy", self.device.handle, handle)
+        give_back("acre_stream_native_destroy", self.device.handle, handle)
 
     def synchronize(self):
         """Waits until all that was queued is done; raises what failed."""

@@ -320,6 +320,41 @@ class Caches(unittest.TestCase):
                               timeout=100, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_free_that_a_signal_interrupts_comes_once(self):
+        inner = acre.library.lib.acre_cache_free
+
+        def interrupted(*arguments):
+            inner(*arguments)
+            raise KeyboardInterrupt  # of a signal that came meanwhile
+
+        with acre.Cache() as cache:
+            block = cache.alloc(4096)
+            address = block.address
+            with unittest.mock.patch.object(acre.library.lib, "acre_cache_free", interrupted):
+                self.assertRaises(KeyboardInterrupt, block.close)
+            other = cache.alloc(4096)
+            self.assertEqual(other.address, address)
+            block.close()
+            self.assertEqual(live(cache), 4096)
+            other.close()
+            self.assertEqual(live(cache), 0)
+
+    def test_a_stream_that_a_signal_interrupts_ends_once(self):
+        inner = acre.library.lib.acre_stream_native_destroy
+        ended = []
+
+        def interrupted(device, stream):
+            inner(device, stream)
+            ended.append(stream.value)
+            raise KeyboardInterrupt
+
+        stream = acre.Stream(acre.Device())
+        with unittest.mock.patch.object(acre.library.lib, "acre_stream_native_destroy",
+                                        interrupted):
+            self.assertRaises(KeyboardInterrupt, stream.close)
+            stream.close()
+        self.assertEqual(len(ended), 1)
+
     def test_a_handle_that_has_ended_is_refused(self):
         heap = acre.Heap()
         handle = heap.handle
