@@ -253,18 +253,50 @@ static acre_status check_segment_locked(const acre_cache *cache, const struct pr
                        (void *)saved->base);
 }
 
-/* Live blocks must be free to go: no other stream, process or capture has them. */
-static acre_status check_uses_locked(acre_cache *cache, const struct private_pool *pool)
+static acre_status fail_used(const struct block *block)
+{
+    return status_fail(ACRE_ERR_STATE,
+                       "the live block of %zu bytes at %p is used on "
+                       "other streams or shared; free it first",
+                       block->bytes, (void *)block->base);
+}
+
+/* Whether another process has an export of a block open. A failure means that nobody knows it. */
+static bool is_open_elsewhere(const struct block *block)
+{
+    const struct share *share = share_of(block);
+    uint64_t count = 0;
+    struct status_saved before;
+
+    if (!share)
+        return false;
+    status_save(&before);
+    if (share_users(share, &count) != ACRE_OK)
+        status_restore(&before);
+    return count > 0;
+}
+
+/* Live blocks must be free to go: no other stream, process or capture has them. What is
+ * exported, and open nowhere, stays so until nothing can fail (end_exports_locked). */
+static acre_status check_uses_locked(const acre_cache *cache, const struct private_pool *pool)
+{
+    FOR_EACH_SEGMENT(segment, cache, pool)
+        for (const struct block *block = segment->first; block; block = block->next)
+            for (const struct use *use = block->uses; use; use = use->next)
+                if (!use->hold || is_open_elsewhere(block))
+                    return fail_used(block);
+    return ACRE_OK;
+}
+
+/* Ends what is exported, unless another process opens it right now. */
+static acre_status end_exports_locked(acre_cache *cache, const struct private_pool *pool)
 {
     FOR_EACH_SEGMENT(segment, cache, pool)
         for (struct block *block = segment->first; block; block = block->next) {
             if (block->uses)
                 deferred_settle_holds(&cache->deferred, block);
             if (block->uses)
-                return status_fail(ACRE_ERR_STATE,
-                                   "the live block of %zu bytes at %p is used on "
-                                   "other streams or shared; free it first",
-                                   block->bytes, (void *)block->base);
+                return fail_used(block);
         }
     return ACRE_OK;
 }
@@ -443,10 +475,9 @@ static acre_status restore_locked(acre_cache *cache, const acre_pool_state *stat
         /* Each saved block may be cut off, and what lies before each run. */
         bool has_spares = block_store_reserve(&cache->blocks, 2 * state->block_count + 2);
         *out = has_spares ? delta_create(live_count, state->live_count) : NULL;
-        if (*out)
+        status = *out ? end_exports_locked(cache, pool) : ACRE_ERR_HOST_MEMORY;
+        if (status == ACRE_OK)
             divide_locked(cache, pool, state, *out);
-        else
-            status = ACRE_ERR_HOST_MEMORY;
     }
     let_go_locked(cache);
     return status;

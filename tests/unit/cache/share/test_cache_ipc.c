@@ -95,6 +95,53 @@ TEST(a_failed_free_keeps_the_export)
 }
 
 /* Pages: 2 MiB in the small pool, 20 MiB in the large one. */
+/* Restores a pool that may not be divided again, for one reason or the other. */
+static void refuse_restore(acre_policy policy, bool is_open)
+{
+    struct share_bed bed = share_bed_open("memory:64MiB", policy, NULL);
+    acre_pool_id id = acre_pool_id_next();
+    acre_pool_state *state;
+    void *stream, *base = NULL, *other, *again;
+
+    REQUIRE_OK(acre_stream_native_create(bed.device, 0, 0, &stream));
+    REQUIRE_OK(acre_pool_create(bed.cache, id, NULL));
+    REQUIRE_OK(acre_pool_begin(bed.cache, id, NULL));
+    char *shared = share_bed_alloc(&bed, 3 * MIB, 's'), *used = share_bed_alloc(&bed, MIB, 'u');
+    REQUIRE_OK(acre_pool_end(bed.cache, id));
+    REQUIRE_OK(acre_pool_save(bed.cache, id, &state));
+    struct parcel parcel = share_bed_export(&bed, shared);
+    if (is_open)
+        EXPECT(share_bed_has(&bed, share_bed_import(&bed, &parcel, &base), 's', 100));
+    else
+        REQUIRE_OK(acre_cache_record_stream(bed.cache, used, stream));
+    EXPECT_EQ(acre_pool_restore(bed.cache, state, NULL), ACRE_ERR_STATE);
+    /* Nothing has changed: */
+    EXPECT(share_bed_has(&bed, share_bed_import(&bed, &parcel, &other), 's', 100));
+    REQUIRE_OK(acre_share_close(bed.device, other));
+    if (base)
+        REQUIRE_OK(acre_share_close(bed.device, base));
+    share_bed_users(&bed, shared, 0);
+    REQUIRE_OK(acre_cache_free(bed.cache, used));
+    REQUIRE_OK(acre_device_synchronize(bed.device));
+    share_bed_settle(&bed, 1);
+    REQUIRE_OK(acre_pool_restore(bed.cache, state, NULL));
+    EXPECT(acre_share_open(bed.device, parcel.handle, parcel.bytes, &again, NULL) != ACRE_OK);
+    REQUIRE_OK(acre_cache_free(bed.cache, shared));
+    REQUIRE_OK(acre_cache_free(bed.cache, used));
+    acre_pool_state_destroy(state);
+    REQUIRE_OK(acre_pool_release(bed.cache, id));
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, stream));
+    share_bed_close(&bed);
+}
+
+TEST(a_refused_restore_keeps_the_exports)
+{
+    for (int is_open = 0; is_open < 2; is_open++) {
+        refuse_restore(ACRE_POLICY_TORCH, is_open);
+        refuse_restore(ACRE_POLICY_ACRE, is_open);
+    }
+}
+
 TEST(pages_around_a_block_are_shared)
 {
     struct share_bed bed = share_bed_open("memory:64MiB", ACRE_POLICY_TORCH,
