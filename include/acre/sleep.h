@@ -16,8 +16,8 @@
  * addresses, so graphs that were captured before work again after waking. Until
  * then, using them fails as any access to addresses without memory does; the cache
  * refuses to allocate from a sleeping pool, to free into it and to export from it with
- * ACRE_ERR_STATE. What the deleter of a data pointer (acre/allocator.h) frees into it stays live
- * until the pool wakes, and is freed then.
+ * ACRE_ERR_STATE. What the deleter of a data pointer (acre/allocator.h) or PyTorch frees into it
+ * stays live until the pool wakes, and is freed then.
  *
  * Only mapped pages can go and come back at the same addresses: under policy acre
  * make the pool with ACRE_POOL_STITCHED, under policy torch set

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "bind/torch_retry.h"
 
+#include "alloc/later.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -41,7 +43,7 @@ bool retry_free(acre_cache *cache, void *pointer)
 
     if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY)
         return retry_add(cache, pointer);
-    return status == ACRE_OK;
+    return status == ACRE_OK || later_free(cache, pointer, status);
 }
 
 void retry_all(void)
@@ -55,6 +57,8 @@ void retry_all(void)
 
         if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY)
             items[kept++] = items[i];
+        else if (status != ACRE_OK)
+            later_free(items[i].cache, items[i].pointer, status);
     }
     count = kept;
     pthread_mutex_unlock(&lock);

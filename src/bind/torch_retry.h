@@ -5,8 +5,8 @@
 
 #include <acre/cache.h>
 
-/* Frees, now or when retry_all() succeeds. False: it is not live in that cache, or there
- * was no host memory to note it, and it stays live. */
+/* Frees, now or when retry_all() succeeds, or when the pool of it wakes. False: it is not live in
+ * that cache, or there was no host memory to note it, and it stays live. */
 bool retry_free(acre_cache *cache, void *pointer);
 
 /* Tries what is left; cheap when nothing is. */

@@ -151,6 +151,35 @@ TEST(pools_take_what_their_filter_passes)
     dlclose(cxx);
 }
 
+/* PyTorch cannot be told to come again. */
+TEST(what_is_freed_while_its_pool_sleeps_is_freed_on_waking)
+{
+    enum { BYTES = 4 << 20 };
+    acre_pool_config config = {.struct_size = sizeof config, .flags = ACRE_POOL_STITCHED};
+
+    start();
+    acre_pool_id pool = acre_pool_id_next();
+    REQUIRE_OK(acre_pool_create(torch.cache(0), pool, &config));
+    torch.begin(0, pool, NULL);
+    void *held = torch.malloc(BYTES, 0, NULL), *dropped = torch.malloc(BYTES, 0, NULL);
+    torch.end(0, pool);
+    acre_status status = acre_cache_sleep(torch.cache(0), &pool, NULL, ACRE_SLEEP_DISCARD);
+    if (status == ACRE_OK) {
+        torch.free(dropped, BYTES, 0, NULL);
+        EXPECT_EQ(live_in(pool), 2);
+        REQUIRE_OK(acre_cache_wake(torch.cache(0), &pool, NULL));
+    } else {
+        EXPECT_EQ(status, ACRE_ERR_UNSUPPORTED); /* a device without pages */
+        torch.free(dropped, BYTES, 0, NULL);
+    }
+    EXPECT_EQ(live_in(pool), 1);
+    torch.free(held, BYTES, 0, NULL);
+    torch.release(0, pool);
+    torch.release(0, pool);
+    torch.reset();
+    EXPECT_EQ(reserved_now(), 0);
+}
+
 /* The two directions meet: Acre as a plug-in of Acre, hooks and all. */
 TEST(it_is_a_plugin_like_any_other)
 {

@@ -6,6 +6,7 @@
 #include "plan/follow/plan.h"
 
 #include "alloc/allocator.h"
+#include "alloc/later.h"
 #include "backend/backend.h"
 #include "backend/stream.h"
 #include "base/heap.h"
@@ -21,8 +22,9 @@ struct plan_ticket {
 static void delete_ticket(void *context)
 {
     struct plan_ticket *ticket = context;
+    acre_status status = planner_free_shared(ticket->planner, ticket->pointer);
 
-    if (planner_free_shared(ticket->planner, ticket->pointer) != ACRE_OK)
+    if (status != ACRE_OK && !later_free(ticket->planner->cache, ticket->pointer, status))
         log_line(ACRE_LOG_ERROR, "free of %p failed: %s", ticket->pointer, acre_last_error());
     heap_free(ticket);
 }

@@ -36,6 +36,33 @@ TEST(statistics_and_streams_are_those_of_its_device)
     close_ground();
 }
 
+/* Deleters cannot be told to come again. */
+TEST(what_is_freed_while_its_pool_sleeps_is_freed_on_waking)
+{
+    acre_pool_config config = {.struct_size = sizeof config, .flags = ACRE_POOL_STITCHED};
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+    acre_pool_id pool = acre_pool_id_next();
+    acre_allocator *allocator;
+    acre_data_ptr ptr;
+
+    open_ground(NULL, 0, false);
+    REQUIRE_OK(acre_planner_allocator(ground.planner, &allocator));
+    REQUIRE_OK(acre_pool_create(ground.cache, pool, &config));
+    REQUIRE_OK(acre_pool_begin(ground.cache, pool, NULL));
+    REQUIRE_OK(acre_allocator_allocate(allocator, 1 << 20, &ptr));
+    REQUIRE_OK(acre_pool_end(ground.cache, pool));
+    REQUIRE_OK(acre_cache_sleep(ground.cache, &pool, NULL, ACRE_SLEEP_DISCARD));
+    acre_data_ptr_clear(&ptr);
+    REQUIRE_OK(acre_pool_stats_get(ground.cache, pool, &stats));
+    EXPECT_EQ(stats.live_count, 1);
+    REQUIRE_OK(acre_cache_wake(ground.cache, &pool, NULL));
+    REQUIRE_OK(acre_pool_stats_get(ground.cache, pool, &stats));
+    EXPECT_EQ(stats.live_count, 0);
+    REQUIRE_OK(acre_pool_release(ground.cache, pool));
+    acre_allocator_destroy(allocator);
+    close_ground();
+}
+
 /* ---- Threads that the device waits for ------------------------------------------------------ */
 
 /* Something that holds a stream up until a thread has freed what it has. */
