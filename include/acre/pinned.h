@@ -113,7 +113,8 @@ ACRE_API acre_status acre_pinned_record_event(acre_pinned *pinned, void *pointer
 
 /** Returns idle memory of the shared pool and of pools that nobody uses any more, and
  *  ends the latter when nothing of them is left. Does not wait for pending uses.
- *  Errors: what the backend answers; the rest is returned all the same. */
+ *  Errors: what the backend answers; the rest is returned all the same, and what it refused is
+ *  offered again by later calls. */
 ACRE_API acre_status acre_pinned_empty(acre_pinned *pinned);
 
 /** Returns idle memory, longest idle first, until at most @p keep_bytes of the shared

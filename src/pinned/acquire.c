@@ -48,6 +48,16 @@ static acre_status acquire_do_obtain(acre_pinned *pinned, size_t bytes,
     return ACRE_OK;
 }
 
+/* The device did not take an extent back: it is offered again when the lock is next left. */
+static void extent_stay_locked(acre_pinned *pinned, struct extent *extent)
+{
+    extent->pool = &pinned->shared; /* its own may end */
+    level_undo_down(&pinned->allocations, 1);
+    level_undo_down(&pinned->allocated_bytes, extent->bytes);
+    record_extent_locked(pinned, extent, ACRE_ACTION_SEGMENT_ALLOC);
+    list_push_back(&pinned->doomed, &extent->link);
+}
+
 acre_status pinned_leave(acre_pinned *pinned)
 {
     struct list doomed = LIST_INITIALIZER(doomed);
@@ -70,12 +80,15 @@ acre_status pinned_leave(acre_pinned *pinned)
         int64_t us = now_us() - begin;
         if (first == ACRE_OK)
             first = status;
+        list_remove(&extent->link);
         quick_lock_take(&pinned->lock);
-        if (extent->method != SOURCE_RESERVE)
+        if (status != ACRE_OK)
+            extent_stay_locked(pinned, extent);
+        else if (extent->method != SOURCE_RESERVE)
             time_add(&pinned->free_time, us);
         quick_lock_drop(&pinned->lock);
-        list_remove(&extent->link);
-        host_extent_destroy(extent);
+        if (status == ACRE_OK)
+            host_extent_destroy(extent);
     }
     return first;
 }

@@ -33,14 +33,20 @@ static inline int64_t level_freed(const struct pinned_level *level)
     return level->before + level->allocated - level_current(level);
 }
 
-static inline void level_up(struct pinned_level *level, uint64_t amount)
+/* Takes a level_down back. */
+static inline void level_undo_down(struct pinned_level *level, uint64_t amount)
 {
-    level->allocated += (int64_t)amount;
     level->room -= (int64_t)amount;
     if (UNLIKELY(level->room < 0)) {
         level->peak -= level->room;
         level->room = 0;
     }
+}
+
+static inline void level_up(struct pinned_level *level, uint64_t amount)
+{
+    level->allocated += (int64_t)amount;
+    level_undo_down(level, amount);
 }
 
 static inline void level_down(struct pinned_level *level, uint64_t amount)

@@ -139,6 +139,24 @@ static void pool_fini(acre_pinned *pinned, struct host_pool *pool)
     }
 }
 
+/* What became free while it ended, and what the device did not take back before. */
+static void doomed_fini(acre_pinned *pinned, bool is_forked)
+{
+    if (!is_forked) {
+        quick_lock_take(&pinned->lock);
+        pinned_leave(pinned);
+    }
+    while (!list_empty(&pinned->doomed)) {
+        struct extent *extent = CONTAINER_OF(pinned->doomed.next, struct extent, link);
+
+        if (!is_forked)
+            log_line(ACRE_LOG_ERROR, "host memory at %p could not be given back",
+                     (void *)extent->base);
+        list_remove(&extent->link);
+        host_extent_destroy(extent);
+    }
+}
+
 void acre_pinned_destroy(acre_pinned *pinned)
 {
     if (!pinned)
@@ -158,8 +176,7 @@ void acre_pinned_destroy(acre_pinned *pinned)
         list_remove(link);
         heap_free(pool);
     }
-    quick_lock_take(&pinned->lock);
-    pinned_leave(pinned); /* what became free while it ended */
+    doomed_fini(pinned, is_forked);
     if (pinned->reserve.base && !is_forked)
         source_put(pinned->device, pinned->reserve.method, pinned->reserve.base,
                    pinned->reserve.bytes);

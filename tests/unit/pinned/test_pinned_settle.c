@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is kept for captures and after failures, and when it comes back. */
+#include "backend/backend.h"
 #include "tests/support/gate.h"
 #include "tests/support/pinned_bed.h"
 
@@ -53,6 +54,63 @@ TEST(what_was_kept_after_a_failure_is_not_free_while_a_stream_uses_it)
         EXPECT_PTR_EQ(pinned_take(&bed, 4096), block);
         pinned_bed_close(&bed);
     }
+}
+
+/* ---- A device that refuses to take memory back ---------------------------------------------- */
+
+static const acre_backend_ops *ops_before;
+static int refusals;
+
+static acre_status free_reluctantly(void *self, void *base)
+{
+    if (refusals-- > 0)
+        return acre_error_set(ACRE_ERR_DEVICE, 7, "not now");
+    return ops_before->host_free(self, base);
+}
+
+static acre_status unregister_reluctantly(void *self, void *base)
+{
+    if (refusals-- > 0)
+        return acre_error_set(ACRE_ERR_DEVICE, 7, "not now");
+    return ops_before->host_unregister(self, base);
+}
+
+/* Allocates from a pool, frees, and empties twice. */
+static void give_back_reluctantly(acre_policy policy, const char *conf, bool is_shared)
+{
+    acre_pool_id id = acre_pool_id_next();
+    struct pinned_bed bed;
+
+    pinned_bed_open(&bed, policy, conf);
+    acre_backend_ops ops = *bed.devices[0]->ops;
+    ops_before = bed.devices[0]->ops;
+    ops.host_free = free_reluctantly;
+    ops.host_unregister = unregister_reluctantly;
+    bed.devices[0]->ops = &ops;
+    if (!is_shared)
+        REQUIRE_OK(acre_pinned_pool_begin(bed.pinned, id, NULL));
+    pinned_give(&bed, pinned_take(&bed, 4096));
+    if (!is_shared) {
+        REQUIRE_OK(acre_pinned_pool_end(bed.pinned, id));
+        REQUIRE_OK(acre_pinned_pool_release(bed.pinned, id));
+    }
+    refusals = 1;
+    EXPECT_EQ(acre_pinned_empty(bed.pinned), ACRE_ERR_DEVICE);
+    EXPECT_EQ(pinned_stats(&bed).allocations.current, 1);
+    EXPECT_EQ(pinned_verify(bed.pinned), ACRE_OK);
+    REQUIRE_OK(acre_pinned_empty(bed.pinned));
+    EXPECT_EQ(pinned_stats(&bed).allocations.current, 0);
+    EXPECT_EQ(pinned_stats(&bed).num_host_free, 1);
+    pinned_bed_close(&bed);
+}
+
+TEST(what_the_device_does_not_take_back_is_offered_again)
+{
+    for (acre_policy policy = ACRE_POLICY_TORCH; policy <= ACRE_POLICY_ACRE; policy++)
+        for (int is_shared = 0; is_shared < 2; is_shared++) {
+            give_back_reluctantly(policy, NULL, is_shared);
+            give_back_reluctantly(policy, "pinned_use_cuda_host_register:True", is_shared);
+        }
 }
 
 T_MAIN()
