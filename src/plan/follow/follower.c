@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/heap.h"
+#include "base/log.h"
 #include "base/status.h"
 
 #include <string.h>
@@ -483,14 +484,25 @@ acre_status follower_create(struct timetable *table, acre_device *device, uint32
     return ACRE_OK;
 }
 
+acre_status follower_give_back(struct follower *follower)
+{
+    if (!follower->arena)
+        return ACRE_OK;
+    acre_device_synchronize(follower->device);
+    acre_status status = acre_device_free(follower->device, follower->arena);
+    if (status == ACRE_OK)
+        follower->arena = NULL;
+    return status;
+}
+
 void follower_destroy(struct follower *follower)
 {
     if (!follower)
         return;
-    if (follower->arena) {
-        acre_device_synchronize(follower->device);
-        acre_device_free(follower->device, follower->arena);
-    }
+    acre_status status = follower_give_back(follower);
+    if (status != ACRE_OK && status != ACRE_ERR_FORKED) /* a child leaves it to its parent */
+        log_line(ACRE_LOG_ERROR, "the arena of a plan could not be returned: %s",
+                 acre_last_error());
     for (uint32_t i = 0; i < follower->use_count; i++)
         if (follower->uses[i].event)
             acre_event_native_destroy(follower->device, follower->uses[i].event);

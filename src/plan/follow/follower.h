@@ -66,7 +66,9 @@ struct follower {
  * ACRE_ERR_HOST_MEMORY. */
 acre_status follower_create(struct timetable *table, acre_device *device, uint32_t at,
                            struct follower **out);
-/* Waits for the device and returns the arena. NULL is fine. */
+/* Waits for the device and returns the arena. Errors: those of acre_device_free; it stays. */
+acre_status follower_give_back(struct follower *follower);
+/* Does so, and frees the rest. NULL is fine. */
 void follower_destroy(struct follower *follower);
 
 /* Takes note that events up to a position went as planned. */

@@ -27,6 +27,26 @@ void planner_enter(struct acre_planner *planner)
     planner->next = &never;
 }
 
+/* Destroys what has ended; an arena that the device does not take back is offered again. */
+static void destroy_ended(struct acre_planner *planner, struct follower *ended)
+{
+    struct status_saved before;
+
+    status_save(&before);
+    for (struct follower *next; ended; ended = next) {
+        next = ended->next;
+        if (follower_give_back(ended) == ACRE_OK) { /* waits for the device */
+            follower_destroy(ended);
+            continue;
+        }
+        quick_lock_take(&planner->lock);
+        ended->next = planner->ended;
+        planner->ended = ended;
+        quick_lock_drop(&planner->lock);
+    }
+    status_restore(&before);
+}
+
 void planner_leave(struct acre_planner *planner)
 {
     const struct follower *follower = planner->follower;
@@ -36,12 +56,8 @@ void planner_leave(struct acre_planner *planner)
     if (follower && follower->marked_count == 0)
         planner->next = &follower->table->events[follower->at];
     quick_lock_drop(&planner->lock);
-    while (ended) {
-        struct follower *next = ended->next;
-
-        follower_destroy(ended); /* waits for the device */
-        ended = next;
-    }
+    if (ended)
+        destroy_ended(planner, ended);
 }
 
 /* Bytes of all arenas. */
@@ -360,17 +376,22 @@ acre_status acre_planner_create(acre_cache *cache, const acre_planner_config *co
     return ACRE_OK;
 }
 
+static void destroy_all(struct follower *follower)
+{
+    for (struct follower *next; follower; follower = next) {
+        next = follower->next;
+        follower_destroy(follower);
+    }
+}
+
 void acre_planner_destroy(acre_planner *planner)
 {
     if (!planner)
         return;
     fork_guard_end(&planner->fork_guard);
     follower_destroy(planner->follower);
-    while (planner->retired) {
-        struct follower *follower = planner->retired;
-        planner->retired = follower->next;
-        follower_destroy(follower);
-    }
+    destroy_all(planner->retired);
+    destroy_all(planner->ended);
     recorder_fini(&planner->recorder);
     heap_free(planner);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans from recorded events, and whole traces. */
+#include "backend/backend.h"
 #include "tests/support/planner_ground.h"
 
 #include <math.h>
@@ -36,6 +37,44 @@ TEST(a_recorded_sequence_is_followed_from_its_first_event)
     EXPECT_EQ(acre_planner_learn(ground.planner, events + 2, 1, NULL, 0), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_planner_learn(ground.planner, events + 3, 1, NULL, 0), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_planner_learn(ground.planner, NULL, 1, NULL, 0), ACRE_ERR_INVALID);
+    close_ground();
+}
+
+/* ---- A device that refuses to take memory back ----------------------------------------------- */
+
+static const acre_backend_ops *ops_before;
+static int refusals;
+
+static acre_status free_reluctantly(void *self, int device, void *base)
+{
+    if (refusals-- > 0)
+        return acre_error_set(ACRE_ERR_DEVICE, 7, "not now");
+    return ops_before->free(self, device, base);
+}
+
+TEST(an_arena_that_the_device_does_not_take_back_is_offered_again)
+{
+    const acre_trace_event events[] = {{.kind = ACRE_TRACE_ALLOC, .bytes = 5 << 20, .slot = 0},
+                                       {.kind = ACRE_TRACE_FREE, .slot = 0}};
+    acre_sim_usage usage = {.struct_size = sizeof usage};
+
+    open_ground(NULL, 0, true);
+    acre_backend_ops ops = *ground.device->ops;
+    ops_before = ground.device->ops;
+    ops.free = free_reluctantly;
+    ground.device->ops = &ops;
+    REQUIRE_OK(acre_planner_learn(ground.planner, events, 2, NULL, 0));
+    refusals = 2;
+    REQUIRE_OK(acre_planner_learn(ground.planner, events, 2, NULL, 0));
+    EXPECT(refusals < 2);
+    for (int i = 0; i < 3; i++) { /* requests that depart from the plan */
+        take(0, 3000);
+        give(0);
+    }
+    EXPECT(refusals < 0);
+    REQUIRE_OK(acre_cache_empty(ground.cache));
+    REQUIRE_OK(acre_sim_usage_get(ground.backend, &usage));
+    EXPECT_EQ(usage.bytes_used, 5 << 20); /* the second arena alone */
     close_ground();
 }
 
