@@ -5,13 +5,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define LINKS_MAX 16 /* that follow one another */
@@ -121,7 +124,7 @@ static acre_status link_follow(const struct newfile *file, const char *folder, c
     if (length < 0)
         return newfile_fail(path, "cannot read the link");
     target[length] = 0;
-    if (!folder_is_own(file->folder))
+    if (!folder_is_own(file->folder) && strcmp(folder, "/dev") != 0)
         return status_fail(ACRE_ERR_REJECTED,
                            "%s is a symbolic link in a folder that other users may write; name "
                            "its target instead",
@@ -136,14 +139,8 @@ static acre_status link_follow(const struct newfile *file, const char *folder, c
     return ACRE_OK;
 }
 
-/* Opens what is no regular file: a pipe, a terminal, a device. */
-static acre_status open_directly(struct newfile *file, const char *path, const struct stat *facts)
+static acre_status open_done(struct newfile *file, const char *path)
 {
-    if (facts && facts->st_uid != geteuid() && facts->st_uid != 0)
-        return status_fail(ACRE_ERR_REJECTED,
-                           "%s is a pipe or device of user %u; choose another name", path,
-                           (unsigned)facts->st_uid);
-    file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | (facts ? O_NOFOLLOW : 0));
     if (file->fd < 0)
         return newfile_fail(path, "cannot write");
     close(file->folder);
@@ -151,10 +148,43 @@ static acre_status open_directly(struct newfile *file, const char *path, const s
     return ACRE_OK;
 }
 
-/* Whether links there are made by the system: /dev/stdout leads to what is open already. */
-static bool path_is_system(const char *path)
+/* Opens what is no regular file: a pipe, a terminal, a device. */
+static acre_status open_directly(struct newfile *file, const char *path, const struct stat *facts)
 {
-    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+    if (facts->st_uid != geteuid() && facts->st_uid != 0)
+        return status_fail(ACRE_ERR_REJECTED,
+                           "%s is a pipe or device of user %u; choose another name", path,
+                           (unsigned)facts->st_uid);
+    file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW);
+    return open_done(file, path);
+}
+
+/* Whether the links of a folder are the kernel's, which lead to what is open already. */
+static bool folder_is_proc(int folder)
+{
+    struct statfs facts;
+
+    return fstatfs(folder, &facts) == 0 && facts.f_type == PROC_SUPER_MAGIC;
+}
+
+/* Opens what a link of the kernel leads to. A descriptor of this process is written where it is:
+ * opened anew, a file would be written from its beginning, and a socket not at all. */
+static acre_status open_linked(struct newfile *file, const char *path)
+{
+    struct stat own, facts;
+    char *end;
+    long number = strtol(file->name, &end, 10);
+
+    if (!*end && number <= INT_MAX && stat("/proc/self/fd", &own) == 0 &&
+        fstat(file->folder, &facts) == 0 && own.st_dev == facts.st_dev &&
+        own.st_ino == facts.st_ino) {
+        if (number == STDOUT_FILENO)
+            fflush(stdout);
+        file->fd = fcntl((int)number, F_DUPFD_CLOEXEC, 3);
+    } else {
+        file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    }
+    return open_done(file, path);
 }
 
 /* Finds folder and name of the wanted file, through links. facts->st_nlink is 0 when there is
@@ -182,8 +212,8 @@ static acre_status newfile_find(struct newfile *file, const char *wanted, struct
             return ACRE_OK;
         if (!S_ISLNK(facts->st_mode))
             return open_directly(file, path, facts);
-        if (path_is_system(path))
-            return open_directly(file, path, NULL);
+        if (folder_is_proc(file->folder))
+            return open_linked(file, path);
         acre_status status = link_follow(file, folder, path);
         close(file->folder);
         file->folder = -1;

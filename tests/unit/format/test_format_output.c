@@ -16,11 +16,16 @@
 
 static char folder[64], path[128];
 
-static void begin(void)
+static void begin_as(const char *name)
 {
-    snprintf(folder, sizeof folder, "/tmp/acre-output-XXXXXX");
+    snprintf(folder, sizeof folder, "%s-XXXXXX", name);
     REQUIRE(mkdtemp(folder) != NULL);
     snprintf(path, sizeof path, "%s/file", folder);
+}
+
+static void begin(void)
+{
+    begin_as("/tmp/acre-output");
 }
 
 static int entry_count(const char *name)
@@ -176,6 +181,51 @@ TEST(links_are_followed_in_an_own_folder_only)
     unlink(link);
     rmdir(other);
     end();
+}
+
+TEST(links_in_shared_memory_are_as_elsewhere)
+{
+    char link[128], other[128];
+
+    if (access("/dev/shm", W_OK) != 0)
+        T_SKIP("/dev/shm cannot be written");
+    begin_as("/dev/shm/test-output"); /* other tests count what has "acre" in its name there */
+    snprintf(link, sizeof link, "%s/link", folder);
+    REQUIRE_OK(write_text(path, "a text that is longer"));
+    REQUIRE(symlink("file", link) == 0);
+    REQUIRE_OK(write_text(link, "shorter"));
+    expect_text(path, "shorter");
+    unlink(link);
+
+    snprintf(other, sizeof other, "%s/open", folder);
+    REQUIRE(mkdir(other, 0700) == 0 && chmod(other, 01777) == 0);
+    snprintf(link, sizeof link, "%s/open/link", folder);
+    REQUIRE(symlink(path, link) == 0);
+    EXPECT_EQ(write_text(link, "planted"), ACRE_ERR_REJECTED);
+    EXPECT_HAS(acre_last_error(), "symbolic link");
+    expect_text(path, "shorter");
+    unlink(link);
+    rmdir(other);
+    end();
+}
+
+TEST(a_descriptor_that_is_named_is_written_where_it_is)
+{
+    const char *const forms[] = {"/proc/self/fd/%d", "/dev/fd/%d"};
+    char name[32];
+
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        begin();
+        REQUIRE_OK(write_text(path, "first, "));
+        int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        REQUIRE(fd >= 0);
+        snprintf(name, sizeof name, forms[i], fd);
+        REQUIRE_OK(write_text(name, "second"));
+        expect_text(path, "first, second");
+        EXPECT_EQ(write(fd, ".", 1), 1); /* it is still open */
+        close(fd);
+        end();
+    }
 }
 
 TEST(a_file_that_may_not_be_written_is_refused)
