@@ -8,6 +8,7 @@
 #include "tests/support/t.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -274,6 +275,20 @@ TEST(an_answer_that_cannot_travel_is_not_made)
     reply_fini(&reply);
     close(fd);
     free(value);
+    end();
+}
+
+TEST(a_frame_that_says_it_is_too_long_is_refused_at_once)
+{
+    struct session session;
+    uint8_t head[FRAME_HEAD] = {0};
+    uint32_t bytes = htole32(MESSAGE_BYTES_MAX + 1);
+
+    begin();
+    int fd = raw_greet(&session);
+    memcpy(head, &bytes, sizeof bytes);
+    REQUIRE_OK(net_send(fd, head, sizeof head, soon()));
+    expect_hung_up(fd);
     end();
 }
 
