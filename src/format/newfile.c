@@ -226,12 +226,14 @@ static acre_status newfile_find(struct newfile *file, const char *wanted, struct
 
 /* ---- Opening and naming --------------------------------------------------------------------- */
 
-static acre_status newfile_make(struct newfile *file, const char *path)
+/* Makes the file that is written first. Where an old file's mode comes later, mode is for this
+ * user alone: who could open the file in between would read what is written afterwards. */
+static acre_status newfile_make(struct newfile *file, const char *path, mode_t mode)
 {
     bool is_named = atomic_load(&is_named_always) || access("/proc/self/fd", X_OK) != 0;
 
     if (!is_named)
-        file->fd = openat(file->folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+        file->fd = openat(file->folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
     if (file->fd >= 0)
         return ACRE_OK;
     if (!is_named && (errno == EACCES || errno == EROFS || errno == ENOSPC || errno == EDQUOT))
@@ -240,7 +242,7 @@ static acre_status newfile_make(struct newfile *file, const char *path)
         return newfile_fail(path, "cannot draw a random name for");
     slot_take(file);
     file->fd = openat(file->folder, file->temporary,
-                      O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
+                      O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, mode);
     if (file->fd >= 0)
         return ACRE_OK;
     acre_status status = newfile_fail(path, "cannot write");
@@ -266,7 +268,7 @@ acre_status newfile_open(struct newfile *file, const char *path)
         faccessat(file->folder, file->name, W_OK, AT_EACCESS) != 0)
         status = newfile_fail(path, "cannot write");
     if (status == ACRE_OK)
-        status = newfile_make(file, path);
+        status = newfile_make(file, path, facts.st_nlink > 0 ? 0600 : 0666);
     if (status == ACRE_OK && facts.st_nlink > 0) {
         if (geteuid() == 0 && fchown(file->fd, facts.st_uid, facts.st_gid) != 0)
             status = newfile_fail(path, "cannot keep the owner of");

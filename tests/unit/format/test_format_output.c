@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static char folder[64], path[128];
@@ -271,6 +272,84 @@ static void ended_child(void *arg)
     fputs("half", acre_output_stream(output));
     REQUIRE(entry_count(folder) == 1);
     raise(SIGTERM);
+}
+
+/* Notes the temporary name of a file under way, in a name of its own: "0" or "1". */
+static void name_keep(void *arg)
+{
+    acre_output *output;
+    DIR *list;
+    struct dirent *entry;
+    int number = *(int *)arg, fd = -1;
+    char note[140];
+
+    newfile_name_always(true);
+    snprintf(note, sizeof note, "%s/%d", folder, number);
+    REQUIRE_OK(acre_output_open(path, &output));
+    REQUIRE((list = opendir(folder)) != NULL);
+    while ((entry = readdir(list)))
+        if (strncmp(entry->d_name, ".acre-", 6) == 0) {
+            REQUIRE((fd = open(note, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)) >= 0);
+            EXPECT_EQ(write(fd, entry->d_name, strlen(entry->d_name)), strlen(entry->d_name));
+            close(fd);
+        }
+    closedir(list);
+    acre_output_abandon(output);
+    EXPECT(fd >= 0);
+}
+
+/* Two processes that have everything in common but their numbers. */
+TEST(temporary_names_cannot_be_guessed)
+{
+    char note[140], names[2][64] = {"", ""};
+    int differing = 0;
+
+    begin();
+    for (int i = 0; i < 2; i++) {
+        EXPECT_EQ(t_child(name_keep, &i), 0);
+        snprintf(note, sizeof note, "%s/%d", folder, i);
+        FILE *file = fopen(note, "r");
+        REQUIRE(file != NULL);
+        EXPECT(fgets(names[i], sizeof names[i], file) != NULL);
+        fclose(file);
+        unlink(note);
+    }
+    REQUIRE_EQ(strlen(names[0]), 30);
+    REQUIRE_EQ(strlen(names[1]), 30);
+    for (int i = 6; i < 30; i++)
+        differing += names[0][i] != names[1][i];
+    EXPECT_GT(differing, 10); /* of 24 random digits; fewer differ in one of 10^10 runs */
+    end();
+}
+
+static mode_t mode_before = 07777;
+
+/* Stands before that of the C library. */
+int fchmod(int fd, mode_t mode)
+{
+    struct stat facts;
+
+    REQUIRE(fstat(fd, &facts) == 0);
+    mode_before = facts.st_mode & 07777;
+    return (int)syscall(SYS_fchmod, fd, mode);
+}
+
+TEST(a_file_under_way_is_never_open_to_more_than_the_old_one)
+{
+    acre_output *output;
+
+    newfile_name_always(true);
+    begin();
+    mode_t old = umask(0);
+    REQUIRE_OK(write_text(path, "private"));
+    REQUIRE(chmod(path, 0600) == 0);
+    REQUIRE_OK(acre_output_open(path, &output));
+    EXPECT_EQ(mode_before, 0600); /* who opened it before that would read what is written later */
+    acre_output_abandon(output);
+    EXPECT_EQ(mode_of(path), 0600);
+    umask(old);
+    end();
+    newfile_name_always(false);
 }
 
 TEST(a_killed_process_leaves_nothing)
