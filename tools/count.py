@@ -6,7 +6,8 @@ FOLDER holds one NAME.xml (JUnit) per preset, and a NAME.broken for a preset
 that did not build or run. A test program of ours prints how many of its cases
 passed, failed and were skipped; any other test counts as one case. A program
 that failed without naming a failed case (a crash, a sanitizer's report) counts
-as one failure. NAME.again.xml holds what failed and was run once more: what
+as one failure, and so does a test that could not be started: its program is missing,
+or what it needs failed. NAME.again.xml holds what failed and was run once more: what
 passed there is named as unsteady. It is a failure all the same; --forgive counts
 it as it passed there.
 """
@@ -15,6 +16,7 @@ import re
 import sys
 import xml.etree.ElementTree as tree
 
+SKIPPED = ("SKIP_RETURN_CODE", "SKIP_REGULAR_EXPRESSION")  # what ctest says of one that chose so
 CLOSING = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 
 
@@ -24,12 +26,14 @@ def count(case):
     reasons = re.findall(r"^\s*skipped: (.*)$", output, re.M)
     closing = CLOSING.findall(output)
     passed, failed, skipped = map(int, closing[-1]) if closing else (0, 0, 0)
-    is_failed = case.find("failure") is not None or case.get("status") == "fail"
+    skip = case.find("skipped")
+    is_failed = case.find("failure") is not None or case.get("status") == "fail" or (
+        skip is not None and not skip.get("message", "").startswith(SKIPPED))
     if is_failed:
         return passed, failed or 1, skipped, reasons
     if closing:
         return passed, failed, skipped, reasons
-    if case.find("skipped") is not None:
+    if skip is not None:
         return 0, 0, 1, reasons or [output.strip().splitlines()[-1] if output.strip() else ""]
     return 1, 0, 0, reasons
 
