@@ -236,6 +236,23 @@ def ranks_are_bound_to_what_is_allowed(folder):
     assert job.returncode == 0 and out == 2 * f"Cpus_allowed_list:\t{last}\n", (out, problem)
 
 
+def ranks_get_no_descriptor_of_the_command(folder):
+    """Neither the store's sockets nor pipes of other ranks: no more than the three that are open
+    in every program."""
+    (folder / "rank.py").write_text("""if True:
+        import os
+        def is_open(fd):
+            try:
+                return os.fstat(fd) is not None
+            except OSError:
+                return False
+        print([fd for fd in range(1000) if is_open(fd)])
+        """)
+    job = start(folder, 3, f"exec {sys.executable} rank.py", "--plain")
+    out, problem = job.communicate(timeout=LIMIT)
+    assert job.returncode == 0 and out == 3 * "[0, 1, 2]\n", (out, problem)
+
+
 for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_not_hold_it,
              signals_reach_what_an_ended_rank_left, a_stubborn_rank_is_killed,
              user_signals_are_passed_on_and_end_nothing,
@@ -244,7 +261,7 @@ for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_n
              what_is_ignored_stays_ignored, closed_outputs_do_not_hold_it,
              the_job_ends_with_the_reader_of_its_output,
              the_port_is_free_for_a_rank, the_example_of_sharing_leaves_no_child,
-             ranks_are_bound_to_what_is_allowed):
+             ranks_are_bound_to_what_is_allowed, ranks_get_no_descriptor_of_the_command):
     with tempfile.TemporaryDirectory() as name:
         case(pathlib.Path(name))
         passed += 1

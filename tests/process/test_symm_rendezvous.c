@@ -9,6 +9,7 @@
 
 #include <acre/collective.h>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -357,6 +358,38 @@ static void count_fds(struct rank *me)
 TEST(S30_S33_descriptors_and_mappings_go)
 {
     ranks_run(3, count_fds);
+}
+
+static int inheritable_before;
+
+/* How many descriptors a program that is started here would get. */
+static int inheritable_count(void)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 4096; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+        count += flags >= 0 && !(flags & FD_CLOEXEC);
+    }
+    return count;
+}
+
+static void keep_from_programs(struct rank *me)
+{
+    int fds = t_fd_count();
+    void *base;
+    acre_symm *symm = ranks_symm(me, 64, &base);
+
+    EXPECT_EQ(t_fd_count(), fds + 2 + 2 * (me->count - 1)); /* now all are open */
+    EXPECT_EQ(inheritable_count(), inheritable_before);
+    acre_symm_free(base);
+    acre_symm_release(symm);
+}
+
+TEST(S36_no_descriptor_of_a_group_reaches_a_program_that_is_started)
+{
+    inheritable_before = inheritable_count();
+    ranks_run(3, keep_from_programs);
 }
 
 static void owner_leaves(struct rank *me)
