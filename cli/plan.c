@@ -10,8 +10,11 @@
 #include <acre/plan.h>
 #include <acre/snapshot.h>
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char help[] =
     "usage: acre plan FILE [-o OUT.csv] [OPTION...]\n\n"
@@ -204,6 +207,35 @@ static int plan_run(const struct plan_request *request, const acre_plan_table *t
     return exit_status;
 }
 
+/* The folder of a path, without links; false: there is none. */
+static bool folder_find(const char *path, char out[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX];
+    int bytes = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+                         slash ? path : ".");
+
+    return bytes < PATH_MAX && realpath(folder, out);
+}
+
+/* Whether two names are those of one file, which need not be there yet. */
+static bool is_one_file(const char *one, const char *other)
+{
+    const char *end = strrchr(one, '/'), *other_end = strrchr(other, '/');
+    char folder[PATH_MAX], other_folder[PATH_MAX];
+    struct stat facts, other_facts;
+
+    if (strcmp(one, other) == 0)
+        return true;
+    bool is_there = stat(one, &facts) == 0, is_other_there = stat(other, &other_facts) == 0;
+    if (is_there || is_other_there)
+        return is_there && is_other_there && S_ISREG(facts.st_mode) &&
+               facts.st_dev == other_facts.st_dev && facts.st_ino == other_facts.st_ino;
+    return strcmp(end ? end + 1 : one, other_end ? other_end + 1 : other) == 0 &&
+           folder_find(one, folder) && folder_find(other, other_folder) &&
+           strcmp(folder, other_folder) == 0;
+}
+
 int cmd_plan(int argc, char **argv)
 {
     struct plan_request request = {.device = ACRE_DEVICE_CHOOSE};
@@ -215,9 +247,9 @@ int cmd_plan(int argc, char **argv)
         fputs(help, stdout);
         return CLI_DONE;
     }
-    if (request.out && request.svg && strcmp(request.out, request.svg) == 0) {
-        fprintf(stderr, "acre plan: -o and --svg are both %s; choose another name for one\n",
-                request.out);
+    if (request.out && request.svg && is_one_file(request.out, request.svg)) {
+        fprintf(stderr, "acre plan: -o %s and --svg %s are one file; choose another name for one\n",
+                request.out, request.svg);
         return CLI_BAD;
     }
     if ((request.out && acre_output_check(request.out, &request.file, 1) != ACRE_OK) ||

@@ -117,10 +117,19 @@ def check_planted(folder, name, arguments, out):
 
 def check_same(folder):
     """An output that is an input, or two that are one, are refused before anything is written."""
-    for out in ("both", "-"):
-        done = run(folder, "plan", "in.csv", "-o", out, "--svg", out)
+    for out, svg in (("both", "both"), ("-", "-"), ("both", "./both"),
+                     (str(folder / "both"), "both")):
+        done = run(folder, "plan", "in.csv", "-o", out, "--svg", svg)
         assert done.returncode == 2 and "choose another name" in done.stderr, done
         assert done.stdout == "" and not (folder / "both").exists(), done
+    (folder / "both").write_text("old")
+    (folder / "link").symlink_to("both")
+    for out, svg in (("both", "link"), ("link", "both"), ("./both", "both")):
+        done = run(folder, "plan", "in.csv", "-o", out, "--svg", svg)
+        assert done.returncode == 2 and "choose another name" in done.stderr, done
+        assert (folder / "both").read_text() == "old", done
+    done = run(folder, "plan", "in.csv", "-o", "both", "--svg", "./other")
+    assert done.returncode == 0 and (folder / "other").exists(), done
     os.link(folder / "in.csv", folder / "hard.csv")
     (folder / "soft.json").symlink_to("in.json")
     for arguments, path in ((["plan", "in.csv", "-o", "in.csv"], "in.csv"),
