@@ -127,14 +127,25 @@ static void end_by_signal(int number)
     raise(number);
 }
 
+/* The write that exceeds the limit of file sizes fails, and tells why. */
+static void go_on(int number)
+{
+    (void)number;
+}
+
 static void take_signals(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = end_by_signal}, old;
+    static const struct {
+        int number;
+        void (*handler)(int);
+    } taken[] = {{SIGINT, end_by_signal},  {SIGTERM, end_by_signal}, {SIGHUP, end_by_signal},
+                 {SIGQUIT, end_by_signal}, {SIGPIPE, end_by_signal}, {SIGXCPU, end_by_signal},
+                 {SIGXFSZ, go_on}};
+    struct sigaction old;
 
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-            sigaction(numbers[i], &action, NULL);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (sigaction(taken[i].number, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(taken[i].number, &(struct sigaction){.sa_handler = taken[i].handler}, NULL);
 }
 
 /* Descriptors 0 to 2 that are closed become such that nothing can be read or written, as before:

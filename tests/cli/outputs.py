@@ -86,16 +86,17 @@ def check_limit(folder, name, arguments, out):
     path.write_text("old")
     before = sorted(os.listdir(folder))
 
-    def limit():
+    def limit(how):
         import resource
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        signal.signal(signal.SIGXFSZ, how)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
-    done = run(folder, *arguments, preexec_fn=limit)
-    assert done.returncode in (1, 2), name  # 1: the demo, whose device is a file as well
-    assert "File too large" in done.stderr, (name, done.stderr[-300:])
-    assert path.read_text() == "old", name
-    assert sorted(os.listdir(folder)) == before, (name, os.listdir(folder))
+    for how in (signal.SIG_IGN, signal.SIG_DFL):
+        done = run(folder, *arguments, preexec_fn=lambda how=how: limit(how))
+        assert done.returncode in (1, 2), (name, done)  # 1: the demo, whose device is a file too
+        assert "File too large" in done.stderr, (name, done.stderr[-300:])
+        assert path.read_text() == "old", name
+        assert sorted(os.listdir(folder)) == before, (name, os.listdir(folder))
     full = [("/dev/full" if word == "OUT" else word) for word in arguments]
     if full != arguments:
         done = run(folder, *full)
@@ -215,7 +216,7 @@ def check_signal(folder, number, arguments, out, **more):
 def check_signals(folder):
     """A signal in the middle of writing leaves the folder as it was, also where a file under way
     has a name; nobody can help it there when it is SIGKILL."""
-    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
     is_hidden = can_hide()
     for arguments, out in ((["convert", "long.trace", "out.json"], "out.json"),
                            (["view", "long.trace", "-o", "out.html"], "out.html")):
