@@ -77,6 +77,8 @@ bool output_open(struct output *output, int fd, int to);
 void output_read(struct job *job, int rank, struct output *output);
 /* Prints what is there without waiting, then closes. */
 void output_close(struct job *job, int rank, struct output *output);
+/* Prints a line of this command's own on standard error, as bounded as what ranks print. */
+void output_say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* straggler.c: tells on standard error who is missing, once the time for it has come. */
 void straggler_look(struct job *job);

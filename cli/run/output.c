@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,4 +123,17 @@ void output_close(struct job *job, int rank, struct output *output)
     }
     free(output->line);
     *output = (struct output){.fd = -1};
+}
+
+void output_say(struct job *job, const char *format, ...)
+{
+    char line[768] = "acre run: ";
+    size_t used = strlen(line);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line + used, sizeof line - used - 1, format, arguments);
+    va_end(arguments);
+    strcat(line, "\n");
+    write_bytes(job, STDERR_FILENO, line, strlen(line));
 }

@@ -183,26 +183,25 @@ static void run_watch(struct job *job)
     job_reap(job);
 }
 
-static int run_report(const struct job *job)
+static int run_report(struct job *job)
 {
+    const char *others = job->count > 1 ? "; the others were stopped" : "";
     int status = job->failed_rank >= 0 ? job->processes[job->failed_rank].status : 0;
 
     if (job->signal_got == SIGPIPE)
         return CLI_NO;
     if (job->signal_got) {
-        fprintf(stderr, "acre run: stopped by signal %d (%s)\n", job->signal_got,
-                strsignal(job->signal_got));
+        output_say(job, "stopped by signal %d (%s)", job->signal_got, strsignal(job->signal_got));
         return CLI_NO;
     }
     if (job->failed_rank < 0)
         return CLI_DONE;
     if (WIFSIGNALED(status))
-        fprintf(stderr, "acre run: rank %d was killed by signal %d (%s)", job->failed_rank,
-                WTERMSIG(status), strsignal(WTERMSIG(status)));
+        output_say(job, "rank %d was killed by signal %d (%s)%s", job->failed_rank,
+                   WTERMSIG(status), strsignal(WTERMSIG(status)), others);
     else
-        fprintf(stderr, "acre run: rank %d ended with status %d", job->failed_rank,
-                WEXITSTATUS(status));
-    fputs(job->count > 1 ? "; the others were stopped\n" : "\n", stderr);
+        output_say(job, "rank %d ended with status %d%s", job->failed_rank, WEXITSTATUS(status),
+                   others);
     return CLI_NO;
 }
 
@@ -298,7 +297,7 @@ static int run_run(struct job *job, const char *store)
     while (started < job->count && run_start(job, started))
         started++;
     if (started < job->count) {
-        fprintf(stderr, "acre run: rank %d: %s\n", started, strerror(errno));
+        output_say(job, "rank %d: %s", started, strerror(errno));
         job->count = job->processes[started].pid > 0 ? started + 1 : started;
         job_stop(job);
     }

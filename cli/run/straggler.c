@@ -90,8 +90,8 @@ static void first_say(struct job *job)
         if (!job->processes[i].has_ended && told < 16)
             used +=
                 (size_t)snprintf(list + used, sizeof list - used, "%s %d", told++ ? "," : "", i);
-    fprintf(stderr, "acre run: rank %d ended first, with status %d; still running:%s\n",
-            job->first_rank, WEXITSTATUS(first->status), list);
+    output_say(job, "rank %d ended first, with status %d; still running:%s", job->first_rank,
+               WEXITSTATUS(first->status), list);
     job->has_told_first = true;
 }
 
@@ -112,7 +112,7 @@ void straggler_look(struct job *job)
         job->seen_ms = now;
     }
     if (*text && now - job->seen_ms >= job->late_ms && strcmp(text, job->told) != 0) {
-        fprintf(stderr, "acre run: %s\n", text);
+        output_say(job, "%s", text);
         snprintf(job->told, sizeof job->told, "%s", text);
     }
 }

@@ -22,8 +22,8 @@ def start(folder, ranks, script, *options, **more):
     """Starts a shell script as so many ranks, in its own folder."""
     command = [ACRE, "run", "-n", str(ranks), *options, "--", "sh", "-c", script]
     return subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL,
-                            stderr=subprocess.PIPE, text=True,
-                            **{"stdout": subprocess.PIPE, **more})
+                            text=True,
+                            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})
 
 
 def until(path):
@@ -123,6 +123,29 @@ def an_output_that_nobody_reads_does_not_hold_it(folder):
     job.communicate(timeout=LIMIT)
     os.close(reader)
     assert job.returncode == 1
+
+
+def errors_that_nobody_reads_do_not_hold_it(folder):
+    """The pipe behind standard error is full to the last byte; SIGTERM is obeyed."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for size in (4096, 1):
+        try:
+            while True:
+                os.write(writer, b"a" * size)
+        except BlockingIOError:
+            pass
+    os.set_blocking(writer, True)
+    job = start(folder, 1, "echo $$ >pid; exec sleep 1000", stderr=writer)
+    os.close(writer)
+    until(folder / "pid")
+    job.send_signal(signal.SIGTERM)
+    try:
+        assert job.wait(LIMIT) == 1
+    finally:
+        job.kill()
+        job.communicate()
+        os.close(reader)
 
 
 def who_is_missing_is_named(folder):
@@ -256,10 +279,11 @@ def ranks_get_no_descriptor_of_the_command(folder):
 for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_not_hold_it,
              signals_reach_what_an_ended_rank_left, a_stubborn_rank_is_killed,
              user_signals_are_passed_on_and_end_nothing,
-             an_output_that_nobody_reads_does_not_hold_it, who_is_missing_is_named,
-             who_ended_first_is_named, ends_although_its_parent_ignores_children,
-             what_is_ignored_stays_ignored, closed_outputs_do_not_hold_it,
-             the_job_ends_with_the_reader_of_its_output,
+             an_output_that_nobody_reads_does_not_hold_it,
+             errors_that_nobody_reads_do_not_hold_it,
+             who_is_missing_is_named, who_ended_first_is_named,
+             ends_although_its_parent_ignores_children, what_is_ignored_stays_ignored,
+             closed_outputs_do_not_hold_it, the_job_ends_with_the_reader_of_its_output,
              the_port_is_free_for_a_rank, the_example_of_sharing_leaves_no_child,
              ranks_are_bound_to_what_is_allowed, ranks_get_no_descriptor_of_the_command):
     with tempfile.TemporaryDirectory() as name:
