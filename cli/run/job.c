@@ -20,9 +20,15 @@ int64_t job_now_ms(void)
 
 void job_tell_all(const struct job *job, int number)
 {
-    for (int i = 0; i < job->count; i++)
-        if (job->processes[i].pid > 0)
-            kill(-job->processes[i].pid, number);
+    for (int i = 0; i < job->count; i++) {
+        const struct process *process = &job->processes[i];
+
+        if (process->pid <= 0)
+            continue;
+        kill(-process->pid, number);
+        if (!process->has_ended && getpgid(process->pid) != process->pid)
+            kill(process->pid, number);
+    }
 }
 
 void job_stop(struct job *job)

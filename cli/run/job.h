@@ -61,7 +61,7 @@ struct job {
 };
 
 int64_t job_now_ms(void);
-/* Sends a signal to the process group of every rank, ended or not. */
+/* Sends a signal to the process group of every rank, ended or not, and to ranks that left it. */
 void job_tell_all(const struct job *job, int number);
 /* Asks all ranks to end; those who stay are killed later. */
 void job_stop(struct job *job);

@@ -148,6 +148,25 @@ def errors_that_nobody_reads_do_not_hold_it(folder):
         os.close(reader)
 
 
+def a_rank_in_another_process_group_is_told(folder):
+    """A rank goes to the group of its parent, which signals to its own group miss."""
+    (folder / "rank.py").write_text("""if True:
+        import os, pathlib, time
+        os.setpgid(0, os.getpgid(os.getppid()))
+        pathlib.Path("pid").write_text(f"{os.getpid()}\\n")
+        time.sleep(1000)
+    """)
+    job = start(folder, 1, f"exec {sys.executable} rank.py", preexec_fn=os.setpgrp)
+    pid = int(until(folder / "pid"))
+    job.send_signal(signal.SIGTERM)
+    try:
+        _, problem = job.communicate(timeout=LIMIT)
+    finally:
+        job.kill()
+    assert job.returncode == 1 and "stopped by signal 15" in problem, problem
+    ends(pid)
+
+
 def who_is_missing_is_named(folder):
     """Rank 1 does not come to the rendezvous of rank 0 and 2 before it was named."""
     job = start(folder, 3, f"""if [ $ACRE_RANK = 1 ]; then
@@ -280,7 +299,7 @@ for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_n
              signals_reach_what_an_ended_rank_left, a_stubborn_rank_is_killed,
              user_signals_are_passed_on_and_end_nothing,
              an_output_that_nobody_reads_does_not_hold_it,
-             errors_that_nobody_reads_do_not_hold_it,
+             errors_that_nobody_reads_do_not_hold_it, a_rank_in_another_process_group_is_told,
              who_is_missing_is_named, who_ended_first_is_named,
              ends_although_its_parent_ignores_children, what_is_ignored_stays_ignored,
              closed_outputs_do_not_hold_it, the_job_ends_with_the_reader_of_its_output,
