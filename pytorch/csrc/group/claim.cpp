@@ -3,10 +3,12 @@
 
 #include <c10/util/Exception.h>
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -86,6 +88,18 @@ static bool name_held(const std::string &name)
     return probe < 0 && errno == EADDRINUSE;
 }
 
+/* Whether a process has ended, also when nobody has waited for it yet. */
+static bool process_has_ended(pid_t pid)
+{
+    pollfd look = {static_cast<int>(syscall(SYS_pidfd_open, pid, 0)), POLLIN, 0};
+
+    if (look.fd < 0)
+        return kill(pid, 0) != 0 && errno == ESRCH;
+    bool has_ended = poll(&look, 1, 0) > 0;
+    close(look.fd);
+    return has_ended;
+}
+
 /* The process that holds a name; 0: nobody does, or it is no name of ours. A process that was
    killed while it forked leaves the socket to a child that has not yet closed it, so the name of
    a process that has ended gets some time to become free. */
@@ -99,8 +113,7 @@ static int name_holder(const std::string &name)
         return 0;
     int holder = std::atoi(name.c_str() + start);
     while (holder > 0 && name_held(name)) {
-        bool has_ended = kill(holder, 0) != 0 && errno == ESRCH;
-        if (!has_ended || std::chrono::steady_clock::now() >= end)
+        if (!process_has_ended(holder) || std::chrono::steady_clock::now() >= end)
             return holder;
         std::this_thread::sleep_for(PAUSE);
     }

@@ -193,7 +193,7 @@ def orphaned(rank: Rank) -> None:
         os.kill(child, signal.SIGKILL)
 
 
-def killed_while_forking(rank: Rank) -> None:
+def killed_while_forking(rank: Rank, flags: int = 0) -> None:
     """A rank is killed before its child has run the handlers of fork; the next one waits for it."""
     clone = {"x86_64": 56, "aarch64": 220}[platform.machine()]
     first = os.fork()
@@ -204,9 +204,14 @@ def killed_while_forking(rank: Rank) -> None:
             libc.usleep(700_000)
             libc._exit(0)
         os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(first, 0)
+    os.waitid(os.P_PID, first, os.WEXITED | flags)
     rank.init("acre")
     dist.barrier()
+
+
+def killed_and_not_waited_for(rank: Rank) -> None:
+    """The same, while the parent of the one that was killed has not taken note of its end."""
+    killed_while_forking(rank, os.WNOWAIT)
 
 
 # ---- Two hosts on one machine --------------------------------------------------------------------
