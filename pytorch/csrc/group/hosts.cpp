@@ -103,7 +103,7 @@ WorkPtr ProcessGroupHosts::launch(OpType type, const char *name, bool is_async, 
         return work;
     }
     tensors_wait();
-    queue_->add(std::move(run), work);
+    queue_->add(name, std::move(run), work);
     return work;
 }
 

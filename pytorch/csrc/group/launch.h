@@ -38,7 +38,7 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::launch(const Kind &kind, Agreement a
         return work;
     }
     tensors_wait();
-    queue_->add(std::move(run), work);
+    queue_->add(kind.name, std::move(run), work);
     return work;
 }
 

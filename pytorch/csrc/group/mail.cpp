@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 
 namespace acre_torch::group {
 
@@ -12,6 +13,17 @@ namespace acre_torch::group {
 static constexpr std::chrono::milliseconds LOOK_TIME{500};
 
 void (*thread_join)(std::thread &thread) = [](std::thread &thread) { thread.join(); };
+
+std::thread thread_start(const char *name, std::function<void()> body)
+{
+    try {
+        return std::thread(std::move(body));
+    } catch (const std::system_error &error) {
+        TORCH_CHECK_WITH(DistBackendError, false, "Acre: ", name, ": no thread can be started: ",
+                         error.what());
+    }
+    return {};
+}
 
 struct Mail::Ring {
     alignas(64) std::atomic<uint64_t> written; /* by the sender   */
@@ -281,9 +293,26 @@ bool Mail::has_pending_locked() const
     return false;
 }
 
+/* Sees to a thread for what is pending. Without one a letter is refused, unless it has begun to
+ * move: that one goes on with the next call that waits. */
+void Mail::thread_ensure_locked(const LetterPtr &letter)
+{
+    if (thread_.joinable())
+        return;
+    try {
+        thread_ = thread_start(letter->call.name, [self = shared_from_this()] {
+            self->thread_main();
+        });
+    } catch (...) {
+        if (take_back_locked(letter))
+            throw;
+    }
+}
+
 void Mail::post(const LetterPtr &letter)
 {
     std::vector<LetterPtr> done;
+    std::exception_ptr error;
     bool needs_thread;
 
     room_.begin(letter->call);
@@ -297,22 +326,33 @@ void Mail::post(const LetterPtr &letter)
             receives_.push_back(letter);
         progress_locked(done);
         needs_thread = has_pending_locked();
-        if (needs_thread && !thread_.joinable())
-            thread_ = std::thread([self = shared_from_this()] { self->thread_main(); });
+        try {
+            if (needs_thread)
+                thread_ensure_locked(letter);
+        } catch (...) {
+            error = std::current_exception();
+        }
     }
     settle(done);
+    if (error)
+        std::rethrow_exception(error);
     if (needs_thread)
         wake_.notify_one();
 }
 
-/* One that has begun to move stays: the ring has to have all of it. */
-void Mail::take_back_locked(const LetterPtr &letter)
+/* One that has begun to move stays: the ring has to have all of it. Whether it was taken back. */
+bool Mail::take_back_locked(const LetterPtr &letter)
 {
-    receives_.remove(letter);
     if (letter->is_send && letter->moved == 0) {
         std::deque<LetterPtr> &sends = sends_[letter->rank];
         sends.erase(std::remove(sends.begin(), sends.end(), letter), sends.end());
+        return true;
     }
+    auto found = std::find(receives_.begin(), receives_.end(), letter);
+    bool is_there = found != receives_.end();
+    if (is_there)
+        receives_.erase(found);
+    return is_there;
 }
 
 bool Mail::wait(const LetterPtr &letter)

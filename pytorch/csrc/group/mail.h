@@ -27,6 +27,9 @@ namespace acre_torch::group {
  * meanwhile: the thread may need that lock to drop a tensor that Python knows. */
 extern __attribute__((visibility("default"))) void (*thread_join)(std::thread &thread);
 
+/* Starts a thread for a call, or says which one cannot go on without. */
+std::thread thread_start(const char *name, std::function<void()> body);
+
 /* A message that is to be sent or received. */
 struct Letter {
     Call call;
@@ -74,7 +77,8 @@ class Mail : public std::enable_shared_from_this<Mail> {
     bool receive_locked(int rank, std::vector<LetterPtr> &done);
     bool open_locked(int rank, std::vector<LetterPtr> &done);
     bool match_stored_locked(const LetterPtr &letter, std::vector<LetterPtr> &done);
-    void take_back_locked(const LetterPtr &letter);
+    bool take_back_locked(const LetterPtr &letter);
+    void thread_ensure_locked(const LetterPtr &letter);
     void settle(std::vector<LetterPtr> &done);
     bool step();
     void fail_all(std::exception_ptr error);

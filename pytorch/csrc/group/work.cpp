@@ -110,12 +110,12 @@ int LetterWork::sourceRank() const
 
 /* ---- Queue ---------------------------------------------------------------------------- */
 
-void Queue::add(std::function<void()> body, c10::intrusive_ptr<AcreWork> work)
+void Queue::add(const char *name, std::function<void()> body, c10::intrusive_ptr<AcreWork> work)
 {
     {
         std::lock_guard<std::mutex> guard(mutex_);
         TORCH_CHECK(!is_stopping_, "Acre: the process group was shut down");
-        thread_ensure_locked();
+        thread_ensure_locked(name);
         pending_.fetch_add(1, std::memory_order_acq_rel);
         tasks_.push_back({std::move(body), std::move(work)});
     }
@@ -123,11 +123,11 @@ void Queue::add(std::function<void()> body, c10::intrusive_ptr<AcreWork> work)
 }
 
 /* Sees to a thread that is not held up by callbacks. */
-void Queue::thread_ensure_locked()
+void Queue::thread_ensure_locked(const char *name)
 {
     if (thread_count_ != calling_back_)
         return;
-    threads_.emplace_back([self = shared_from_this()] { self->thread_main(); });
+    threads_.push_back(thread_start(name, [self = shared_from_this()] { self->thread_main(); }));
     thread_count_++;
 }
 
@@ -156,8 +156,12 @@ void Queue::run(std::unique_lock<std::mutex> &lock, Task task)
         std::lock_guard<std::mutex> guard(mutex_);
         has_called_back = true;
         calling_back_++;
-        if (!tasks_.empty())
-            thread_ensure_locked();
+        try {
+            if (!tasks_.empty())
+                thread_ensure_locked("callback");
+        } catch (const std::exception &) {
+            /* No thread can be started: this one goes on with the tasks after the callback. */
+        }
         wake_.notify_one();
     });
     task.work.reset();

@@ -66,7 +66,7 @@ class LetterWork : public AcreWork {
 class Queue : public std::enable_shared_from_this<Queue> {
   public:
     /* Runs a task and completes its work with what the task throws. */
-    void add(std::function<void()> task, c10::intrusive_ptr<AcreWork> work);
+    void add(const char *name, std::function<void()> task, c10::intrusive_ptr<AcreWork> work);
     /* Runs a function in the caller, if nothing is queued; whether it did. */
     template <class Function> bool run_here(Function &function)
     {
@@ -88,7 +88,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
         c10::intrusive_ptr<AcreWork> work;
     };
     void thread_main();
-    void thread_ensure_locked();
+    void thread_ensure_locked(const char *name);
     void run(std::unique_lock<std::mutex> &lock, Task task);
 
     std::atomic<int> pending_{0}; /* queued or running in a thread             */

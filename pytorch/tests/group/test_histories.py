@@ -40,6 +40,14 @@ def test_a_rank_killed_while_it_forks_leaves_its_place():
     ranks.run("work_histories:killed_and_not_waited_for", 1)
 
 
+def test_a_message_without_a_thread_is_refused():
+    ranks.run("work_histories:message_without_thread", 2)
+
+
+def test_callbacks_without_a_second_thread_hold_up_what_follows():
+    ranks.run("work_histories:callback_without_thread", 2)
+
+
 def test_a_forked_child_leaves_a_group_between_hosts():
     ranks.run("work_histories:forked_between_hosts", 2)
 

@@ -214,6 +214,55 @@ def killed_and_not_waited_for(rank: Rank) -> None:
     killed_while_forking(rank, os.WNOWAIT)
 
 
+# ---- Without threads -----------------------------------------------------------------------------
+
+class no_threads:
+    """While it lasts, this process cannot start a thread: no address space has room for a stack."""
+
+    def __enter__(self) -> None:
+        self.libc, self.before = ctypes.CDLL(None), ctypes.create_string_buffer(256)
+        attributes = ctypes.create_string_buffer(256)
+        assert self.libc.pthread_getattr_default_np(self.before) == 0
+        assert self.libc.pthread_attr_init(attributes) == 0
+        assert self.libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(1 << 60)) == 0
+        assert self.libc.pthread_setattr_default_np(attributes) == 0
+
+    def __exit__(self, *_) -> None:
+        assert self.libc.pthread_setattr_default_np(self.before) == 0
+
+
+def message_without_thread(rank: Rank) -> None:
+    """A message whose thread cannot be started is refused, and takes no other's place."""
+    rank.init("acre")
+    if rank.rank == 1:
+        rank.await_mark("refused", 0)
+        dist.send(torch.full((4,), 5.0), 0)
+    else:
+        refused, place = torch.zeros(4), torch.zeros(4)
+        with no_threads():
+            fails(lambda: dist.irecv(refused, 1), "recv: no thread can be started")
+        rank.mark("refused")
+        dist.recv(place, 1)
+        assert place.eq(5).all() and refused.eq(0).all(), (place, refused)
+    dist.barrier()
+
+
+def callback_without_thread(rank: Rank) -> None:
+    """A callback runs, and no second thread can be started for what comes behind: it waits."""
+    rank.init("acre")
+    if rank.rank == 1:
+        rank.await_mark("begun", 0)
+    works = [dist.all_reduce(torch.ones(4), async_op=True) for _ in range(2)]
+    called = works[0].get_future().then(lambda future: future.value()[0] + 1)
+    if rank.rank == 0:
+        with no_threads():
+            rank.mark("begun")
+            works[1].wait()
+    works[1].wait()
+    assert called.wait().eq(3).all()
+    dist.barrier()
+
+
 # ---- Two hosts on one machine --------------------------------------------------------------------
 
 def start_hosts(rank: Rank, seconds: float = 60) -> None:
