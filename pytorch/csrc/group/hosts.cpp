@@ -78,11 +78,18 @@ void ProcessGroupHosts::shutdown()
 }
 
 /* Runs body() in order. A failure is told to the ranks of this host, which else would wait. */
+/* The group of the host would name the rank that this one has there. */
+void ProcessGroupHosts::own_check(const char *name) const
+{
+    if (near_->is_inherited())
+        inherited_throw(name, rank_);
+}
+
 template <class Body>
 WorkPtr ProcessGroupHosts::launch(OpType type, const char *name, bool is_async, Tensors outputs,
                                   Body body)
 {
-    near_->own_check(name);
+    own_check(name);
     uint64_t sequence = ++sequence_;
     auto work = c10::make_intrusive<AcreWork>(rank_, type, nullptr, std::nullopt,
                                               std::move(outputs), sequence);
@@ -411,13 +418,16 @@ WorkPtr ProcessGroupHosts::alltoall(Tensors &outputs, Tensors &inputs,
 /* Messages do not wait for the queue. What arrives for acre is copied when it is waited for. */
 class ArrivalWork : public c10d::Work {
   public:
-    ArrivalWork(WorkPtr inner, at::Tensor here, at::Tensor target)
-        : inner_(std::move(inner)), here_(std::move(here)), target_(std::move(target))
+    ArrivalWork(int rank, OpType type, WorkPtr inner, at::Tensor here, at::Tensor target)
+        : Work(rank, type), inner_(std::move(inner)), here_(std::move(here)),
+          target_(std::move(target))
     {
     }
     bool wait(std::chrono::milliseconds timeout) override
     {
         at::NoGradGuard no_grad;
+        if (forks_ != fork_generation() && !has_arrived_)
+            inherited_throw("wait", rank_);
         bool is_done = has_arrived_ || inner_->wait(timeout);
         if (!is_done)
             return false;
@@ -432,25 +442,32 @@ class ArrivalWork : public c10d::Work {
   private:
     WorkPtr inner_;
     at::Tensor here_, target_;
+    unsigned forks_ = fork_generation(); /* when it was made */
     std::atomic<bool> has_arrived_{false};
 };
 
 WorkPtr ProcessGroupHosts::send(Tensors &tensors, int rank, int tag)
 {
+    own_check("send");
     Tensors here = all_on_host(tensors);
-    return c10::make_intrusive<ArrivalWork>(far_->send(here, rank, tag), here[0], here[0]);
+    return c10::make_intrusive<ArrivalWork>(rank_, OpType::SEND, far_->send(here, rank, tag),
+                                            here[0], here[0]);
 }
 
 WorkPtr ProcessGroupHosts::recv(Tensors &tensors, int rank, int tag)
 {
+    own_check("recv");
     Tensors here = all_on_host(tensors);
-    return c10::make_intrusive<ArrivalWork>(far_->recv(here, rank, tag), here[0], tensors[0]);
+    return c10::make_intrusive<ArrivalWork>(rank_, OpType::RECV, far_->recv(here, rank, tag),
+                                            here[0], tensors[0]);
 }
 
 WorkPtr ProcessGroupHosts::recvAnysource(Tensors &tensors, int tag)
 {
+    own_check("recv");
     Tensors here = all_on_host(tensors);
-    return c10::make_intrusive<ArrivalWork>(far_->recvAnysource(here, tag), here[0], tensors[0]);
+    return c10::make_intrusive<ArrivalWork>(rank_, OpType::RECVANYSOURCE,
+                                            far_->recvAnysource(here, tag), here[0], tensors[0]);
 }
 
 } // namespace acre_torch::group

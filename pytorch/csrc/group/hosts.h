@@ -80,6 +80,7 @@ class TORCH_ACRE_API ProcessGroupHosts : public c10d::Backend {
     void reduce_levels(const at::Tensor &tensor, const c10d::AllreduceOptions &options);
     void spread(const at::Tensor &tensor, std::chrono::milliseconds timeout);
     void leave_inherited();
+    void own_check(const char *name) const;
     bool is_leader() const { return near_->getRank() == 0; }
 
     std::vector<int> hosts_;

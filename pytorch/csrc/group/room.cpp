@@ -42,10 +42,22 @@ static std::atomic<unsigned> fork_count{0};
 [[maybe_unused]] static const int fork_watch =
     pthread_atfork(nullptr, nullptr, [] { fork_count++; });
 
+unsigned fork_generation()
+{
+    return fork_count.load(std::memory_order_relaxed);
+}
+
+void inherited_throw(const char *name, int rank)
+{
+    backend_throw(std::string(name) + ": this process was forked from rank " +
+                  std::to_string(rank) + ", whose process group \"acre\" does not work in it; "
+                  "make a new group here, or start processes with spawn");
+}
+
 /* ---- Coming and going ----------------------------------------------------------------- */
 
 Room::Room(acre_store *store, int rank, int size, std::chrono::milliseconds timeout)
-    : rank_(rank), size_(size), forks_(fork_count), store_(store)
+    : rank_(rank), size_(size), forks_(fork_generation()), store_(store)
 {
     static std::atomic<unsigned> counter{0};
     std::string name = "torch-room-" + std::to_string(counter++);
@@ -136,15 +148,13 @@ std::atomic<uint64_t> *Room::flag(int owner, int sender, uint64_t step) const
 
 bool Room::is_inherited() const
 {
-    return forks_ != fork_count.load(std::memory_order_relaxed);
+    return forks_ != fork_generation();
 }
 
 void Room::own_check(const char *name) const
 {
     if (__builtin_expect(is_inherited(), 0))
-        backend_throw(std::string(name) + ": this process was forked from rank " +
-                      std::to_string(rank_) + ", whose process group \"acre\" does not work in it; "
-                      "make a new group here, or start processes with spawn");
+        inherited_throw(name, rank_);
 }
 
 void Room::begin(const Call &call)

@@ -39,6 +39,12 @@ inline constexpr std::size_t SLOT_BYTES = 1u << 20;
 /* Instead of a rank: whichever it is. */
 inline constexpr int ANY_RANK = -1;
 
+/* How many forks lie between this process and its first ancestor that loaded this: what was made
+ * when there were fewer is that of a parent. */
+unsigned fork_generation();
+/* Refuses a call in a child of fork, for what rank its parent is. */
+[[noreturn]] void inherited_throw(const char *name, int rank);
+
 class Room {
   public:
     /* Meets the other ranks through the store, which passes to the room. */

@@ -22,6 +22,7 @@ void AcreWork::complete(std::exception_ptr error, const std::function<void()> &b
     c10::intrusive_ptr<c10::ivalue::Future> future, result;
 
     finish(error);
+    has_ended_ = true;
     {
         std::lock_guard<std::mutex> guard(future_mutex_);
         future = future_;
@@ -34,6 +35,18 @@ void AcreWork::complete(std::exception_ptr error, const std::function<void()> &b
     if (result && !result->completed())
         result->markCompleted(c10::IValue(static_cast<int64_t>(
             error ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS)));
+}
+
+void AcreWork::own_check() const
+{
+    if (is_inherited() && !has_ended_)
+        inherited_throw("wait", rank_);
+}
+
+bool AcreWork::wait(std::chrono::milliseconds timeout)
+{
+    own_check();
+    return Work::wait(timeout);
 }
 
 void AcreWork::future_mark(c10::ivalue::Future &future)
@@ -93,7 +106,8 @@ LetterWork::LetterWork(int rank, c10d::OpType type, const char *title,
 
 bool LetterWork::wait(std::chrono::milliseconds timeout)
 {
-    if (timeout == kNoTimeout && letter_)
+    own_check();
+    if (timeout == kNoTimeout && letter_ && !is_inherited())
         mail_->wait(letter_);
     return AcreWork::wait(timeout);
 }

@@ -27,6 +27,8 @@ class AcreWork : public c10d::Work {
     void complete(std::exception_ptr error = nullptr,
                   const std::function<void()> &before_callbacks = {});
 
+    /* In a child of fork nothing ends that its parent has under way: waiting is refused there. */
+    bool wait(std::chrono::milliseconds timeout) override;
     std::vector<at::Tensor> result() override { return outputs_; }
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
     c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
@@ -34,12 +36,18 @@ class AcreWork : public c10d::Work {
     void abort() override;
 
   protected:
+    bool is_inherited() const { return forks_ != fork_generation(); }
+    /* Throws where it will never end. */
+    void own_check() const;
+
     std::vector<at::Tensor> outputs_;
 
   private:
     void future_mark(c10::ivalue::Future &future);
 
     uint64_t sequence_;
+    unsigned forks_ = fork_generation(); /* when it was made */
+    std::atomic<bool> has_ended_{false}; /* readable in a child of fork, whatever is locked */
     std::mutex future_mutex_;
     c10::intrusive_ptr<c10::ivalue::Future> future_, result_;
 };

@@ -40,6 +40,10 @@ def test_a_rank_killed_while_it_forks_leaves_its_place():
     ranks.run("work_histories:killed_and_not_waited_for", 1)
 
 
+def test_a_forked_child_is_refused_what_is_under_way():
+    ranks.run("work_histories:inherited_works", 2)
+
+
 def test_a_message_without_a_thread_is_refused():
     ranks.run("work_histories:message_without_thread", 2)
 

@@ -214,6 +214,36 @@ def killed_and_not_waited_for(rank: Rank) -> None:
     killed_while_forking(rank, os.WNOWAIT)
 
 
+def inherited_works(rank: Rank) -> None:
+    """A child of fork is refused what its parent has under way, and takes none of it away."""
+    rank.init("acre")
+    ended, place = dist.all_reduce(torch.ones(4), async_op=True), torch.zeros(4)
+    ended.wait()
+    if rank.rank == 1:
+        rank.await_mark("forked", 0)
+        dist.send(torch.full((4,), 3.0), 0)
+        dist.all_reduce(torch.ones(4))
+    else:
+        works = [dist.irecv(place, 1), dist.all_reduce(torch.ones(4), async_op=True)]
+        child = os.fork()
+        if child == 0:
+            result = 1
+            signal.alarm(20)
+            try:
+                ended.wait()
+                for work in works:
+                    fails(work.wait, "wait: this process was forked from rank 0")
+                result = 0
+            finally:
+                os._exit(result)
+        status = os.waitpid(child, 0)[1]
+        rank.mark("forked")
+        for work in works:
+            work.wait()
+        assert status == 0 and place.eq(3).all(), (status, place)
+    dist.barrier()
+
+
 # ---- Without threads -----------------------------------------------------------------------------
 
 class no_threads:
@@ -277,13 +307,19 @@ def forked_between_hosts(rank: Rank) -> None:
     start_hosts(rank)
     tensor = torch.ones(4)
     dist.all_reduce(tensor, async_op=True).wait()  # the group's thread runs
+    place = torch.zeros(4)
+    work = dist.irecv(place, 1 - rank.rank)
     for is_abort in (False, True):
         child = os.fork()
         if child == 0:
             result = 1
             signal.alarm(20)
             try:
-                fails(lambda: dist.all_reduce(torch.ones(4)), "forked from rank 0", "all_reduce")
+                parent = f"forked from rank {rank.rank},"
+                fails(lambda: dist.all_reduce(torch.ones(4)), parent, "all_reduce")
+                fails(lambda: dist.send(torch.ones(4), 1 - rank.rank), parent, "send")
+                fails(lambda: dist.recv(torch.ones(4), 1 - rank.rank), parent, "recv")
+                fails(work.wait, parent, "wait")
                 if is_abort:
                     dist.group.WORLD._get_backend(torch.device("cpu")).abort()
                 dist.destroy_process_group()
@@ -291,6 +327,9 @@ def forked_between_hosts(rank: Rank) -> None:
             finally:
                 os._exit(result)
         assert os.waitpid(child, 0)[1] == 0
+    dist.send(tensor, 1 - rank.rank)
+    work.wait()
+    assert place.eq(2).all(), place
     dist.all_reduce(tensor)
     assert tensor.eq(4).all(), tensor
     dist.barrier()
