@@ -398,6 +398,80 @@ TEST(a_rank_that_died_after_its_line_is_gone)
     ranks_run(2, died_after_its_line);
 }
 
+/* Ends when nobody writes into the pipe any more. */
+static void stay_until_closed(int ends[2])
+{
+    char byte;
+
+    close(ends[1]);
+    _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+}
+
+/* The line of rank 0, which died while it waited for others; a child of it still has the socket
+ * at which it was to be reached, until the descriptor given back is closed. */
+static int line_with_orphan(struct rank *me, int64_t written_ns)
+{
+    struct member left;
+    int names[2], ends[2], listener;
+
+    member_describe(0, me->count, "", 0, &left);
+    left.token = 7;
+    left.written_ns = written_ns ? written_ns : left.written_ns;
+    REQUIRE(pipe(names) == 0 && pipe(ends) == 0);
+    left.pid = fork();
+    REQUIRE(left.pid >= 0);
+    if (left.pid == 0) {
+        if (channel_listen(left.name, &listener) != ACRE_OK || fork() == 0)
+            stay_until_closed(ends);
+        _exit(write(names[1], left.name, sizeof left.name) == sizeof left.name ? 0 : 1);
+    }
+    REQUIRE(waitpid(left.pid, NULL, 0) == left.pid);
+    REQUIRE(read(names[0], left.name, sizeof left.name) == sizeof left.name);
+    REQUIRE_OK(member_write(me->store, "world", &left, 0));
+    close(names[0]);
+    close(names[1]);
+    close(ends[0]);
+    return ends[1];
+}
+
+static void died_beside_its_child(struct rank *me)
+{
+    void *base = alloc(64);
+    acre_symm *symm;
+
+    if (me->rank == 1) {
+        int end = line_with_orphan(me, 0);
+        EXPECT_EQ(acre_symm_rendezvous(base, "world", &symm), ACRE_ERR_PEER);
+        EXPECT_HAS(acre_last_error(), ": rank 0 (process");
+        close(end);
+    }
+    ranks_meet(me, 0);
+    acre_symm_free(base);
+}
+
+static void comes_beside_an_orphan(struct rank *me)
+{
+    void *base = alloc(64);
+    acre_symm *symm;
+    int end = me->rank == 1 ? line_with_orphan(me, 1) : -1;
+
+    ranks_meet(me, 0);
+    if (me->rank == 0)
+        nanosleep(&(struct timespec){1, 0}, NULL);
+    REQUIRE_OK(acre_symm_rendezvous(base, "world", &symm));
+    ranks_meet(me, 1);
+    acre_symm_release(symm);
+    acre_symm_free(base);
+    if (end >= 0)
+        close(end);
+}
+
+TEST(a_dead_rank_is_gone_although_a_child_has_its_socket)
+{
+    ranks_run_with(2, died_beside_its_child, 20000, 0);
+    ranks_run_with(2, comes_beside_an_orphan, 20000, 0);
+}
+
 static void other_version_joined(struct rank *me)
 {
     static const char line[] = "ACREJOIN2 0 2 1 0 host 1 1 7 acre-1 - 0", cut[] = "ACREJOIN3 0";

@@ -62,7 +62,8 @@ static acre_status fail_silent(struct joining *join, const struct member *member
     return join_add_stopped(join, status);
 }
 
-/* Waits for the answer of a rank below, until the deadline; looks meanwhile who has died. */
+/* Waits for the answer of a rank below, until the deadline; looks meanwhile who has died. A
+ * child that a rank forked may hold the socket of one that is gone, and never answers. */
 static acre_status hello_await(struct joining *join, int fd, const struct member *member)
 {
     struct pollfd poll_fd = {fd, POLLIN, 0};
@@ -76,6 +77,8 @@ static acre_status hello_await(struct joining *join, int fd, const struct member
         if (poll(&poll_fd, 1, deadline_poll_ms(slice)) > 0)
             continue;
         status = join_check_alive(join);
+        if (status == ACRE_OK && process_is_gone(member->pid))
+            status = join_fail_dead(join, member->rank, member->pid);
         if (status != ACRE_OK)
             return status;
     }
