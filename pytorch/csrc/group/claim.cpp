@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -64,7 +65,15 @@ static int name_hold(const std::string &name)
     return -1;
 }
 
-/* "acre-rank-PROCESS-RANDOM" */
+/* The namespace in which this process has its number; 0: the system does not tell. */
+static unsigned long long namespace_here()
+{
+    struct stat status;
+
+    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+/* "acre-rank-PROCESS-NAMESPACE-RANDOM" */
 static std::string name_make()
 {
     uint64_t numbers[2] = {};
@@ -72,7 +81,8 @@ static std::string name_make()
 
     TORCH_CHECK(getrandom(numbers, sizeof numbers, 0) == sizeof numbers,
                 "Acre: no random numbers from the system");
-    std::snprintf(text, sizeof text, "%s%d-%016llx%016llx", PREFIX, static_cast<int>(getpid()),
+    std::snprintf(text, sizeof text, "%s%d-%llu-%016llx%016llx", PREFIX,
+                  static_cast<int>(getpid()), namespace_here(),
                   static_cast<unsigned long long>(numbers[0]),
                   static_cast<unsigned long long>(numbers[1]));
     return text;
@@ -101,8 +111,10 @@ static bool process_has_ended(pid_t pid)
 }
 
 /* The process that holds a name; 0: nobody does, or it is no name of ours. A process that was
-   killed while it forked leaves the socket to a child that has not yet closed it, so the name of
-   a process that has ended gets some time to become free. */
+   killed while it forked leaves the socket to a child that has not yet closed it, or that runs no
+   handlers of fork and never will: nobody has the place of a process that has ended. Where that
+   cannot be known, since the process is in another namespace, the name gets some time to become
+   free. */
 static int name_holder(const std::string &name)
 {
     constexpr std::chrono::milliseconds PATIENCE(5000), PAUSE(2);
@@ -111,9 +123,15 @@ static int name_holder(const std::string &name)
 
     if (name.compare(0, start, PREFIX) != 0 || name.size() > 79)
         return 0;
-    int holder = std::atoi(name.c_str() + start);
+    char *rest = nullptr;
+    int holder = static_cast<int>(std::strtol(name.c_str() + start, &rest, 10));
+    unsigned long long here = namespace_here();
+    bool is_here = here != 0 && *rest == '-' && std::strtoull(rest + 1, nullptr, 10) == here;
     while (holder > 0 && name_held(name)) {
-        if (!process_has_ended(holder) || std::chrono::steady_clock::now() >= end)
+        bool has_ended = process_has_ended(holder);
+        if (has_ended && is_here)
+            return 0;
+        if (!has_ended || std::chrono::steady_clock::now() >= end)
             return holder;
         std::this_thread::sleep_for(PAUSE);
     }

@@ -35,6 +35,10 @@ def test_a_forked_child_does_not_hold_the_place_of_its_parent():
     ranks.run("work_histories:orphaned", 1)
 
 
+def test_the_place_of_a_rank_that_lives_is_refused():
+    ranks.run("work_histories:held", 1)
+
+
 def test_a_rank_killed_while_it_forks_leaves_its_place():
     ranks.run("work_histories:killed_while_forking", 1)
     ranks.run("work_histories:killed_and_not_waited_for", 1)

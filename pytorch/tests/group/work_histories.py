@@ -193,20 +193,43 @@ def orphaned(rank: Rank) -> None:
         os.kill(child, signal.SIGKILL)
 
 
+def held(rank: Rank) -> None:
+    """The place of a rank that lives is refused, and named with its process."""
+    read, write = os.pipe()
+    first = os.fork()
+    if first == 0:
+        signal.alarm(60)
+        rank.init("acre")
+        os.write(write, b"here")
+        signal.pause()
+    try:
+        assert os.read(read, 4) == b"here"
+        fails(lambda: rank.init("acre"), f"process {first} is rank 0 of a group in this store")
+    finally:
+        os.kill(first, signal.SIGKILL)
+
+
 def killed_while_forking(rank: Rank, flags: int = 0) -> None:
-    """A rank is killed before its child has run the handlers of fork; the next one waits for it."""
+    """A rank is killed and leaves a child that has not run the handlers of fork, and does not."""
+    read, write = os.pipe()
     clone = {"x86_64": 56, "aarch64": 220}[platform.machine()]
     first = os.fork()
     if first == 0:
         rank.init("acre")
         libc = ctypes.CDLL(None)
-        if libc.syscall(clone, int(signal.SIGCHLD), 0, 0, 0, 0) == 0:  # runs no handlers
-            libc.usleep(700_000)
+        child = libc.syscall(clone, int(signal.SIGCHLD), 0, 0, 0, 0)
+        if child == 0:
+            libc.sleep(60)
             libc._exit(0)
+        os.write(write, str(child).encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitid(os.P_PID, first, os.WEXITED | flags)
-    rank.init("acre")
-    dist.barrier()
+    child = int(os.read(read, 20))
+    try:
+        rank.init("acre")
+        dist.barrier()
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def killed_and_not_waited_for(rank: Rank) -> None:
