@@ -314,11 +314,9 @@ static acre_status free_locked(acre_cache *cache, struct block *block)
 {
     if (UNLIKELY(pool_is_asleep(block->pool)))
         return sleep_refuse(block->pool->owner, "acre_cache_free");
-    if (UNLIKELY(block->uses && capture_may_run_locked(cache)))
-        deferred_settle_holds(&cache->deferred, block);
-    bool is_small = block->pool->is_small, is_waiting = block->uses != NULL;
+    bool is_small = block->pool->is_small, is_waiting = false;
     size_t bytes = block->bytes, requested = block->requested;
-    acre_status status = engine_free_locked(cache, block);
+    acre_status status = engine_free_locked(cache, block, &is_waiting);
 
     if (UNLIKELY(status != ACRE_OK))
         return status;

@@ -223,7 +223,7 @@ acre_status engine_collect_slow_locked(acre_cache *cache, void *stream)
     return ACRE_OK;
 }
 
-acre_status engine_free_locked(acre_cache *cache, struct block *block)
+acre_status engine_free_locked(acre_cache *cache, struct block *block, bool *out_waits)
 {
     CHECK(block->state == BLOCK_LIVE);
     if (UNLIKELY(block->uses)) {
@@ -232,6 +232,7 @@ acre_status engine_free_locked(acre_cache *cache, struct block *block)
                                  : deferred_add(&cache->deferred, block, false);
         if (status != ACRE_OK)
             return status;
+        *out_waits = block->state != BLOCK_LIVE;
     }
     record_free_locked(cache, block);
     if (UNLIKELY(block->is_oversize)) {

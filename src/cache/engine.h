@@ -30,9 +30,9 @@ acre_status engine_alloc_at_locked(acre_cache *cache, struct attempt *attempt, c
 struct block *engine_cut_locked(acre_cache *cache, struct block *block, size_t bytes);
 
 /* Ends the life of a LIVE block: back to its pool, or WAITING when other streams
- * use it; policy.retire is called when nobody does any more. On failure the block
- * stays LIVE. */
-acre_status engine_free_locked(acre_cache *cache, struct block *block);
+ * use it; policy.retire is called when nobody does any more. *out_waits is written
+ * when there were uses: whether it is WAITING. On failure the block stays LIVE. */
+acre_status engine_free_locked(acre_cache *cache, struct block *block, bool *out_waits);
 
 /* Returns a block that nobody uses (LIVE without uses, or WAITING without
  * events) to its pool, joined with free neighbours. policy.retire is not called. */

@@ -77,7 +77,6 @@ void ProcessGroupHosts::shutdown()
         leaders_->shutdown();
 }
 
-/* Runs body() in order. A failure is told to the ranks of this host, which else would wait. */
 /* The group of the host would name the rank that this one has there. */
 void ProcessGroupHosts::own_check(const char *name) const
 {
@@ -85,6 +84,7 @@ void ProcessGroupHosts::own_check(const char *name) const
         inherited_throw(name, rank_);
 }
 
+/* Runs body() in order. A failure is told to the ranks of this host, which else would wait. */
 template <class Body>
 WorkPtr ProcessGroupHosts::launch(OpType type, const char *name, bool is_async, Tensors outputs,
                                   Body body)

@@ -299,19 +299,22 @@ acre_status capture_free_locked(acre_cache *cache, struct block *block)
     plan.markers = capture_wait->markers;
     acre_status status = plan_stream(cache, &plan, block->stream);
     for (const struct use *use = block->uses; use && status == ACRE_OK; use = use->next) {
-        /* Work from before the capture is no part of its graph, a hold neither. */
-        plan.is_marked &= !use->hold && use->capture_id == plan.capture_id;
-        if (!use->hold)
-            status = plan_stream(cache, &plan, use->stream);
+        if (use->hold)
+            continue;
+        /* Work from before the capture is no part of its graph. */
+        plan.is_marked &= use->capture_id == plan.capture_id;
+        status = plan_stream(cache, &plan, use->stream);
     }
-    if (status == ACRE_OK && !plan.is_captured && !mark) {
-        heap_free(capture_wait);
-        return deferred_add(&cache->deferred, block, false);
-    }
-    if (status != ACRE_OK) {
+    if (status == ACRE_OK && !plan.is_captured && !mark)
+        status = deferred_add(&cache->deferred, block, false);
+    if (status == ACRE_OK && block->state == BLOCK_LIVE) /* nothing can fail from here on */
+        deferred_settle_holds(&cache->deferred, block);
+    if (status != ACRE_OK || block->state != BLOCK_LIVE || !block->uses) {
         heap_free(capture_wait);
         return status;
     }
+    for (const struct use *use = block->uses; use; use = use->next)
+        plan.is_marked &= !use->hold; /* a hold is no part of a graph either */
     capture_wait->capture_id = plan.is_captured ? plan.capture_id : mark->capture_id;
     capture_wait->stream = plan.is_captured ? plan.stream : mark->stream;
     capture_wait->marker_count = plan.is_marked ? plan.marker_count : 0;

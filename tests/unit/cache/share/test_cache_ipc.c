@@ -94,7 +94,49 @@ TEST(a_failed_free_keeps_the_export)
     }
 }
 
-/* Pages: 2 MiB in the small pool, 20 MiB in the large one. */
+/* Frees a block that a stream uses while a capture of that stream is under way, with the n-th
+ * allocation of host memory failing. */
+static acre_status free_in_capture(struct share_bed *bed, void *pointer, void *stream, uint64_t nth)
+{
+    void *graph;
+
+    REQUIRE_OK(acre_capture_begin(bed->device, stream));
+    REQUIRE_OK(acre_capture_mark_begin(bed->cache, stream));
+    heap_fail_nth(nth);
+    acre_status status = acre_cache_free(bed->cache, pointer);
+    EXPECT_EQ(status, heap_fail_disarm() ? ACRE_ERR_HOST_MEMORY : ACRE_OK);
+    REQUIRE_OK(acre_capture_mark_end(bed->cache, stream));
+    REQUIRE_OK(acre_capture_end(bed->device, stream, &graph));
+    REQUIRE_OK(acre_graph_destroy(bed->device, graph));
+    return status;
+}
+
+TEST(a_failed_free_in_a_capture_keeps_the_export)
+{
+    FOR_EACH_KIND(i) {
+        struct share_bed bed = OPEN_KIND(i);
+        char *a = share_bed_alloc(&bed, 3 * MIB, 'a');
+        struct parcel parcel = share_bed_export(&bed, a);
+        void *base, *stream;
+        uint64_t nth = 1;
+
+        REQUIRE_OK(acre_stream_native_create(bed.device, 0, 0, &stream));
+        REQUIRE_OK(acre_cache_record_stream(bed.cache, a, stream));
+        for (; free_in_capture(&bed, a, stream, nth) != ACRE_OK; nth++) {
+            REQUIRE(nth < 20);
+            char *there = share_bed_import(&bed, &parcel, &base);
+            EXPECT(share_bed_has(&bed, there, 'a', 3 * MIB));
+            REQUIRE_OK(acre_share_close(bed.device, base));
+            share_bed_users(&bed, a, 0);
+        }
+        EXPECT_GT(nth, 1); /* it failed once */
+        EXPECT(acre_share_open(bed.device, parcel.handle, parcel.bytes, &base, NULL) != ACRE_OK);
+        share_bed_settle(&bed, 0);
+        REQUIRE_OK(acre_stream_native_destroy(bed.device, stream));
+        share_bed_close(&bed);
+    }
+}
+
 /* Restores a pool that may not be divided again, for one reason or the other. */
 static void refuse_restore(acre_policy policy, bool is_open)
 {
@@ -142,6 +184,7 @@ TEST(a_refused_restore_keeps_the_exports)
     }
 }
 
+/* Pages: 2 MiB in the small pool, 20 MiB in the large one. */
 TEST(pages_around_a_block_are_shared)
 {
     struct share_bed bed = share_bed_open("memory:64MiB", ACRE_POLICY_TORCH,
