@@ -127,7 +127,8 @@ static void end_by_signal(int number)
     raise(number);
 }
 
-/* The write that exceeds the limit of file sizes fails, and tells why. */
+/* The write that exceeds the limit of file sizes fails, and tells why. Were the signal ignored
+ * instead, programs that are started from here would ignore it too. */
 static void go_on(int number)
 {
     (void)number;

@@ -106,7 +106,6 @@ LetterWork::LetterWork(int rank, c10d::OpType type, const char *title,
 
 bool LetterWork::wait(std::chrono::milliseconds timeout)
 {
-    own_check();
     if (timeout == kNoTimeout && letter_ && !is_inherited())
         mail_->wait(letter_);
     return AcreWork::wait(timeout);

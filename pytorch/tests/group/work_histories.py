@@ -172,6 +172,15 @@ def refused_messages(rank: Rank) -> None:
     dist.barrier()
 
 
+def takes_over(rank: Rank, child: int) -> None:
+    """The place of a killed rank is free, whatever a child of it still has, which then ends."""
+    try:
+        rank.init("acre")
+        dist.barrier()
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
 def orphaned(rank: Rank) -> None:
     """A rank is killed and leaves a child of fork; the next job takes over its place."""
     read, write = os.pipe()
@@ -185,12 +194,7 @@ def orphaned(rank: Rank) -> None:
         os.write(write, str(child).encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(first, 0)
-    child = int(os.read(read, 20))
-    try:
-        rank.init("acre")
-        dist.barrier()
-    finally:
-        os.kill(child, signal.SIGKILL)
+    takes_over(rank, int(os.read(read, 20)))
 
 
 def held(rank: Rank) -> None:
@@ -224,12 +228,7 @@ def killed_while_forking(rank: Rank, flags: int = 0) -> None:
         os.write(write, str(child).encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitid(os.P_PID, first, os.WEXITED | flags)
-    child = int(os.read(read, 20))
-    try:
-        rank.init("acre")
-        dist.barrier()
-    finally:
-        os.kill(child, signal.SIGKILL)
+    takes_over(rank, int(os.read(read, 20)))
 
 
 def killed_and_not_waited_for(rank: Rank) -> None:

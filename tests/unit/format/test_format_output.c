@@ -149,6 +149,17 @@ TEST(a_full_disk_is_named_and_leaves_the_old_file)
     end();
 }
 
+/* Makes a folder that all may write, and in it a link to the file: it is refused, and removed. */
+static void plant(const char *open_folder, char *link, size_t bytes)
+{
+    REQUIRE(mkdir(open_folder, 0700) == 0 && chmod(open_folder, 01777) == 0);
+    snprintf(link, bytes, "%s/link", open_folder);
+    REQUIRE(symlink(path, link) == 0);
+    EXPECT_EQ(write_text(link, "planted"), ACRE_ERR_REJECTED);
+    EXPECT_HAS(acre_last_error(), "symbolic link");
+    unlink(link);
+}
+
 TEST(links_are_followed_in_an_own_folder_only)
 {
     char link[128], other[128];
@@ -166,13 +177,8 @@ TEST(links_are_followed_in_an_own_folder_only)
     EXPECT_EQ(write_text(link, "x"), ACRE_ERR_IO);
     unlink(link);
 
-    REQUIRE(mkdir(other, 0700) == 0 && chmod(other, 01777) == 0);
-    snprintf(link, sizeof link, "%s/open/link", folder);
-    REQUIRE(symlink(path, link) == 0);
-    EXPECT_EQ(write_text(link, "planted"), ACRE_ERR_REJECTED);
-    EXPECT_HAS(acre_last_error(), "symbolic link");
+    plant(other, link, sizeof link);
     expect_text(path, "again");
-    unlink(link);
     REQUIRE(mkfifo(link, 0622) == 0);
     if (geteuid() == 0) {
         REQUIRE(chown(link, 65534, 65534) == 0);
@@ -199,13 +205,8 @@ TEST(links_in_shared_memory_are_as_elsewhere)
     unlink(link);
 
     snprintf(other, sizeof other, "%s/open", folder);
-    REQUIRE(mkdir(other, 0700) == 0 && chmod(other, 01777) == 0);
-    snprintf(link, sizeof link, "%s/open/link", folder);
-    REQUIRE(symlink(path, link) == 0);
-    EXPECT_EQ(write_text(link, "planted"), ACRE_ERR_REJECTED);
-    EXPECT_HAS(acre_last_error(), "symbolic link");
+    plant(other, link, sizeof link);
     expect_text(path, "shorter");
-    unlink(link);
     rmdir(other);
     end();
 }
