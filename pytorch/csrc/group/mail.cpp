@@ -14,10 +14,39 @@ static constexpr std::chrono::milliseconds LOOK_TIME{500};
 
 void (*thread_join)(std::thread &thread) = [](std::thread &thread) { thread.join(); };
 
+SignalMask::SignalMask(const sigset_t *mask) : is_set_(mask)
+{
+    if (is_set_)
+        pthread_sigmask(SIG_SETMASK, mask, &before_);
+}
+
+SignalMask::~SignalMask()
+{
+    if (is_set_)
+        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+static thread_local const sigset_t *starter_mask; /* in threads of thread_start */
+
+const sigset_t *callback_mask()
+{
+    return starter_mask;
+}
+
 std::thread thread_start(const char *name, std::function<void()> body)
 {
+    sigset_t blocked;
+
+    sigfillset(&blocked);
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP})
+        sigdelset(&blocked, fault);
+    SignalMask mask(&blocked);
     try {
-        return std::thread(std::move(body));
+        return std::thread([before = mask.before(), body = std::move(body)] {
+            starter_mask = &before;
+            body();
+            starter_mask = nullptr;
+        });
     } catch (const std::system_error &error) {
         TORCH_CHECK_WITH(DistBackendError, false, "Acre: ", name, ": no thread can be started: ",
                          error.what());

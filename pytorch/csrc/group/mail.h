@@ -14,6 +14,7 @@
 #include "group/room.h"
 
 #include <condition_variable>
+#include <csignal>
 #include <deque>
 #include <functional>
 #include <list>
@@ -27,8 +28,26 @@ namespace acre_torch::group {
  * meanwhile: the thread may need that lock to drop a tensor that Python knows. */
 extern __attribute__((visibility("default"))) void (*thread_join)(std::thread &thread);
 
-/* Starts a thread for a call, or says which one cannot go on without. */
+/* Starts a thread for a call, or says which one cannot go on without. The thread blocks all
+ * signals but faults, so that they reach the threads of the program. */
 std::thread thread_start(const char *name, std::function<void()> body);
+
+/* Gives the calling thread a signal mask for as long as this lives; none: leaves it as it is. */
+class SignalMask {
+  public:
+    explicit SignalMask(const sigset_t *mask);
+    ~SignalMask();
+    SignalMask(const SignalMask &) = delete;
+    const sigset_t &before() const { return before_; }
+
+  private:
+    bool is_set_;
+    sigset_t before_;
+};
+
+/* For what users hang on operations, which may start processes that inherit the mask: in a thread
+ * of thread_start the mask of the thread that started it, elsewhere none. */
+const sigset_t *callback_mask();
 
 /* A message that is to be sent or received. */
 struct Letter {

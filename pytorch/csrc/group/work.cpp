@@ -28,8 +28,11 @@ void AcreWork::complete(std::exception_ptr error, const std::function<void()> &b
         future = future_;
         result = result_;
     }
-    if ((future || result) && before_callbacks)
+    if (!future && !result)
+        return;
+    if (before_callbacks)
         before_callbacks();
+    SignalMask mask(callback_mask());
     if (future && !future->completed())
         future_mark(*future);
     if (result && !result->completed())

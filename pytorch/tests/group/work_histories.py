@@ -315,6 +315,48 @@ def callback_without_thread(rank: Rank) -> None:
     dist.barrier()
 
 
+# ---- Signals -------------------------------------------------------------------------------------
+
+def blocked_in(thread: int) -> set[int]:
+    """The signals that a thread of this process blocks."""
+    with open(f"/proc/self/task/{thread}/status", encoding="ascii") as file:
+        line = next(line for line in file if line.startswith("SigBlk:"))
+    mask = int(line.split()[1], 16)
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+
+
+def signals(rank: Rank) -> None:
+    """The group's threads block signals, but callbacks in them have the mask of the program."""
+    rank.init("acre")
+    if rank.rank == 1:
+        rank.await_mark("attached", 0)
+        dist.all_reduce(torch.ones(4))
+        dist.send(torch.ones(4), 0)
+        return dist.barrier()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    seen = []
+
+    def called(future: torch.futures.Future) -> None:
+        seen.append((threading.get_native_id(), blocked_in(threading.get_native_id())))
+
+    works = [dist.all_reduce(torch.ones(4), async_op=True), dist.irecv(torch.zeros(4), 1)]
+    futures = [work.get_future().then(called) for work in works]
+    rank.mark("attached")
+    for future in futures:
+        future.wait()
+    assert len({thread for thread, _ in seen} - {os.getpid()}) == 2, seen
+    for thread, blocked in seen:
+        assert blocked == {signal.SIGUSR2}, blocked
+        end = time.monotonic() + 60  # the thread is still on its way out of the callback
+        while blocked_in(thread) == {signal.SIGUSR2} and time.monotonic() < end:
+            time.sleep(0.001)
+        blocked = blocked_in(thread)
+        assert {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM} <= blocked, blocked
+        assert not {signal.SIGSEGV, signal.SIGBUS} & blocked, blocked
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGUSR2}
+    dist.barrier()
+
+
 # ---- Two hosts on one machine --------------------------------------------------------------------
 
 def start_hosts(rank: Rank, seconds: float = 60) -> None:
