@@ -218,6 +218,27 @@ def test_graph_replays_copies():
     assert target.cpu().tolist() == [5] * 8
 
 
+def test_a_graph_is_dumped_whole_or_not_at_all(tmp_path):
+    graph = graph_of(lambda: torch.empty(8, device="acre").uniform_())
+    path = tmp_path / "dump.txt"
+    path.write_text("before")
+    path.chmod(0o640)
+    graph.debug_dump(str(path))
+    assert path.read_text().startswith("options ") and path.stat().st_mode & 0o777 == 0o640
+    with pytest.raises(RuntimeError, match="No space left|full"):
+        graph.debug_dump("/dev/full")
+    with pytest.raises(RuntimeError, match="missing"):
+        graph.debug_dump(str(tmp_path / "missing" / "dump.txt"))
+    planted, target = tmp_path / "open", tmp_path / "target"
+    planted.mkdir()
+    planted.chmod(0o777)
+    target.write_text("mine")
+    (planted / "dump.txt").symlink_to(target)
+    with pytest.raises(RuntimeError, match="link"):
+        graph.debug_dump(str(planted / "dump.txt"))
+    assert target.read_text() == "mine"
+
+
 def graph_of(fill):
     """A graph that was captured on a stream of its own."""
     graph = torch.accelerator.Graph()

@@ -125,11 +125,14 @@ struct Graph final : at::GraphImplInterface {
 
     void debug_dump(const std::string &path) override
     {
-        FILE *file = std::fopen(path.c_str(), "we");
+        acre_output *output = nullptr;
 
-        TORCH_CHECK(file, "debug_dump: ", path, " cannot be written");
-        acre_status status = acre_cache_dump(cache_of(index_), file);
-        std::fclose(file);
+        status_check(acre_output_open(path.c_str(), &output), "writing a dump");
+        acre_status status = acre_cache_dump(cache_of(index_), acre_output_stream(output));
+        if (status == ACRE_OK)
+            status = acre_output_finish(output);
+        else
+            acre_output_abandon(output);
         status_check(status, "writing a dump");
     }
 
