@@ -2,9 +2,9 @@
 /* Two processes with a reference device each exchange handles as descriptors. */
 #include "sim/sim.h"
 
+#include "tests/support/shm.h"
 #include "tests/support/sim_bed.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/socket.h>
@@ -170,20 +170,6 @@ TEST(two_processes_see_each_others_writes)
 
 /* ---- Killed processes ------------------------------------------------------------------ */
 
-/* Names in a folder that speak of us. */
-static int name_count(const char *path)
-{
-    DIR *folder = opendir(path);
-    struct dirent *entry;
-    int count = 0;
-
-    while (folder && (entry = readdir(folder)))
-        count += strstr(entry->d_name, "acre") != NULL;
-    if (folder)
-        closedir(folder);
-    return count;
-}
-
 /* Sockets of this process that have a name. */
 static int named_socket_count(void)
 {
@@ -219,7 +205,7 @@ static void holder(void *arg)
     raise(SIGKILL);
 }
 
-TEST(a_killed_process_leaves_nothing_behind)
+static void kill_and_look(void)
 {
     char folder[] = "/tmp/acre-test-XXXXXX";
     int channel, status = 0;
@@ -227,17 +213,21 @@ TEST(a_killed_process_leaves_nothing_behind)
     /* A temporary folder of its own, because others use the common one. */
     REQUIRE(mkdtemp(folder));
     setenv("TMPDIR", folder, 1);
-    int shm = name_count("/dev/shm");
     pid_t pid = start(holder, &channel);
     hear(channel, 'r');
-    EXPECT_EQ(name_count("/dev/shm"), shm);
+    EXPECT(shm_is_clean());
     say(channel, 'k');
     REQUIRE(waitpid(pid, &status, 0) == pid);
     EXPECT_EQ(WEXITSTATUS(status), 1); /* start's child tells that holder was killed */
-    EXPECT_EQ(name_count("/dev/shm"), shm);
+    EXPECT(shm_is_clean());
     EXPECT_EQ(rmdir(folder), 0); /* fails unless empty */
     unsetenv("TMPDIR");
     close(channel);
+}
+
+TEST(a_killed_process_leaves_nothing_behind)
+{
+    EXPECT_EQ(shm_child(kill_and_look), 0);
 }
 
 T_MAIN()
