@@ -25,6 +25,7 @@
 #define CONNECTIONS_MAX 1024
 #define STEP_MS         5000 /* for a request to come, for a reply to be taken    */
 #define ACCEPT_MS       20   /* before accepting again when descriptors ran out   */
+#define ACCEPT_MAX      64   /* taken in or turned away between looks at the rest */
 
 enum { AT_WAKE, AT_LISTEN, AT_CONNECTIONS }; /* places in polls */
 
@@ -216,10 +217,10 @@ static bool connection_serve(struct service *service, struct service_connection 
     return goes_on && (connection->state == USING || now < connection->deadline_ms);
 }
 
-/* Takes in who is waiting, except strangers. */
+/* Takes in who is waiting, except strangers, of whom there may be a flood. */
 static void connections_accept(struct service *service, int64_t now)
 {
-    while (service->connection_count < CONNECTIONS_MAX) {
+    for (int i = 0; i < ACCEPT_MAX && service->connection_count < CONNECTIONS_MAX; i++) {
         int fd = accept4(service->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0) {

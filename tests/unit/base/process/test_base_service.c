@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -438,6 +439,45 @@ TEST(another_user_gets_nothing)
     struct offer *offer = offer_numbers(1, ticket);
     EXPECT_EQ(t_child(stranger, ticket), 0);
     expect_users(offer, 0);
+    offer_destroy(offer);
+}
+
+/* The service to which another user connects whenever it looks who has come; NULL: none. */
+static _Atomic(const uint8_t *) flooded;
+
+/* As the library calls it: another user has come again each time, faster than anybody is turned
+ * away. The user is that of this thread alone, which only the system call itself can change. */
+int accept4(int listener, struct sockaddr *address, socklen_t *bytes, int flags)
+{
+    const uint8_t *name = flooded;
+    int fd;
+
+    if (name && syscall(SYS_setresuid, -1, 65534, -1) == 0) {
+        if (socket_connect(name, 10, &fd) == ACRE_OK)
+            close(fd);
+        REQUIRE(syscall(SYS_setresuid, -1, 0, -1) == 0);
+    }
+    return (int)syscall(SYS_accept4, listener, address, bytes, flags);
+}
+
+TEST(a_flood_from_another_user_holds_up_nobody)
+{
+    uint8_t ticket[WIRE_TICKET_BYTES];
+    struct ticket read;
+    struct client client, other;
+
+    if (geteuid() != 0)
+        T_SKIP("only root can become another user");
+    struct offer *offer = offer_numbers(1, ticket);
+    REQUIRE_OK(ticket_read(ticket, &read));
+    REQUIRE_OK(client_open(ticket, &client));
+    flooded = read.service;
+    REQUIRE_OK(client_open(ticket, &other));
+    client_close(&client);
+    expect_users(offer, 1); /* it is heard that one has gone */
+    client_close(&other);
+    expect_users(offer, 0);
+    flooded = NULL;
     offer_destroy(offer);
 }
 
