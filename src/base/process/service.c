@@ -269,7 +269,11 @@ static void *service_main(void *arg)
     while (!atomic_load(&service->is_ending)) {
         int wait = polls_fill(service, now_ms());
 
-        poll(service->polls, AT_CONNECTIONS + service->connection_count, wait);
+        if (poll(service->polls, AT_CONNECTIONS + service->connection_count, wait) < 0) {
+            /* The limit of descriptors may have been lowered below what is open. */
+            nanosleep(&(struct timespec){0, ACCEPT_MS * 1000000}, NULL);
+            continue;
+        }
         int64_t now = now_ms();
         /* From the last: ending one moves the last into its place. */
         for (uint32_t i = service->connection_count; i-- > 0;)

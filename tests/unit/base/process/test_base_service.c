@@ -12,9 +12,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 struct before {
@@ -479,6 +481,36 @@ TEST(a_flood_from_another_user_holds_up_nobody)
     expect_users(offer, 0);
     flooded = NULL;
     offer_destroy(offer);
+}
+
+/* No more descriptors may be open than none, which poll(2) refuses. */
+static void rest_without_descriptors(void *arg)
+{
+    uint8_t ticket[WIRE_TICKET_BYTES];
+    struct offer *offer = offer_numbers(1, ticket);
+    struct rlimit old, none;
+    struct client client;
+
+    (void)arg;
+    REQUIRE_OK(client_open(ticket, &client));
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &old) == 0);
+    none = old;
+    none.rlim_cur = 0;
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    clock_t before = clock();
+    client_close(&client); /* wakes the service */
+    usleep(500000);
+    EXPECT_LT(clock() - before, CLOCKS_PER_SEC / 10);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &old) == 0);
+    expect_users(offer, 0);
+    REQUIRE_OK(client_open(ticket, &client));
+    client_close(&client);
+    offer_destroy(offer);
+}
+
+TEST(without_descriptors_the_service_rests_and_serves_later)
+{
+    EXPECT_EQ(t_child(rest_without_descriptors, NULL), 0);
 }
 
 TEST(every_host_allocation_may_fail)
