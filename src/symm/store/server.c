@@ -7,9 +7,11 @@
  *      └──────► gone ◄──────────┘                        hung up: gone
  *
  * A client has one request under way; while it waits its bytes are not read. Every change
- * of the table tries all who wait again.
+ * of the table tries all who wait again. A child of fork keeps no socket of either side, so that
+ * who is killed is gone for the other although a child of it lives.
  */
 #include "base/process/fork.h"
+#include "base/process/fork_fd.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/status.h"
@@ -69,7 +71,7 @@ static void client_destroy(struct acre_store_server *server, struct server_clien
 {
     list_remove(&client->link);
     server->client_count--;
-    close(client->fd);
+    fork_fd_close(client->fd);
     message_fini(&client->request);
     acre_blob_free(&client->in);
     acre_blob_free(&client->out);
@@ -252,7 +254,10 @@ static void server_accept(struct acre_store_server *server)
     }
     struct server_client *client = heap_zalloc(sizeof *client);
     if (!client || server->client_count >= CLIENTS_MAX || !server_grow(server) ||
-        nonce_make(client->nonce) != ACRE_OK || !client_expect(client, ANSWER_BYTES)) {
+        nonce_make(client->nonce) != ACRE_OK || !client_expect(client, ANSWER_BYTES) ||
+        fork_fd_note(fd) != ACRE_OK) {
+        if (client)
+            acre_blob_free(&client->in);
         heap_free(client);
         close(fd);
         return;
@@ -361,8 +366,7 @@ static void server_close(struct acre_store_server *server)
     LIST_FOR_EACH_SAFE(it, after, &server->clients)
         client_destroy(server, CONTAINER_OF(it, struct server_client, link));
     table_fini(&server->table);
-    if (server->listener >= 0)
-        close(server->listener);
+    fork_fd_close(server->listener);
     if (server->stop >= 0)
         close(server->stop);
     heap_free(server->polls);
@@ -392,6 +396,8 @@ ACRE_API acre_status acre_store_server_create(const char *host, uint16_t port, c
         status = status_fail_native(ACRE_ERR_IO, errno, "store: eventfd: %s", strerror(errno));
     if (status == ACRE_OK)
         status = net_listen(host, port, &server->listener, &server->port, &is_loopback);
+    if (status == ACRE_OK)
+        status = fork_fd_note(server->listener);
     if (status == ACRE_OK && !is_loopback && (!secret || !*secret))
         status = status_fail(ACRE_ERR_REJECTED,
                              "acre_store_server_create: %s is reachable from "
@@ -419,7 +425,6 @@ ACRE_API void acre_store_server_destroy(acre_store_server *server)
         return;
     if (server->generation != fork_generation()) {
         close(server->stop); /* the thread, and all it works on, are the parent's */
-        close(server->listener);
         return;
     }
     while (write(server->stop, &one, sizeof one) < 0 && errno == EINTR)

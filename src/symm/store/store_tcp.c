@@ -3,6 +3,7 @@
  * that a thread that waits for a key does not hinder others. A connection on which
  * something went wrong is closed and never used again. */
 #include "base/heap.h"
+#include "base/process/fork_fd.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/status.h"
@@ -13,7 +14,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define GRACE_MS 5000 /* that a server has beyond the deadline to say it passed */
 
@@ -34,7 +34,7 @@ struct tcp {
 
 static void connection_destroy(struct tcp_connection *connection)
 {
-    close(connection->fd);
+    fork_fd_close(connection->fd);
     heap_free(connection);
 }
 
@@ -89,7 +89,9 @@ static acre_status connection_create(struct tcp *tcp, int64_t deadline, struct t
         heap_free(connection);
         return status;
     }
-    status = store_tcp_greet(tcp, connection, deadline);
+    status = fork_fd_note(connection->fd);
+    if (status == ACRE_OK)
+        status = store_tcp_greet(tcp, connection, deadline);
     if (status != ACRE_OK)
         connection_destroy(connection);
     else

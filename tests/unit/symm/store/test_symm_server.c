@@ -9,6 +9,8 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -289,6 +291,102 @@ TEST(a_frame_that_says_it_is_too_long_is_refused_at_once)
     memcpy(head, &bytes, sizeof bytes);
     REQUIRE_OK(net_send(fd, head, sizeof head, soon()));
     expect_hung_up(fd);
+    end();
+}
+
+/* ---- Children of fork --------------------------------------------------------------- */
+
+static int stay[2]; /* children of fork stay until its writing end is closed */
+static int told[2]; /* a port, or that a child is there                      */
+
+static void child_stays(void *arg)
+{
+    char byte;
+
+    (void)arg;
+    close(stay[1]);
+    EXPECT_EQ(read(stay[0], &byte, 1), 0);
+}
+
+/* Serves a store, forks once somebody is connected, and is killed. */
+static void serve_and_fork(void *arg)
+{
+    (void)arg;
+    begin();
+    uint16_t port = acre_store_server_port(server);
+    REQUIRE(write(told[1], &port, sizeof port) == sizeof port);
+    REQUIRE_OK(acre_store_wait(honest, (const char *[]){"go"}, 1, 10000));
+    REQUIRE(t_start(child_stays, NULL) > 0);
+    REQUIRE(write(told[1], "x", 1) == 1);
+    pause();
+}
+
+TEST(a_server_that_is_killed_is_gone_although_it_has_a_child)
+{
+    acre_store *store;
+    uint16_t port;
+    char byte;
+
+    REQUIRE(pipe(stay) == 0 && pipe(told) == 0);
+    pid_t pid = t_start(serve_and_fork, NULL);
+    REQUIRE(read(told[0], &port, sizeof port) == sizeof port);
+    REQUIRE_OK(acre_store_connect("127.0.0.1", port, "secret", 5000, &store));
+    REQUIRE_OK(acre_store_set(store, "go", "", 0));
+    REQUIRE(read(told[0], &byte, 1) == 1);
+    REQUIRE(kill(pid, SIGKILL) == 0);
+    t_join(pid);
+    EXPECT_EQ(acre_store_wait(store, (const char *[]){"never"}, 1, 1000), ACRE_ERR_PEER);
+    acre_store_destroy(store);
+    EXPECT_EQ(acre_store_connect("127.0.0.1", port, "secret", 100, &store), ACRE_ERR_TIMEOUT);
+    EXPECT_HAS(acre_last_error(), "nobody answers");
+    for (int i = 0; i < 2; i++) {
+        close(stay[i]);
+        close(told[i]);
+    }
+}
+
+static void *wait_to_pop(void *store)
+{
+    acre_blob blob;
+
+    acre_store_pop(store, "queue", &blob);
+    return NULL;
+}
+
+/* Waits for a value of a queue, forks meanwhile, and is killed. */
+static void pop_and_fork(void *port)
+{
+    acre_store *store;
+    pthread_t thread;
+
+    REQUIRE_OK(acre_store_connect("127.0.0.1", *(uint16_t *)port, "secret", 5000, &store));
+    REQUIRE(pthread_create(&thread, NULL, wait_to_pop, store) == 0);
+    nanosleep(&(struct timespec){0, 100000000}, NULL); /* now it waits */
+    REQUIRE(t_start(child_stays, NULL) > 0);
+    REQUIRE(write(told[1], "x", 1) == 1);
+    pause();
+}
+
+TEST(a_client_that_is_killed_takes_no_value_although_it_has_a_child)
+{
+    acre_blob blob = {NULL, 0};
+    char byte;
+
+    REQUIRE(pipe(stay) == 0 && pipe(told) == 0);
+    begin();
+    uint16_t port = acre_store_server_port(server);
+    pid_t pid = t_start(pop_and_fork, &port);
+    REQUIRE(read(told[0], &byte, 1) == 1);
+    REQUIRE(kill(pid, SIGKILL) == 0);
+    t_join(pid);
+    REQUIRE_OK(acre_store_push(honest, "queue", "value", 5));
+    REQUIRE_OK(acre_store_set_timeout(honest, 1000));
+    EXPECT_EQ(acre_store_pop(honest, "queue", &blob), ACRE_OK);
+    acre_blob_free(&blob);
+    for (int i = 0; i < 2; i++) {
+        close(stay[i]);
+        close(told[i]);
+    }
     end();
 }
 
