@@ -7,11 +7,13 @@
  * advisory lock on the whole file, and appends its changes. Those who wait look again
  * after a while that grows to five milliseconds. A record that is cut short is an error.
  * The lock is only tried, never waited for: a process that was stopped while it holds the
- * lock costs the others no more than their deadlines, and the message names that process.
+ * lock costs the others no more than their deadlines, and the message names that process. A child
+ * of fork keeps no descriptor of the file: it would hold the lock after a parent that was killed.
  * Who destroys a store puts a mark into a queue that keys cannot name; the last of the
  * declared workers removes the file.
  */
 #include "base/heap.h"
+#include "base/process/fork_fd.h"
 #include "base/lock.h"
 #include "base/status.h"
 #include "symm/deadline.h"
@@ -292,8 +294,7 @@ static void file_destroy(acre_store *self)
                   deadline_in_ms(CLOSE_MS), &reply) == ACRE_OK &&
         reply.number >= (int64_t)file->workers)
         unlink(file->path);
-    if (file->fd >= 0)
-        close(file->fd);
+    fork_fd_close(file->fd);
     table_fini(&file->table);
     lock_fini(&file->lock);
     heap_free(file->path);
@@ -315,7 +316,7 @@ static acre_status file_open(struct file *file)
     if (!S_ISREG(stat.st_mode) || stat.st_uid != geteuid())
         return status_fail(ACRE_ERR_REJECTED, "store \"%s\": not a regular file of user %u",
                            file->path, (unsigned)geteuid());
-    return ACRE_OK;
+    return fork_fd_note(file->fd);
 }
 
 ACRE_API acre_status acre_store_open_file(const char *path, uint32_t workers, acre_store **out)

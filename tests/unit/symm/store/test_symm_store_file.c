@@ -207,6 +207,60 @@ TEST(a_lock_that_is_never_given_back_ends_at_the_deadline_and_is_named)
     store_end();
 }
 
+/* The descriptor by which this process has the file open. */
+static int descriptor_of_file(void)
+{
+    char link[64], target[256];
+
+    for (int fd = 3; fd < 256; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t bytes = readlink(link, target, sizeof target - 1);
+        target[bytes > 0 ? bytes : 0] = 0;
+        if (strcmp(target, path) == 0)
+            return fd;
+    }
+    return -1;
+}
+
+static int stay[2]; /* children of fork stay until its writing end is closed */
+
+static void child_stays(void *arg)
+{
+    char byte;
+
+    (void)arg;
+    close(stay[1]);
+    EXPECT_EQ(read(stay[0], &byte, 1), 0);
+}
+
+/* Is killed while it has the lock and a child. */
+static void lock_and_die(void *arg)
+{
+    acre_store *store = store_open();
+    int fd = descriptor_of_file();
+
+    (void)arg;
+    set_text(store, "k", "value");
+    REQUIRE(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    REQUIRE(t_start(child_stays, NULL) > 0);
+    raise(SIGKILL);
+}
+
+TEST(the_child_of_a_killed_process_does_not_hold_its_lock)
+{
+    store_begin();
+    REQUIRE(pipe(stay) == 0);
+    int status = t_child(lock_and_die, NULL);
+    EXPECT(WIFSIGNALED(status));
+    acre_store *store = store_open();
+    REQUIRE_OK(acre_store_set_timeout(store, 2000));
+    expect_text(store, "k", "value");
+    acre_store_destroy(store);
+    close(stay[0]);
+    close(stay[1]);
+    store_end();
+}
+
 static void *patient_set(void *store)
 {
     return acre_store_set(store, "k", "2", 1) == ACRE_OK ? store : NULL;
