@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/log.h"
 
+#include "base/process/fork.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,6 +16,19 @@ static acre_log_fn sink;
 static void *sink_arg;
 static _Atomic int sink_level;             /* highest level wanted by the function; 0: none  */
 static _Atomic int environment_level = -1; /* the same from ACRE_LOG; -1: not yet read */
+
+/* Around fork: a child finds the lock free. */
+static void fork_prepare(void)
+{
+    pthread_mutex_lock(&sink_lock);
+}
+
+static void fork_done(void)
+{
+    pthread_mutex_unlock(&sink_lock);
+}
+
+FORK_HANDLER(log_fork, fork_prepare, fork_done, fork_done);
 
 static int level_from_environment(void)
 {

@@ -2,6 +2,8 @@
 /* The registry of fork: guarded locks are free in a child, whoever held them. */
 #include "base/process/fork.h"
 
+#include "base/log.h"
+
 #include "tests/support/t.h"
 
 #include <stdatomic.h>
@@ -90,6 +92,48 @@ TEST(a_child_finds_guarded_locks_free)
     fork_guard_end(&quick_guard); /* twice is harmless */
     EXPECT_EQ(told, 0);
     EXPECT_EQ(fork_generation(), before);
+}
+
+/* ---- Locks of the library that anybody may need ------------------------------------------ */
+
+static void hear(void *arg, acre_log_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    (void)text;
+}
+
+/* Sets the function of the log, again and again. */
+static void *set_log(void *arg)
+{
+    while (!is_over)
+        acre_log_set(hear, arg, ACRE_LOG_ERROR);
+    return NULL;
+}
+
+static void child_logs(void *arg)
+{
+    (void)arg;
+    alarm(20);
+    log_line(ACRE_LOG_ERROR, "the child is there");
+}
+
+TEST(a_child_finds_the_log_free)
+{
+    pthread_t threads[2];
+
+    is_over = 0;
+    acre_log_set(hear, NULL, ACRE_LOG_ERROR);
+    for (int i = 0; i < 2; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, set_log, NULL) == 0);
+    for (uint64_t i = 0, hung = 0; i < t_count(100, 2000) && !hung; i++) {
+        hung = t_child(child_logs, NULL) != 0;
+        EXPECT(!hung);
+    }
+    is_over = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    acre_log_set(NULL, NULL, ACRE_LOG_ERROR);
 }
 
 T_MAIN()
