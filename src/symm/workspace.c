@@ -3,6 +3,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/process/fork.h"
 #include "base/status.h"
 
 #include <acre/collective.h>
@@ -17,6 +18,7 @@ struct workspace {
 };
 
 static struct lock workspaces_lock = LOCK_INITIALIZER(RANK_ALLOCATOR, "workspaces");
+FORK_GUARD(workspaces_lock);
 static struct list workspaces = LIST_INITIALIZER(workspaces); /* under workspaces_lock */
 
 /* The workspace of a group, made when it is not there. */

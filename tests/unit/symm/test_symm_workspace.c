@@ -6,6 +6,9 @@
 
 #include <acre/collective.h>
 
+#include <pthread.h>
+#include <unistd.h>
+
 static void workspaces(struct rank *me)
 {
     acre_symm *a, *b, *c, *d;
@@ -31,6 +34,66 @@ static void workspaces(struct rank *me)
 TEST(S71_workspaces_grow_and_never_shrink)
 {
     ranks_run(2, workspaces);
+}
+
+/* ---- Fork --------------------------------------------------------------------------- */
+
+enum { GROUPS = 60 };
+
+static char last_group[16];
+static _Atomic int is_over;
+
+/* Asks for the workspace that is found after all others. */
+static void *ask_again(void *arg)
+{
+    acre_symm *symm;
+
+    while (!is_over) {
+        if (acre_symm_workspace(last_group, 100, &symm) != ACRE_OK)
+            return arg;
+        acre_symm_release(symm);
+    }
+    return NULL;
+}
+
+static void child_asks(void *arg)
+{
+    acre_symm *symm;
+
+    (void)arg;
+    alarm(20);
+    EXPECT_EQ(acre_symm_workspace(last_group, 100, &symm), ACRE_ERR_FORKED);
+}
+
+TEST(a_child_is_refused_while_others_ask)
+{
+    acre_group_config config = {.struct_size = sizeof config, .world_size = 1,
+                                .name = last_group};
+    acre_group *groups[GROUPS];
+    pthread_t threads[2];
+    acre_symm *symm;
+    void *failed;
+
+    for (int i = 0; i < GROUPS; i++) {
+        snprintf(last_group, sizeof last_group, "group %d", i);
+        REQUIRE_OK(acre_group_create(&config, &groups[i]));
+        REQUIRE_OK(acre_symm_workspace(last_group, 100, &symm));
+        acre_symm_release(symm);
+    }
+    is_over = 0;
+    for (int i = 0; i < 2; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, ask_again, last_group) == 0);
+    for (uint64_t i = 0, hung = 0; i < t_count(100, 2000) && !hung; i++) {
+        hung = t_child(child_asks, NULL) != 0;
+        EXPECT(!hung);
+    }
+    is_over = 1;
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], &failed);
+        EXPECT(!failed);
+    }
+    for (int i = 0; i < GROUPS; i++)
+        acre_group_destroy(groups[i]);
 }
 
 TEST(S89_connectivity)
