@@ -142,7 +142,7 @@ static void worker_end_locked(struct sim_workers *workers)
         pthread_join(dead, NULL);
 }
 
-static void worker_start(struct sim_workers *workers);
+static bool worker_start(struct sim_workers *workers);
 
 static void *worker_main(void *arg)
 {
@@ -171,13 +171,13 @@ static void *worker_main(void *arg)
 }
 
 /* Starts a worker that was counted already. Where that fails, the workers there are take the
- * ready streams; without any, the watcher does. */
-static void worker_start(struct sim_workers *workers)
+ * ready streams; without any, or when all of them are stuck, the watcher does. */
+static bool worker_start(struct sim_workers *workers)
 {
     pthread_t thread;
 
     if (thread_start(&thread, worker_main, workers) == 0)
-        return;
+        return true;
     lock_take(&workers->lock);
     workers->is_calling = false;
     if (--workers->count == 0)
@@ -185,6 +185,7 @@ static void worker_start(struct sim_workers *workers)
     pthread_cond_signal(&workers->watch);
     workers->is_watcher_asleep = false;
     lock_drop(&workers->lock);
+    return false;
 }
 
 void workers_ready(struct sim_workers *workers, struct sim_stream *stream)
@@ -315,7 +316,8 @@ static void watch_pause_locked(struct sim_workers *workers, struct worker_watch 
     }
 }
 
-/* No worker could be started: the watcher runs what is ready by itself. */
+/* No worker could be started: the watcher runs what is ready by itself. Meanwhile nobody looks at
+ * values, which is less than that nobody goes on. */
 static void watch_serve_locked(struct sim_workers *workers)
 {
     struct worker me = {.is_called = false};
@@ -338,17 +340,17 @@ static void *watcher_main(void *arg)
 
     lock_take(&workers->lock);
     while (!workers->is_stopping) {
-        uint32_t more;
+        uint32_t more, started = 0;
 
         watch_values_locked(workers, &watch);
         more = watch_stuck_locked(workers, &watch);
         if (more) {
             lock_drop(&workers->lock);
-            while (more--)
-                worker_start(workers);
+            for (uint32_t i = 0; i < more; i++)
+                started += worker_start(workers);
             lock_take(&workers->lock);
         }
-        if (!workers->count && ready_total(workers))
+        if ((!workers->count || (more && !started)) && ready_total(workers))
             watch_serve_locked(workers);
         else
             watch_pause_locked(workers, &watch);

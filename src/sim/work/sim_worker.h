@@ -7,7 +7,8 @@
  * them. Beyond that the watcher decides: when no stream was picked for a tick
  * and every worker is inside a function of the user, which may block for ever, it
  * starts more, at most doubling them. So thousands of streams with short tasks are
- * served by a handful of threads, and yet a stream with work always gets one.
+ * served by a handful of threads, and yet a stream with work always gets one: where
+ * no more can be started, the watcher itself.
  *
  * The watcher starts with the first stream. While streams wait for values in memory
  * it looks at these values, at once when a stream wrote one, else with pauses that

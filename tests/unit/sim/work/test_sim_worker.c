@@ -81,6 +81,33 @@ TEST(without_new_threads_there_is_a_status_and_no_waiting_for_ever)
     rig_close();
 }
 
+static void gate_open_task(void *gate)
+{
+    rig_gate_open(gate);
+}
+
+/* All threads there are stand in functions that wait for work of other streams. */
+TEST(without_new_threads_one_that_blocks_holds_up_no_other_stream)
+{
+    struct rig_gate gate = RIG_GATE_INITIALIZER;
+    _Atomic uint64_t ran = 0;
+
+    rig_open(NULL);
+    void *blocked = rig_stream(0), *other = rig_stream(0);
+    REQUIRE_OK(OP(launch_host, 0, blocked, rig_gate_task, &gate));
+    rig_gate_await(&gate, 1);
+    thread_refuse(true);
+    REQUIRE_OK(OP(launch_host, 0, other, gate_open_task, &gate));
+    REQUIRE_OK(OP(launch_host, 0, other, count_up, &ran));
+    for (int i = 0; i < 10000 && ran == 0; i++)
+        usleep(1000);
+    EXPECT_EQ(ran, 1);
+    rig_gate_open(&gate);
+    EXPECT_OK(OP(device_synchronize, 0));
+    thread_refuse(false);
+    rig_close();
+}
+
 TEST(thousands_of_streams_are_served_by_few_threads)
 {
     enum { COUNT = 3000 };
