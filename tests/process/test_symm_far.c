@@ -14,6 +14,7 @@
 #include "tests/support/far_suite.h"
 #include "tests/support/wire.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -241,6 +242,43 @@ TEST(a_wire_that_is_not_there_is_named)
     EXPECT(plug_has_hosts());
     unsetenv("PMI_SIZE");
     unsetenv("MPI_LOCALNRANKS");
+}
+
+static _Atomic int is_over;
+
+/* What every rendezvous does first. */
+static void *look_again(void *arg)
+{
+    while (!is_over) {
+        mail_sweep();
+        far_use(NULL, NULL);
+    }
+    return arg;
+}
+
+static void child_looks(void *arg)
+{
+    (void)arg;
+    alarm(20);
+    mail_sweep();
+    far_use(NULL, NULL);
+}
+
+/* A child that makes a group of its own looks as well. */
+TEST(a_child_of_fork_finds_the_wire_free)
+{
+    pthread_t threads[2];
+
+    is_over = 0;
+    for (int i = 0; i < 2; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, look_again, NULL) == 0);
+    for (uint64_t i = 0, hung = 0; i < t_count(100, 2000) && !hung; i++) {
+        hung = t_child(child_looks, NULL) != 0;
+        EXPECT(!hung);
+    }
+    is_over = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
 }
 
 T_MAIN()

@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "base/process/fork.h"
 #include "base/process/thread.h"
 #include "symm/deadline.h"
 #include "symm/far/plug.h"
@@ -53,6 +54,12 @@ static struct {
     _Atomic int attended; /* how many wait for something to come                */
     _Atomic int64_t hot_until;
 } far = {.lock = LOCK_INITIALIZER(RANK_LEAF, "wire"), .last = &far.first};
+
+static struct fork_guard far_guard;
+__attribute__((constructor)) static void far_guard_begin(void)
+{
+    fork_guard_lock(&far_guard, &far.lock);
+}
 
 void far_use(const struct wire_ops *ops, void *self)
 {

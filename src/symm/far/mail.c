@@ -3,6 +3,7 @@
 #include "symm/far/mail.h"
 
 #include "base/heap.h"
+#include "base/process/fork.h"
 #include "base/status.h"
 #include "symm/deadline.h"
 #include "symm/far/reach.h"
@@ -10,6 +11,7 @@
 #define CLOSE_MS 2000 /* that telling the others may take */
 
 static struct lock graves_lock = LOCK_INITIALIZER(RANK_GENERATOR, "teams given away");
+FORK_GUARD(graves_lock);
 static struct list graves = LIST_INITIALIZER(graves); /* under graves_lock */
 
 /* Of a word in a control page. */
