@@ -103,35 +103,55 @@ void table_fini(struct table *table)
 
 /* ---- Values ----------------------------------------------------------------------- */
 
-/* Gives a key a value, whose ownership passes over on success. */
-static acre_status value_put(struct table *table, const struct bytes *key, acre_blob *value)
+/* What setting a key takes, made before anything changes. */
+struct setting {
+    acre_blob value;
+    struct store_entry *entry; /* in no tree; for a key that is new */
+};
+
+static acre_status setting_make(const struct table *table, const struct bytes *key,
+                                const struct bytes *bytes, struct setting *out)
+{
+    acre_status status = blob_copy(&out->value, bytes->data, bytes->size);
+
+    if (status == ACRE_OK && !entry_find(&table->keys, key))
+        status = entry_create(key, &out->entry);
+    return status;
+}
+
+/* Gives a key its value; what was there before stays for setting_fini. The same key may have come
+ * in the same request, so that it is new no more. */
+static void setting_apply(struct table *table, const struct bytes *key, struct setting *setting)
 {
     struct store_entry *entry = entry_find(&table->keys, key);
-    acre_status status = ACRE_OK;
 
     if (!entry) {
-        status = entry_create(key, &entry);
-        if (status != ACRE_OK)
-            return status;
+        entry = setting->entry;
+        setting->entry = NULL;
         entries_insert(&table->keys, entry);
         table->key_count++;
     }
-    acre_blob_free(&entry->value);
-    entry->value = *value;
-    return ACRE_OK;
+    acre_blob before = entry->value;
+    entry->value = setting->value;
+    setting->value = before;
+}
+
+static void setting_fini(struct setting *setting)
+{
+    acre_blob_free(&setting->value);
+    if (setting->entry)
+        entry_destroy(setting->entry);
 }
 
 static acre_status value_set(struct table *table, const struct bytes *key,
                              const struct bytes *bytes)
 {
-    acre_blob value;
-    acre_status status = blob_copy(&value, bytes->data, bytes->size);
+    struct setting setting = {.entry = NULL};
+    acre_status status = setting_make(table, key, bytes, &setting);
 
-    if (status == ACRE_OK) {
-        status = value_put(table, key, &value);
-        if (status != ACRE_OK)
-            acre_blob_free(&value);
-    }
+    if (status == ACRE_OK)
+        setting_apply(table, key, &setting);
+    setting_fini(&setting);
     return status;
 }
 
@@ -142,24 +162,21 @@ static void key_remove(struct table *table, struct store_entry *entry)
     entry_destroy(entry);
 }
 
-/* Sets all keys or none: values are copied and missing entries made first. */
+/* Sets all keys or none. */
 static acre_status apply_set(struct table *table, const struct message *request)
 {
-    uint32_t pairs = request->count / 2, made = 0;
-    acre_blob *values = heap_array(pairs, sizeof *values);
-    acre_status status = values ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+    uint32_t pairs = request->count / 2;
+    struct setting *settings = heap_array(pairs, sizeof *settings);
+    acre_status status = settings ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 
-    for (; made < pairs && status == ACRE_OK; made += status == ACRE_OK)
-        status = blob_copy(&values[made], request->items[2 * made + 1].data,
-                           request->items[2 * made + 1].size);
-    for (uint32_t i = 0; i < pairs && status == ACRE_OK; i++) {
-        status = value_put(table, &request->items[2 * i], &values[i]);
-        if (status == ACRE_OK)
-            values[i] = (acre_blob){NULL, 0};
-    }
-    for (uint32_t i = 0; i < made; i++)
-        acre_blob_free(&values[i]);
-    heap_free(values);
+    for (uint32_t i = 0; i < pairs && status == ACRE_OK; i++)
+        status =
+            setting_make(table, &request->items[2 * i], &request->items[2 * i + 1], &settings[i]);
+    for (uint32_t i = 0; i < pairs && status == ACRE_OK; i++)
+        setting_apply(table, &request->items[2 * i], &settings[i]);
+    for (uint32_t i = 0; i < pairs && settings; i++)
+        setting_fini(&settings[i]);
+    heap_free(settings);
     return status;
 }
 

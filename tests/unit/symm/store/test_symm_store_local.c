@@ -47,4 +47,29 @@ TEST(every_host_allocation_may_fail)
     }
 }
 
+/* A key that is there, one that comes twice, and one that is new. */
+TEST(several_keys_are_set_or_none)
+{
+    const char *keys[] = {"a", "b", "c", "b"};
+    const void *values[] = {"new a", "first b", "new c", "last b"};
+    const size_t bytes[] = {5, 7, 5, 6};
+    acre_status status = ACRE_ERR_HOST_MEMORY;
+    uint64_t count = 0;
+
+    store_begin();
+    set_text(whole, "a", "old a");
+    for (uint64_t nth = 1; status == ACRE_ERR_HOST_MEMORY; nth++) {
+        heap_fail_nth(nth);
+        status = acre_store_multi_set(whole, keys, values, bytes, 4);
+        heap_fail_disarm();
+        REQUIRE_OK(acre_store_count(whole, &count));
+        EXPECT_EQ(count, status == ACRE_OK ? 3 : 1);
+        expect_text(whole, "a", status == ACRE_OK ? "new a" : "old a");
+    }
+    REQUIRE_OK(status);
+    expect_text(whole, "b", "last b");
+    expect_text(whole, "c", "new c");
+    store_end();
+}
+
 T_MAIN()
