@@ -243,6 +243,51 @@ TEST(a_living_rank_is_not_called_gone)
     ranks_run(2, leaves_the_group);
 }
 
+static int stay[2]; /* a child stays until the writing end is closed */
+
+/* Destroys the group that it inherits, at last; of its own descriptors, which have the numbers of
+ * those that the group had, none is closed by that. */
+static void child_stays(void *group)
+{
+    int fds[8];
+    char byte;
+
+    close(stay[1]);
+    for (int i = 0; i < 8; i++)
+        fds[i] = dup(stay[0]);
+    EXPECT_EQ(read(stay[0], &byte, 1), 0);
+    acre_group_destroy(group);
+    for (int i = 0; i < 8; i++)
+        EXPECT(fcntl(fds[i], F_GETFD) >= 0);
+}
+
+/* Rank 1 leaves; it has a child, as a loader of data has. */
+static void leaves_a_child(struct rank *me)
+{
+    REQUIRE_OK(acre_group_barrier(me->group));
+    if (me->rank == 1) {
+        REQUIRE(pipe(stay) == 0);
+        pid_t pid = t_start(child_stays, me->group);
+        acre_group_destroy(me->group);
+        me->group = NULL;
+        ranks_meet(me, 0);
+        close(stay[0]);
+        close(stay[1]);
+        EXPECT_EQ(t_join(pid), 0);
+    } else {
+        me->group->timeout_ms = 5000;
+        EXPECT_EQ(acre_group_barrier(me->group), ACRE_ERR_PEER);
+        EXPECT_HAS(acre_last_error(), "left the group");
+        EXPECT(!strstr(acre_last_error(), "is gone"));
+        ranks_meet(me, 0);
+    }
+}
+
+TEST(a_rank_that_left_is_told_at_once_although_it_has_a_child)
+{
+    ranks_run(2, leaves_a_child);
+}
+
 /* Rank 1 gives up because rank 2 is late; rank 0, which hears of rank 1 only, names both. */
 static void leaves_for_another(struct rank *me)
 {

@@ -4,6 +4,8 @@
 
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/process/fork.h"
+#include "base/process/fork_fd.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "symm/far/far.h"
@@ -405,6 +407,7 @@ static acre_status link_create(int rank, int count, struct link **out)
         return ACRE_ERR_HOST_MEMORY;
     link->rank = rank;
     link->count = count;
+    link->generation = fork_generation();
     for (int i = 0; i < count; i++)
         link->peers[i] = (struct peer){.fd = -1, .pidfd = -1};
     *out = link;
@@ -416,8 +419,8 @@ void link_destroy(struct link *link)
     if (!link)
         return;
     for (int i = 0; i < link->count; i++) {
-        if (link->peers[i].fd >= 0)
-            close(link->peers[i].fd);
+        if (link->generation == fork_generation()) /* else they are closed already */
+            fork_fd_close(link->peers[i].fd);
         if (link->peers[i].pidfd >= 0)
             close(link->peers[i].pidfd);
     }

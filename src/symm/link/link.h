@@ -10,7 +10,8 @@
  * Afterwards each rank removes its line, so nothing stays in the store. Ranks on other hosts
  * are not connected to: each puts a greeting for the other into the store.
  *
- * Constant once made, so that any thread may ask it.
+ * Constant once made, so that any thread may ask it. A child of fork keeps no connection, so that
+ * the others see when this rank leaves.
  */
 #ifndef SRC_SYMM_LINK_H
 #define SRC_SYMM_LINK_H
@@ -32,6 +33,7 @@ struct peer {
 struct link {
     int rank, count;
     bool has_far;
+    unsigned generation; /* fork_generation() of the process whose they are        */
     uint64_t token;      /* the same on all ranks, differs for every join          */
     struct peer peers[]; /* by rank                                                */
 };

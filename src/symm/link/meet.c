@@ -4,6 +4,7 @@
  * at the deadline, so that a flood of strangers delays nobody past it. */
 #include "symm/link/meet.h"
 
+#include "base/process/fork_fd.h"
 #include "base/status.h"
 #include "symm/link/channel.h"
 #include "symm/link/record.h"
@@ -88,6 +89,17 @@ static acre_status hello_await(struct joining *join, int fd, const struct member
     return status;
 }
 
+/* In a child of fork it is closed. Were there no place to note that, the others would hear that
+ * this rank has left when the child ends, or at their deadlines. */
+static void connection_note(int fd)
+{
+    struct status_saved saved;
+
+    status_save(&saved);
+    fork_fd_note(fd);
+    status_restore(&saved);
+}
+
 /* Takes a greeted connection over. The process lived after its pidfd was made, since it
  * has not hung up; so the pidfd is its own. */
 static acre_status peer_accept(struct joining *join, const struct member *member, int fd)
@@ -101,6 +113,7 @@ static acre_status peer_accept(struct joining *join, const struct member *member
             close(pidfd);
         return join_fail_dead(join, member->rank, member->pid);
     }
+    connection_note(fd);
     *peer = (struct peer){.fd = fd, .pidfd = pidfd, .pid = member->pid, .host = peer->host};
     join->link->token += member->token;
     return ACRE_OK;
