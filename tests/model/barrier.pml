@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The barrier of src/symm/collective/barrier.c: three ranks meet twice; any may run out of time, and one
- * may die before it comes, or after it has completed the set and before it opens the barrier.
+/* The barrier of src/symm/collective/barrier.c: three ranks meet twice; any may run out of time, and
+ * one may die before it comes, or after it has completed the set and before it opens the barrier.
+ * There it may be stopped as well, and go on, or not, when others have opened it.
  *
  * Checked: whoever passes knows that all came; nobody is left waiting for ever. */
 #define N 3
@@ -10,8 +11,16 @@
 
 byte generation = 0;
 byte mask = 0;
-bool dead = false;
 byte came[ROUNDS]; /* ranks that came and did not leave */
+
+inline open() { /* one exchange, which only the first does */
+    atomic {
+        if
+        :: generation == mine && mask == ALL -> generation = mine + 1; mask = 0
+        :: else -> skip
+        fi
+    }
+}
 
 proctype rank(byte id)
 {
@@ -22,7 +31,7 @@ proctype rank(byte id)
     :: round == ROUNDS -> break
     :: round < ROUNDS ->
         if
-        :: id == VICTIM -> dead = true; goto end
+        :: id == VICTIM -> goto end
         :: true -> skip
         fi;
         atomic { /* fetch_or */
@@ -34,14 +43,15 @@ proctype rank(byte id)
         if
         :: is_last ->
             if
-            :: id == VICTIM -> dead = true; goto end
+            :: id == VICTIM -> goto end
             :: true -> skip
             fi;
-            atomic { generation = mine + 1; mask = 0 } /* one store */
+            open()
         :: else ->
             has_left = false;
             do
             :: generation != mine -> break
+            :: generation == mine && mask == ALL -> open(); break
             :: generation == mine -> /* time is up, or somebody missing is dead */
                 atomic { /* the exchange that removes the bit, or finds that all came */
                     if
@@ -56,7 +66,6 @@ proctype rank(byte id)
                 :: has_left -> goto end
                 :: else -> skip
                 fi
-            :: dead && mask == ALL && generation == mine -> goto end
             od
         fi;
         assert(came[round] == N);

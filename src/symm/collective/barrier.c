@@ -7,7 +7,6 @@
 #include "symm/collective/word.h"
 
 #include <endian.h>
-#include <sched.h>
 
 static uint32_t generation_of(uint64_t state)
 {
@@ -22,7 +21,7 @@ static struct spot generation_spot(struct control *control, _Atomic uint64_t *st
     return (struct spot){&halves[BYTE_ORDER == LITTLE_ENDIAN ? 1 : 0], control};
 }
 
-/* Removes the own bit. False: all have come meanwhile, and the generation changes or has. */
+/* Removes the own bit. False: all have come meanwhile, or the generation has changed. */
 static bool barrier_leave(_Atomic uint64_t *state, uint32_t generation, uint64_t bit, uint64_t all)
 {
     uint64_t seen = atomic_load(state);
@@ -33,13 +32,22 @@ static bool barrier_leave(_Atomic uint64_t *state, uint32_t generation, uint64_t
     return false;
 }
 
-/* A rank that is not here, or was to open the barrier, and whose process has ended; or -1. */
-static int missing_dead(const struct team *team, uint64_t seen, uint64_t all)
+/* All have come, and the next generation starts; by whoever is the first to say so. */
+static acre_status barrier_open(_Atomic uint64_t *state, struct spot spot, uint32_t generation,
+                                uint64_t all)
 {
-    bool is_full = (uint32_t)seen == all;
+    uint64_t full = (uint64_t)generation << 32 | all;
 
+    if (atomic_compare_exchange_strong(state, &full, (uint64_t)(generation + 1) << 32))
+        word_wake(spot);
+    return ACRE_OK;
+}
+
+/* A rank that is not here and whose process has ended, or -1. */
+static int missing_dead(const struct team *team, uint64_t seen)
+{
     for (int i = 0; i < team->count; i++)
-        if (i != team->rank && (is_full || !(seen >> i & 1)) && link_is_dead(team->group->peers, i))
+        if (i != team->rank && !(seen >> i & 1) && link_is_dead(team->group->peers, i))
             return i;
     return -1;
 }
@@ -69,24 +77,21 @@ acre_status barrier_meet(struct work *work, int channel)
     uint32_t generation = generation_of(seen);
     struct spot spot = generation_spot(control, state);
 
-    if ((uint32_t)seen == all) {
-        atomic_store_explicit(state, (uint64_t)(generation + 1) << 32, memory_order_release);
-        word_wake(spot);
-        return ACRE_OK;
-    }
+    if ((uint32_t)seen == all)
+        return barrier_open(state, spot, generation, all);
     for (;;) {
         /* Short waits, so that those who have not come can be looked after. */
         acre_status status = word_await(work, spot, generation, -1, 50 * NS_PER_MS);
         if (status == ACRE_OK)
             return ACRE_OK;
         seen = atomic_load(state);
-        int dead = generation_of(seen) == generation ? missing_dead(team, seen, all) : -1;
+        /* Who came last may have died, or been stopped, before it opened the barrier. */
+        if (generation_of(seen) != generation || (uint32_t)seen == all)
+            return barrier_open(state, spot, generation, all);
+        int dead = missing_dead(team, seen);
         if (dead < 0 && deadline_left_ns(work_deadline(work)) > 0)
             continue;
         if (barrier_leave(state, generation, bit, all))
             return fail_missing(work, seen, dead);
-        sched_yield(); /* the last to come is about to open it */
-        if (dead >= 0 && (uint32_t)atomic_load(state) == all)
-            return fail_missing(work, seen, dead); /* it died doing so */
     }
 }

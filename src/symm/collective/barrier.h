@@ -4,8 +4,9 @@
  *     generation << 32 | bit r: rank r is here
  *
  * A rank sets its bit; who completes the set starts the next generation with an empty one
- * and wakes the rest. To leave, a rank removes its bit, in one step and only while somebody
- * is missing: either all pass or it was never there. The picture has a model in
+ * and wakes the rest, or whoever finds it complete after having waited in vain. To leave, a
+ * rank removes its bit, in one step and only while somebody is missing: either all pass or it
+ * was never there. The picture has a model in
  * tests/model/barrier.pml.
  */
 #ifndef SRC_SYMM_BARRIER_H

@@ -242,4 +242,35 @@ TEST(S56_a_peer_that_dies_in_a_barrier_is_named)
     ranks_run_with(4, death, 60000, 2);
 }
 
+/* Rank 2 completes the set of those who came, and is stopped before it opens the barrier. */
+static void stopped_opener(struct rank *me)
+{
+    enum { CHANNEL = 3 };
+    void *base;
+    acre_symm *symm = ranks_symm(me, 64, &base);
+    _Atomic uint64_t *state = &team_control(symm->team, 0)->barriers[CHANNEL].word;
+
+    alarm(20);
+    for (int round = 0; round < 3; round++) {
+        ranks_meet(me, 2 * round);
+        if (me->rank == 2 && round == 1) {
+            while ((uint32_t)atomic_load(state) != 3)
+                usleep(1000);
+            atomic_fetch_or(state, 4);
+        } else {
+            EXPECT_EQ(acre_symm_barrier(symm, CHANNEL, 500), ACRE_OK);
+        }
+        ranks_meet(me, 2 * round + 1);
+        EXPECT_EQ(atomic_load(state), (uint64_t)(round + 1) << 32);
+    }
+    ranks_meet(me, 6);
+    acre_symm_release(symm);
+    acre_symm_free(base);
+}
+
+TEST(a_barrier_to_which_all_came_opens_although_the_last_is_stopped)
+{
+    ranks_run(3, stopped_opener);
+}
+
 T_MAIN()
