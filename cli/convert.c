@@ -2,6 +2,7 @@
 /* acre convert: traces and snapshots into one another. */
 #include "cli/commands.h"
 #include "cli/text/options.h"
+#include "cli/text/print.h"
 
 #include <acre/output.h>
 #include <acre/snapshot.h>
@@ -86,6 +87,9 @@ int cmd_convert(int argc, char **argv)
         status = acre_convert(files[0], files[1], format, (uint32_t)device);
     if (status == ACRE_OK)
         return CLI_DONE;
-    fprintf(stderr, "acre convert: %s\n", acre_last_error());
+    if (status == ACRE_ERR_HOST_MEMORY) /* which says nothing about the file */
+        print_error("convert", files[0]);
+    else
+        fprintf(stderr, "acre convert: %s\n", acre_last_error());
     return status == ACRE_ERR_STATE ? CLI_NO : CLI_BAD;
 }

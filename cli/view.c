@@ -128,10 +128,12 @@ int cmd_view(int argc, char **argv)
         is_doubtful = true;
     }
     acre_view_destroy(view);
-    if (status != ACRE_OK) {
+    if (status == ACRE_ERR_HOST_MEMORY) /* which says nothing about the file */
+        print_error("view", request.file);
+    else if (status != ACRE_OK)
         fprintf(stderr, "acre view: %s\n", acre_last_error());
+    if (status != ACRE_OK)
         return CLI_BAD;
-    }
     if (stat(request.out, &facts) == 0 && S_ISREG(facts.st_mode))
         printf("%s: %s, open it in a browser\n", request.out, print_bytes((uint64_t)facts.st_size));
     return is_doubtful ? CLI_NO : CLI_DONE;

@@ -75,7 +75,8 @@ def bombs(folder, size):
 
 
 def check_bombs(folder):
-    """The limit of --memory holds, and is named; without it the size of the file decides."""
+    """The limit of --memory holds, and is named with the file; without it the size of the file
+    decides."""
     for name in bombs(folder, 40 * MIB):
         commands = [["plan", name]] if ".csv" in name else [
             ["why", name], ["advise", name], ["replay", name], ["plan", name],
@@ -84,6 +85,7 @@ def check_bombs(folder):
             status, out, err = run(folder, *command, "--memory", "24MiB")
             assert status == 2 and out == b"", (command, status, out[:200])
             assert b"24 MiB of host memory" in err and b"--memory" in err, (command, err[-300:])
+            assert name.encode() in err, (command, err[-300:])
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     assert peak < 100, f"{peak} MiB under a limit of 24 MiB"
     status, _, err = run(folder, "why", "dicts.pickle.gz", "--memory", "nothing")
