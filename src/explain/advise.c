@@ -17,6 +17,7 @@
 #include "explain/judge.h"
 #include "explain/notes.h"
 #include "explain/shares.h"
+#include "explain/trials.h"
 #include "format/array.h"
 #include "format/snapshot/facts.h"
 #include "replay/capacity.h"
@@ -36,57 +37,13 @@
 #define AMPLE_BYTES ((uint64_t)1 << 39)
 #define STREAMS_MAX 8 /* that find addresses on each of so many devices */
 
-/* What is tried besides the recorded settings. */
-static const struct trial {
-    const char *conf;
-    acre_policy policy;
-    uint32_t flags;
-    const char *note;
-} trials[] = {
-    {"", ACRE_POLICY_TORCH, 0, "PyTorch's defaults"},
-    {"expandable_segments:True", ACRE_POLICY_TORCH, 0, ""},
-    {"max_split_size_mb:32", ACRE_POLICY_TORCH, 0, ""},
-    {"max_split_size_mb:64", ACRE_POLICY_TORCH, 0, ""},
-    {"max_split_size_mb:128", ACRE_POLICY_TORCH, 0, ""},
-    {"max_split_size_mb:256", ACRE_POLICY_TORCH, 0, ""},
-    {"max_split_size_mb:512", ACRE_POLICY_TORCH, 0, ""},
-    {"roundup_power2_divisions:4", ACRE_POLICY_TORCH, 0, ""},
-    {"roundup_power2_divisions:8", ACRE_POLICY_TORCH, 0, ""},
-    {"roundup_power2_divisions:16", ACRE_POLICY_TORCH, 0, ""},
-    {"garbage_collection_threshold:0.6,per_process_memory_fraction:0.98", ACRE_POLICY_TORCH, 0,
-     "collects only below a memory fraction"},
-    {"garbage_collection_threshold:0.8,per_process_memory_fraction:0.98", ACRE_POLICY_TORCH, 0,
-     "collects only below a memory fraction"},
-    {"max_split_size_mb:128,roundup_power2_divisions:8", ACRE_POLICY_TORCH, 0, ""},
-    {"expandable_segments:True,roundup_power2_divisions:8", ACRE_POLICY_TORCH, 0, ""},
-    {"expandable_segments:True,max_split_size_mb:128", ACRE_POLICY_TORCH, 0, ""},
-    {"", ACRE_POLICY_ACRE, 0, "this library's own policy"},
-    {"", ACRE_POLICY_DEFAULT, ACRE_SETTING_PLAN,
-     "placed ahead, streams apart: for jobs that repeat exactly"},
-};
-
-#define TRIALS (sizeof trials / sizeof *trials)
-
-/* Settings that decide as others do when no plain segment is as large as the option says. */
-static const struct twin {
-    const char *conf, *other;
-    uint64_t whole_mib; /* segments from here on stay whole */
-} twins[] = {
-    {"max_split_size_mb:32", "", 32},
-    {"max_split_size_mb:64", "", 64},
-    {"max_split_size_mb:128", "", 128},
-    {"max_split_size_mb:256", "", 256},
-    {"max_split_size_mb:512", "", 512},
-    {"max_split_size_mb:128,roundup_power2_divisions:8", "roundup_power2_divisions:8", 128},
-};
-
 /* The result and what it points at. */
 struct advise_whole {
     acre_advice advice; /* first: the user holds its address */
     struct notes notes;
-    acre_setting settings[TRIALS + 1];
-    const uint64_t *curves[TRIALS + 1];
-    const acre_setting *alike[TRIALS + 1]; /* by setting: one that decides the same, or NULL */
+    acre_setting settings[TRIALS_MAX];
+    const uint64_t *curves[TRIALS_MAX];
+    const acre_setting *alike[TRIALS_MAX]; /* by setting: one that decides the same, or NULL */
     char conf[RECORDED_CONF_MAX];
     char text[4096];
 };
@@ -365,77 +322,16 @@ static uint64_t largest_request(const struct feed *feed)
     return largest;
 }
 
-/* Whether keeping segments whole from so many MiB on concerns none: a segment is of 20 MiB, or
- * of one request in whole 2 MiB, to which eighths between powers of two add an eighth. */
-static bool is_whole_for_none(const struct advise_work *work, uint64_t whole_mib)
-{
-    uint64_t job = largest_request(work->feed), failed = largest_request(work->requests);
-    uint64_t largest = job > failed ? job : failed;
-
-    return largest < UINT64_MAX / 2 && whole_mib > 22 &&
-           largest + largest / 8 < (whole_mib - 2) * MIB;
-}
-
-/* The setting of policy torch with these options, or NULL. */
-static const acre_setting *find_setting(const struct advise_whole *whole, const char *conf)
-{
-    for (size_t i = 0; i < whole->advice.setting_count; i++)
-        if (whole->settings[i].policy == ACRE_POLICY_TORCH &&
-            strcmp(whole->settings[i].conf, conf) == 0)
-            return &whole->settings[i];
-    return NULL;
-}
-
-/* Finds the settings that decide as another one does, so that trying that one is enough. */
-static void list_alike(struct advise_work *work)
+/* The settings to try, the recorded ones first. */
+static void list_settings(struct advise_work *work)
 {
     struct advise_whole *whole = work->whole;
+    uint64_t job = largest_request(work->feed), failed = largest_request(work->requests);
 
-    for (size_t i = 0; i < sizeof twins / sizeof *twins; i++) {
-        const acre_setting *own = find_setting(whole, twins[i].conf);
-        const acre_setting *other = find_setting(whole, twins[i].other);
-        if (own && other && is_whole_for_none(work, twins[i].whole_mib))
-            whole->alike[own - whole->settings] = other;
-    }
-}
-
-/* Gives settings that were not tried the figures of those that decide the same. */
-static void copy_alike(struct advise_whole *whole)
-{
-    for (size_t i = 0; i < whole->advice.setting_count; i++) {
-        acre_setting *setting = &whole->settings[i];
-        const acre_setting *alike = whole->alike[i];
-        if (!alike)
-            continue;
-        setting->bytes_reserved_peak = alike->bytes_reserved_peak;
-        setting->min_capacity_bytes = alike->min_capacity_bytes;
-        setting->fits = alike->fits;
-    }
-}
-
-/* The recorded settings first, then all others. */
-static void list_settings(struct advise_whole *whole)
-{
-    acre_advice *advice = &whole->advice;
-    size_t count = 0;
-
-    if (*whole->conf)
-        whole->settings[count++] = (acre_setting){.conf = whole->conf,
-                                                  .policy = ACRE_POLICY_TORCH,
-                                                  .note = "as recorded",
-                                                  .flags = ACRE_SETTING_RECORDED};
-    for (size_t i = 0; i < TRIALS; i++) {
-        if (*whole->conf && trials[i].policy == ACRE_POLICY_TORCH &&
-            strcmp(trials[i].conf, whole->conf) == 0)
-            continue;
-        whole->settings[count++] = (acre_setting){.conf = trials[i].conf,
-                                                  .note = trials[i].note,
-                                                  .policy = trials[i].policy,
-                                                  .flags = trials[i].flags};
-    }
-    whole->settings[0].flags |= ACRE_SETTING_RECORDED;
-    advice->recorded_conf = whole->conf;
-    advice->setting_count = count;
+    whole->advice.recorded_conf = whole->conf;
+    whole->advice.setting_count = trials_list(whole->conf, whole->settings);
+    trials_find_alike(whole->settings, whole->advice.setting_count, job > failed ? job : failed,
+                      whole->alike);
 }
 
 /* What is live while a recording is read: the size of each slot, their sum, and its peak. */
@@ -535,12 +431,11 @@ static acre_status advise_advise(struct advise_work *work)
         status = check_size(work);
     if (status != ACRE_OK)
         return status;
-    list_settings(whole);
-    list_alike(work);
+    list_settings(work);
     status = run_threads(work);
     if (status != ACRE_OK)
         return status;
-    copy_alike(whole);
+    trials_copy_alike(whole->settings, advice->setting_count, whole->alike);
     advice->bytes_requested_peak = work->requested_peak;
     if (advice->wanted_peak_bytes < work->requested_peak)
         advice->wanted_peak_bytes = work->requested_peak;
