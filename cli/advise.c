@@ -25,15 +25,19 @@ static const char help[] =
     "                       failed, else the one that holds most\n"
     "  -o PAGE.html         a picture for a browser: what each setting holds over time\n"
     "  --threads N          settings tried at once; by default one per processor, 7 at most\n"
+    "  --time SECONDS       try settings for at most SECONDS, 120 by default; those that are\n"
+    "                       left are named as such\n"
     "  --json               print the report as one JSON object\n\n"
     "Exit status: 1 when nothing that PyTorch can be set to fits, when there is no history to\n"
-    "replay, when the snapshot is inconsistent, or when more than 4 TiB are live at once.\n\n"
+    "replay, when the snapshot is inconsistent, when more than 4 TiB are live at once, or when\n"
+    "there was no time for the present settings.\n\n"
     "Example: would this job fit a smaller GPU with another setting?\n"
     "  acre advise job.pickle --device-memory 24G -o settings.html\n";
 
 struct advise_request {
     const char *file, *out;
     uint64_t device, device_bytes, threads;
+    double seconds;
     bool json, help;
 };
 
@@ -49,6 +53,7 @@ static bool read_request(int argc, char **argv, struct advise_request *request)
         else if (!options_size(&options, "--device-memory", &request->device_bytes) &&
                  !options_number(&options, "--device", 0, 65535, &request->device) &&
                  !options_number(&options, "--threads", 1, 64, &request->threads) &&
+                 !options_seconds(&options, "--time", &request->seconds) &&
                  !options_value(&options, "-o", &request->out) &&
                  (request->file || !options_operand(&options, &request->file)))
             options_refuse(&options);
@@ -73,8 +78,12 @@ static void print_setting_json(const acre_setting *setting, bool is_first)
 {
     fputs(is_first ? "\n  {\"conf\": " : ",\n  {\"conf\": ", stdout);
     print_json_string(stdout, setting->conf);
-    printf(", \"policy\": \"%s\", \"bytes_reserved_peak\": %llu, \"min_capacity_bytes\": ",
-           policy_name(setting), (unsigned long long)setting->bytes_reserved_peak);
+    printf(", \"policy\": \"%s\", \"bytes_reserved_peak\": ", policy_name(setting));
+    if (setting->flags & ACRE_SETTING_UNTRIED)
+        fputs("null", stdout);
+    else
+        printf("%llu", (unsigned long long)setting->bytes_reserved_peak);
+    fputs(", \"min_capacity_bytes\": ", stdout);
     if (setting->min_capacity_bytes)
         printf("%llu", (unsigned long long)setting->min_capacity_bytes);
     else
@@ -171,11 +180,15 @@ static void print_text(const acre_advice *advice)
         const acre_setting *setting = &advice->settings[i];
         table_cell(&table, "%s", policy_name(setting));
         table_cell(&table, "%s", *setting->conf ? setting->conf : "-");
-        table_cell(&table, "%.1f MiB", (double)setting->bytes_reserved_peak / (1 << 20));
+        bool is_tried = !(setting->flags & ACRE_SETTING_UNTRIED);
+        if (is_tried)
+            table_cell(&table, "%.1f MiB", (double)setting->bytes_reserved_peak / (1 << 20));
+        else
+            table_cell(&table, "%s", "");
         if (setting->min_capacity_bytes)
             table_cell(&table, "%llu MiB", (unsigned long long)(setting->min_capacity_bytes >> 20));
         else
-            table_cell(&table, "none");
+            table_cell(&table, "%s", is_tried ? "none" : "");
         table_cell(&table, "%s", setting->fits < 0 ? "" : setting->fits ? "yes" : "no");
         bool is_best = (int64_t)i == advice->recommended;
         table_cell(&table, "%s%s%s", is_best ? "recommended" : "",
@@ -241,6 +254,7 @@ static int advise_run(const struct advise_request *request)
                                  .device_bytes = request->device_bytes,
                                  .threads = (uint32_t)request->threads,
                                  .flags = request->out ? ACRE_ADVISE_CURVES : 0,
+                                 .seconds = request->seconds,
                                  .progress = progress_tell,
                                  .progress_arg = &progress};
     acre_status status = acre_advise(request->file, &config, &advice);
@@ -249,7 +263,9 @@ static int advise_run(const struct advise_request *request)
         return say_no_history(request->file, request->json);
     if (status != ACRE_OK) {
         print_failure("advise", request->file, request->json);
-        return status == ACRE_ERR_STATE || status == ACRE_ERR_LIMIT ? CLI_NO : CLI_BAD;
+        return status == ACRE_ERR_STATE || status == ACRE_ERR_LIMIT || status == ACRE_ERR_TIMEOUT
+                   ? CLI_NO
+                   : CLI_BAD;
     }
     code = advise_fits(advice) ? CLI_DONE : CLI_NO;
     if (request->out && !advise_page(request->out, request->file, advice))
@@ -264,7 +280,7 @@ static int advise_run(const struct advise_request *request)
 
 int cmd_advise(int argc, char **argv)
 {
-    struct advise_request request = {.device = ACRE_DEVICE_CHOOSE};
+    struct advise_request request = {.device = ACRE_DEVICE_CHOOSE, .seconds = CLI_ADVISE_SECONDS};
 
     if (!read_request(argc, argv, &request))
         return CLI_BAD;

@@ -73,6 +73,16 @@ static uint64_t highest_point(const acre_advice *advice)
     return highest;
 }
 
+/* Whether there was time for a curve. */
+static bool is_curve_there(const acre_advice *advice, uint64_t index)
+{
+    uint32_t i = 0;
+
+    while (i < advice->curve_points && !advice->curves[index][i])
+        i++;
+    return i < advice->curve_points;
+}
+
 static double height_of(uint64_t bytes, uint64_t highest)
 {
     return TOP + HEIGHT * (1 - (double)bytes / ((double)highest * 1.05));
@@ -97,11 +107,12 @@ static void put_grid(FILE *file, uint64_t highest)
 static void put_curve(FILE *file, const acre_advice *advice, uint64_t index, uint64_t highest)
 {
     const uint64_t *points = advice->curves[index];
+    bool is_drawn = is_curve_there(advice, index);
     uint64_t last = 0;
 
     fprintf(file, "<path class=\"curve\" id=\"c%llu\" stroke=\"hsl(%d 65%% 48%%)\" d=\"",
             (unsigned long long)index, setting_hue(index));
-    for (uint32_t i = 0; i < advice->curve_points; i++) {
+    for (uint32_t i = 0; is_drawn && i < advice->curve_points; i++) {
         double x = LEFT + (double)WIDTH * i / advice->curve_points;
         if (i == 0)
             fprintf(file, "M%.1f %.1f", x, height_of(points[0], highest));
@@ -109,7 +120,9 @@ static void put_curve(FILE *file, const acre_advice *advice, uint64_t index, uin
             fprintf(file, "H%.1fV%.1f", x, height_of(points[i], highest));
         last = points[i];
     }
-    fprintf(file, "H%d\"/>\n", LEFT + WIDTH);
+    if (is_drawn)
+        fprintf(file, "H%d", LEFT + WIDTH);
+    fputs("\"/>\n", file);
 }
 
 static void put_picture(FILE *file, const acre_advice *advice)
@@ -150,9 +163,12 @@ static void put_row(FILE *file, const acre_advice *advice, uint64_t index)
             (int64_t)index == advice->recommended ? " class=\"best\"" : "", setting_hue(index));
     fprintf(file, "%s</td><td>", policy);
     put_text(file, *setting->conf ? setting->conf : "-");
+    bool is_tried = !(setting->flags & ACRE_SETTING_UNTRIED);
     fprintf(file, "</td><td class=\"n\">%s</td><td class=\"n\">%s</td><td>%s</td><td>",
-            print_bytes(setting->bytes_reserved_peak),
-            setting->min_capacity_bytes ? print_bytes(setting->min_capacity_bytes) : "none",
+            is_tried ? print_bytes(setting->bytes_reserved_peak) : "",
+            setting->min_capacity_bytes ? print_bytes(setting->min_capacity_bytes)
+            : is_tried                  ? "none"
+                                        : "",
             setting->fits < 0 ? ""
             : setting->fits   ? "fits"
                               : "does not fit");

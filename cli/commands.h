@@ -15,6 +15,9 @@ enum {
     CLI_BAD = 2,
 };
 
+/* For how long settings are tried when nothing else is said. */
+#define CLI_ADVISE_SECONDS 120
+
 /* Name, what --help says about it. */
 #define CLI_COMMANDS(X)                                                        \
     X(demo, "a tour on the reference device; writes report.html")             \

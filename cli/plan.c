@@ -45,19 +45,6 @@ struct plan_request {
     bool json, help;
 };
 
-static void read_seconds(struct options *options, const char *text, double *out)
-{
-    char *end = NULL;
-
-    if (options->is_bad)
-        return;
-    *out = strtod(text, &end);
-    if (end == text || *end || !(*out > 0 && *out <= 1e9)) {
-        fprintf(stderr, "acre plan: --time %s: write seconds, such as 2.5\n", text);
-        options->is_bad = true;
-    }
-}
-
 static bool read_request(int argc, char **argv, struct plan_request *request)
 {
     struct options options = {.argc = argc, .argv = argv, .command = "plan"};
@@ -68,9 +55,8 @@ static bool read_request(int argc, char **argv, struct plan_request *request)
             request->help = true;
         else if (options_is(&options, "--json"))
             request->json = true;
-        else if (options_value(&options, "--time", &text))
-            read_seconds(&options, text, &request->seconds);
         else if (!options_value(&options, "-o", &request->out) &&
+                 !options_seconds(&options, "--time", &request->seconds) &&
                  !options_value(&options, "--svg", &request->svg) &&
                  !options_size(&options, "--capacity", &request->capacity) &&
                  !options_number(&options, "--device", 0, 65535, &request->device) &&

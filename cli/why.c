@@ -102,11 +102,14 @@ static void remedies_correct(const acre_why *why, struct replayed *out)
 }
 
 /* Replays the recording when a setting is advised against fragmentation, so that its effect is
- * known and not hoped for. Without a history, or when it cannot be replayed, nothing is told. */
+ * known and not hoped for. Without a history, or when it cannot be replayed, nothing is told, nor
+ * when none of the settings for which there was time fits. */
 static void setting_replay(const char *file, const acre_why *why, struct replayed *out)
 {
-    acre_advise_config config = {.struct_size = sizeof config, .device = why->device};
+    acre_advise_config config = {
+        .struct_size = sizeof config, .device = why->device, .seconds = CLI_ADVISE_SECONDS};
     acre_advice *advice = NULL;
+    bool is_whole = true;
 
     *out = (struct replayed){0};
     for (uint64_t i = 0; i < why->remedy_count && i < 9; i++)
@@ -115,9 +118,11 @@ static void setting_replay(const char *file, const acre_why *why, struct replaye
         acre_advise(file, &config, &advice) != ACRE_OK)
         return;
     const acre_setting *setting = setting_choose(advice);
-    for (uint64_t i = 0; i < advice->setting_count; i++)
+    for (uint64_t i = 0; i < advice->setting_count; i++) {
         out->tried += advice->settings[i].policy == ACRE_POLICY_TORCH;
-    if (setting) {
+        is_whole &= !(advice->settings[i].flags & ACRE_SETTING_UNTRIED);
+    }
+    if (setting && (is_whole || setting->fits == 1)) {
         snprintf(out->conf_text, sizeof out->conf_text, "%s", setting->conf);
         out->conf = out->conf_text;
         out->fits = setting->fits == 1;

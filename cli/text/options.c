@@ -2,6 +2,7 @@
 #include "cli/text/options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *options_current(const struct options *options)
@@ -113,6 +114,24 @@ bool options_size(struct options *options, const char *name, uint64_t *out)
         return true;
     }
     *out = value << shift;
+    return true;
+}
+
+bool options_seconds(struct options *options, const char *name, double *out)
+{
+    const char *text = NULL;
+    char *end = NULL;
+
+    if (!options_value(options, name, &text))
+        return false;
+    if (options->is_bad)
+        return true;
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out > 0 && *out <= 1e9)) {
+        fprintf(stderr, "acre %s: %s %s: write seconds, such as 2.5\n", options->command, name,
+                text);
+        options->is_bad = true;
+    }
     return true;
 }
 

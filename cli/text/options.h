@@ -38,6 +38,8 @@ bool options_value(struct options *options, const char *name, const char **out);
 bool options_number(struct options *options, const char *name, uint64_t min, uint64_t max,
                     uint64_t *out);
 bool options_size(struct options *options, const char *name, uint64_t *out);
+/* Takes an option whose value is a time in seconds, more than 0. */
+bool options_seconds(struct options *options, const char *name, double *out);
 /* Whether it is not an option but something to work on. */
 bool options_operand(const struct options *options, const char **out);
 /* Says that the command has no such option. */

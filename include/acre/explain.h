@@ -160,6 +160,8 @@ ACRE_API void acre_diff_destroy(acre_diff *diff);
 /** Bits of acre_setting.flags. */
 #define ACRE_SETTING_RECORDED 0x1u /**< The settings of the recording, or the defaults.   */
 #define ACRE_SETTING_PLAN 0x2u     /**< Placed ahead: conf does not apply.                */
+#define ACRE_SETTING_UNTRIED 0x4u  /**< The time was over before it was tried: its sizes are 0,
+                                        and fits is -1. Such settings stand last.          */
 
 /** One setting, tried. */
 typedef struct acre_setting {
@@ -188,6 +190,9 @@ typedef struct acre_advise_config {
     uint32_t flags;            /**< ACRE_ADVISE_* bits.                                   */
     acre_progress_fn progress; /**< Or NULL. Called on the calling thread.                */
     void *progress_arg;        /**< Handed to it.                                         */
+    double seconds;            /**< Try settings for at most this long, reading the recording
+                                    included, and draw curves for at most as long again; 0:
+                                    all of them, however long it takes.                   */
 } acre_advise_config;
 
 /** What was found. */
@@ -220,7 +225,8 @@ typedef struct acre_advice {
     const acre_remedy *remedies;   /**< When nothing fits: what else can be done.         */
     uint64_t remedy_count;         /**< At most 12.                                       */
     const uint64_t *const *curves; /**< By setting: bytes held from a device that is large
-                                        enough, the highest between two points; NULL.     */
+                                        enough, the highest between two points; all 0 where
+                                        there was no time for it. NULL: not asked for.    */
 } acre_advice;
 
 /** Replays a recording under the settings that matter and compares.
@@ -229,9 +235,11 @@ typedef struct acre_advice {
  * neither reserves more in ample memory nor needs a larger device. Only when nothing else fits
  * the device in question may it reserve more, and why says so.
  *
- * Runs settings at the same time. Give the result to acre_advice_destroy().
+ * Runs settings at the same time, the recorded ones first. What a limit of time leaves untried is
+ * marked and said in why. Give the result to acre_advice_destroy().
  * Errors: those of acre_replay(): ACRE_ERR_NOT_FOUND for a snapshot without history;
- *         ACRE_ERR_LIMIT (more than 4 TiB are live at once).
+ *         ACRE_ERR_LIMIT (more than 4 TiB are live at once); ACRE_ERR_TIMEOUT (not even the
+ *         recorded settings were tried within seconds).
  */
 ACRE_API acre_status acre_advise(const char *path, const acre_advise_config *config,
                                  acre_advice **out);

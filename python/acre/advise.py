@@ -47,13 +47,14 @@ class Advice:
 
 
 def advise(path: Union[str, "os.PathLike[str]"], device: int = CHOOSE, device_bytes: int = 0,
-           threads: int = 0, curves: bool = False) -> Advice:
-    """Replays a trace or snapshot under the settings that matter, and compares.
+           threads: int = 0, curves: bool = False, seconds: float = 0) -> Advice:
+    """Replays a trace or snapshot under the settings that matter, and compares. With seconds,
+    settings that are not tried by then are left, which why says; 0 is without limit.
 
         print(acre.advise("oom.pickle"))
     """
     config = structs.sized(structs.advise_config, device=device, device_bytes=device_bytes,
-                           threads=threads, flags=_CURVES if curves else 0)
+                           threads=threads, flags=_CURVES if curves else 0, seconds=seconds)
     handle = make("acre_advise", encode(path), ctypes.byref(config))
     try:
         return Advice(ctypes.cast(handle, ctypes.POINTER(structs.advice)).contents)

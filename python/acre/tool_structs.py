@@ -56,7 +56,7 @@ setting = struct(
     bytes_reserved_peak=c_uint64, min_capacity_bytes=c_uint64, fits=c_int32, reserved=c_int32)
 advise_config = struct(
     "acre_advise_config", struct_size=c_uint32, device=c_uint32, device_bytes=c_uint64,
-    threads=c_uint32, flags=c_uint32, progress=c_void_p, progress_arg=c_void_p)
+    threads=c_uint32, flags=c_uint32, progress=c_void_p, progress_arg=c_void_p, seconds=c_double)
 advice = struct(
     "acre_advice", struct_size=c_uint32, device=c_uint32, is_shortage=c_uint32, reserved=c_uint32,
     events=c_uint64,

@@ -35,7 +35,8 @@
 #define THREADS_MAX 7 /* simulated devices of AMPLE_BYTES for which there are addresses */
 #define MIB         ((uint64_t)1 << 20)
 #define AMPLE_BYTES ((uint64_t)1 << 39)
-#define STREAMS_MAX 8 /* that find addresses on each of so many devices */
+#define SECONDS_MAX 1e9 /* a longer time is without limit */
+#define STREAMS_MAX 8   /* that find addresses on each of so many devices */
 
 /* The result and what it points at. */
 struct advise_whole {
@@ -66,8 +67,18 @@ struct advise_work {
     uint64_t live_peak;              /* asked for at once, as recorded */
     uint64_t streams;                /* that allocate                  */
     uint64_t ample_bytes;            /* a device that is large enough  */
+    uint64_t deadline_ns;            /* of feed_now_ns; 0: none        */
     bool is_recorded_device; /* the device in question is no larger than that of the recording */
 };
+
+/* From now on there is as much time as the user gives. */
+static void set_deadline(struct advise_work *work)
+{
+    double seconds = work->config->seconds;
+
+    if (seconds > 0 && seconds < SECONDS_MAX)
+        work->deadline_ns = feed_now_ns() + (uint64_t)(seconds * 1e9);
+}
 
 /* ---- Trying --------------------------------------------------------------------------------- */
 
@@ -81,8 +92,10 @@ static acre_status replay_shared(struct advise_work *work, struct feed *from,
 
     if (status == ACRE_OK && !is_shared)
         status = feed_open(work->path, config->device, false, 0, &feed);
-    if (status == ACRE_OK)
+    if (status == ACRE_OK) {
+        feed->deadline_ns = work->deadline_ns;
         status = replay_feed(feed, config, result);
+    }
     feed_close(feed);
     return status;
 }
@@ -127,8 +140,10 @@ static acre_status try_curve(struct advise_work *work, const acre_setting *setti
 
     if (status == ACRE_OK && !is_shared)
         status = feed_open(work->path, work->whole->advice.device, false, 0, &feed);
-    if (status == ACRE_OK)
+    if (status == ACRE_OK) {
+        feed->deadline_ns = work->deadline_ns;
         status = curve_trace(feed, work->events, setting, work->ample_bytes, points);
+    }
     feed_close(feed);
     return status;
 }
@@ -160,7 +175,19 @@ static acre_status try_setting(struct advise_work *work, acre_setting *setting)
     return try_fit(work, setting);
 }
 
-/* Takes settings until there are none; the last ones first, as they take longest. */
+/* Tries a setting, or says that there is no time for it. */
+static acre_status try_in_time(struct advise_work *work, acre_setting *setting)
+{
+    acre_status status = try_setting(work, setting);
+
+    if (status != ACRE_ERR_TIMEOUT)
+        return status;
+    trial_leave(setting);
+    return ACRE_OK;
+}
+
+/* Takes settings until there are none: the present ones, without which nothing can be compared,
+ * then the last ones first, as they take longest. */
 static void *try_all(void *arg)
 {
     struct advise_work *work = arg;
@@ -171,8 +198,8 @@ static void *try_all(void *arg)
         size_t at = atomic_fetch_add(&work->next, 1);
         if (at >= count || atomic_load(&work->status) != ACRE_OK)
             return NULL;
-        at = count - 1 - at;
-        acre_status status = whole->alike[at] ? ACRE_OK : try_setting(work, &whole->settings[at]);
+        at = at ? count - at : 0;
+        acre_status status = whole->alike[at] ? ACRE_OK : try_in_time(work, &whole->settings[at]);
         atomic_fetch_add(&work->done, 1);
         if (status == ACRE_OK)
             continue;
@@ -401,18 +428,38 @@ static acre_status check_size(const struct advise_work *work)
         is_short ? text_bytes(device, device_bytes) : "");
 }
 
-/* What each setting holds over time, one after the other. */
+/* Why there is no answer when even the present settings were not tried. */
+static acre_status fail_late(const struct advise_work *work)
+{
+    char live[TEXT_BYTES_MAX];
+
+    return status_fail(ACRE_ERR_TIMEOUT,
+                       "%s: the time was over before the present settings were tried, after %g "
+                       "seconds: there is nothing to compare with. %s or more are live at once, "
+                       "which a device needs whatever the setting; give more time with --time "
+                       "(acre_advise_config.seconds)",
+                       work->path, work->config->seconds, text_bytes(live, work->live_peak));
+}
+
+/* What each setting that was tried holds over time, one after the other; for as long as trying them
+ * was allowed to take. A curve for which there is no time is all 0. */
 static acre_status draw_curves(struct advise_work *work)
 {
     struct advise_whole *whole = work->whole;
     acre_status status = ACRE_OK;
 
+    set_deadline(work);
     for (uint64_t i = 0; i < whole->advice.setting_count && status == ACRE_OK; i++) {
         uint64_t *points = notes_take(&whole->notes, CURVE_POINTS * sizeof *points);
         if (!points)
             return ACRE_ERR_HOST_MEMORY;
         whole->curves[i] = points;
-        status = try_curve(work, &whole->settings[i], points);
+        if (!(whole->settings[i].flags & ACRE_SETTING_UNTRIED))
+            status = try_curve(work, &whole->settings[i], points);
+        if (status == ACRE_ERR_TIMEOUT) {
+            memset(points, 0, CURVE_POINTS * sizeof *points);
+            status = ACRE_OK;
+        }
     }
     whole->advice.curves = whole->curves;
     whole->advice.curve_points = CURVE_POINTS;
@@ -433,6 +480,8 @@ static acre_status advise_advise(struct advise_work *work)
         return status;
     list_settings(work);
     status = run_threads(work);
+    if (status == ACRE_OK && whole->settings[0].flags & ACRE_SETTING_UNTRIED)
+        status = fail_late(work);
     if (status != ACRE_OK)
         return status;
     trials_copy_alike(whole->settings, advice->setting_count, whole->alike);
@@ -464,8 +513,11 @@ acre_status acre_advise(const char *path, const acre_advise_config *config, acre
         return status_fail(ACRE_ERR_INVALID, "acre_advise: %s is NULL", path ? "out" : "path");
     if (config)
         status = STRUCT_TAKE("acre_advise", acre_advise_config, config, &whole);
+    if (status == ACRE_OK && !(whole.seconds >= 0))
+        status = status_fail(ACRE_ERR_INVALID, "acre_advise: seconds is negative");
     if (status != ACRE_OK)
         return status;
+    set_deadline(&work);
     work.whole = heap_zalloc(sizeof *work.whole);
     if (!work.whole)
         return ACRE_ERR_HOST_MEMORY;

@@ -32,7 +32,10 @@ static int by_cost(const void *a, const void *b)
     const acre_setting *left = a, *right = b;
     uint64_t cost_left = setting_cost(left), cost_right = setting_cost(right);
     size_t weight_left = setting_weight(left), weight_right = setting_weight(right);
+    uint32_t late_left = left->flags & ACRE_SETTING_UNTRIED;
 
+    if (late_left != (right->flags & ACRE_SETTING_UNTRIED))
+        return late_left ? 1 : -1;
     if (cost_left != cost_right)
         return cost_left < cost_right ? -1 : 1;
     if (weight_left != weight_right)
@@ -129,6 +132,27 @@ static void tell_shortage(struct text *text, const acre_advice *advice)
     text_add(text, "%s.", share ? share->text : "");
 }
 
+/* Settings for which there was no time. */
+static uint64_t count_untried(const acre_advice *advice)
+{
+    uint64_t count = 0;
+
+    for (uint64_t i = 0; i < advice->setting_count; i++)
+        count += (advice->settings[i].flags & ACRE_SETTING_UNTRIED) != 0;
+    return count;
+}
+
+static void tell_untried(struct text *text, const acre_advice *advice)
+{
+    uint64_t count = count_untried(advice);
+
+    if (count)
+        text_add(text,
+                 "The time was over before %llu of %llu settings were tried; one of them may need "
+                 "less, which more time tells. ",
+                 (unsigned long long)count, (unsigned long long)advice->setting_count);
+}
+
 static const char *setting_variable(const acre_advice *advice)
 {
     return advice->allocator[0] == 't' ? "PYTORCH_NPU_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
@@ -185,7 +209,9 @@ static void tell_setting(struct text *text, const struct judgement *judgement,
         tell_best(text, advice, now, best);
     else
         add_bytes(text, "The present settings need a device of ", now->min_capacity_bytes,
-                  "; no other setting of PyTorch needs or reserves noticeably less. ");
+                  count_untried(advice)
+                      ? "; no other that was tried needs or reserves noticeably less. "
+                      : "; no other setting of PyTorch needs or reserves noticeably less. ");
     if (has_other_cause) {
         tell_other_cause(text);
         return;
@@ -244,8 +270,10 @@ acre_status judge_settings(struct judgement *judgement)
     text_init(&text, judgement->text, judgement->text_bytes);
     if (advice->is_shortage)
         tell_shortage(&text, advice);
-    else
+    else {
+        tell_untried(&text, advice);
         tell_setting(&text, judgement, &now);
+    }
     advice->why = judgement->text;
     return find_remedies(judgement, &now);
 }

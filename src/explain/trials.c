@@ -66,6 +66,14 @@ static const acre_setting *trial_find(const acre_setting *settings, size_t count
     return NULL;
 }
 
+void trial_leave(acre_setting *setting)
+{
+    setting->flags |= ACRE_SETTING_UNTRIED;
+    setting->note = "not tried: the time was over";
+    setting->bytes_reserved_peak = setting->min_capacity_bytes = 0;
+    setting->fits = -1;
+}
+
 size_t trials_list(const char *recorded, acre_setting settings[TRIALS_MAX])
 {
     size_t count = 0;
@@ -107,5 +115,7 @@ void trials_copy_alike(acre_setting *settings, size_t count, const acre_setting 
         settings[i].bytes_reserved_peak = alike[i]->bytes_reserved_peak;
         settings[i].min_capacity_bytes = alike[i]->min_capacity_bytes;
         settings[i].fits = alike[i]->fits;
+        if (alike[i]->flags & ACRE_SETTING_UNTRIED)
+            trial_leave(&settings[i]);
     }
 }

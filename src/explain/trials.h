@@ -18,6 +18,9 @@ size_t trials_list(const char *recorded, acre_setting settings[TRIALS_MAX]);
 void trials_find_alike(const acre_setting *settings, size_t count, uint64_t largest,
                        const acre_setting *alike[TRIALS_MAX]);
 
+/* A setting for which there was no time. */
+void trial_leave(acre_setting *setting);
+
 /* Gives settings that were not tried the figures of those that decide the same. */
 void trials_copy_alike(acre_setting *settings, size_t count, const acre_setting *const *alike);
 

@@ -8,6 +8,7 @@
 #include "replay/history.h"
 
 #include <string.h>
+#include <time.h>
 
 /* Moves allocations to other streams where that is asked for. */
 static void rewrite_streams(struct feed *feed, acre_trace_event *events, size_t count)
@@ -152,17 +153,19 @@ static acre_status feed_keep(struct feed *feed, size_t count)
 
 acre_status feed_next(struct feed *feed, const acre_trace_event **out_events, size_t *out_count)
 {
-    size_t count;
+    size_t count, most = feed->deadline_ns ? FEED_CHUNK_TIMED : FEED_CHUNK;
 
+    if (feed->deadline_ns && feed_now_ns() >= feed->deadline_ns)
+        return status_fail(ACRE_ERR_TIMEOUT, "replaying takes longer than it may");
     if (feed->is_whole) {
         count = feed->kept_count - feed->at;
-        *out_count = count < FEED_CHUNK ? count : FEED_CHUNK;
+        *out_count = count < most ? count : most;
         *out_events = *out_count ? feed->kept + feed->at : NULL;
         feed->at += *out_count;
         return ACRE_OK;
     }
     feed->is_started = true;
-    acre_status status = acre_trace_read(feed->trace, feed->chunk, FEED_CHUNK, &count);
+    acre_status status = acre_trace_read(feed->trace, feed->chunk, most, &count);
     if (status != ACRE_OK)
         return status;
     feed->slot_count = trace_slots(feed->trace);
@@ -196,4 +199,12 @@ double feed_progress(const struct feed *feed)
         return feed->kept_count ? (double)feed->at / (double)feed->kept_count : 1;
     trace_progress(feed->trace, &done, &total);
     return total ? (double)done / (double)total : 0;
+}
+
+uint64_t feed_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }

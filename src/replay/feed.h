@@ -11,6 +11,7 @@
 #include <acre/trace.h>
 
 #define FEED_CHUNK 4096
+#define FEED_CHUNK_TIMED 64 /* events between looks at the clock */
 #define FEED_KEPT_MAX ((size_t)1 << 20)
 
 /* What is known about the state at the start of a history; all 0 for a trace. */
@@ -37,6 +38,7 @@ struct feed {
     bool is_whole;            /* kept holds the whole trace                        */
     bool is_too_long;         /* nothing is kept                                   */
     size_t at;                /* next of kept, once it is whole                    */
+    uint64_t deadline_ns;     /* of feed_now_ns: nothing is given any more then; 0: none */
     acre_trace_event chunk[FEED_CHUNK];
 };
 
@@ -52,12 +54,14 @@ void feed_close(struct feed *feed); /* NULL is fine */
  * new feed. */
 acre_status feed_share(const struct feed *feed, struct feed **out, bool *out_is_shared);
 /* Gives the next events, at most FEED_CHUNK; none at the end. They are valid
- * until the next call. Errors: those of acre_trace_read. */
+ * until the next call. Errors: those of acre_trace_read, ACRE_ERR_TIMEOUT. */
 acre_status feed_next(struct feed *feed, const acre_trace_event **out_events,
                       size_t *out_count);
 /* Starts the next pass. */
 acre_status feed_rewind(struct feed *feed);
 /* How much of this pass was given, between 0 and 1. */
 double feed_progress(const struct feed *feed);
+/* Nanoseconds since some moment. */
+uint64_t feed_now_ns(void);
 
 #endif

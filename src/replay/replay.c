@@ -18,8 +18,6 @@
 #include "replay/replay.h"
 #include "replay/target.h"
 
-#include <time.h>
-
 /* Everything one call of acre_replay holds. */
 struct run {
     const acre_replay_config *config;
@@ -52,14 +50,6 @@ static bool is_out_of_memory(acre_status status)
 {
     return status == ACRE_ERR_DEVICE_MEMORY || status == ACRE_ERR_REJECTED ||
            status == ACRE_ERR_LIMIT;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static void tell_progress(struct run *run, double part)
@@ -344,11 +334,11 @@ static acre_status run_events(struct run *run, struct pass *pass)
         if (status != ACRE_OK || count == 0)
             break;
         pass->failed_count = 0;
-        uint64_t start = now_ns();
+        uint64_t start = feed_now_ns();
         status = run->target.planner || run->target.pinned
                      ? feed_chunk_other(run, pass, events, count)
                      : feed_chunk(run, pass, events, count);
-        pass->ns += now_ns() - start;
+        pass->ns += feed_now_ns() - start;
         if (status != ACRE_OK && (pass->stops_at_failure || !is_out_of_memory(status)))
             return status;
         replay_account(run, pass, events, count);

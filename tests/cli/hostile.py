@@ -5,7 +5,8 @@
 Compressed files that unpack to far more than they are: memory stays within the limit, and a
 sentence says so. Strings that a file shares and another repeats: no file grows beyond its limit.
 Escape sequences in every name: none reaches standard output or error. Histories that make a search
-for a plan long, whole and damaged: it ends within its limit.
+for a plan long, whole and damaged, and traces that make comparing settings long: both end within
+their limits.
 """
 import gzip
 import json
@@ -255,8 +256,26 @@ def check_search(folder):
     assert answers >= 8, f"{answers} damaged histories were answered"
 
 
+def check_advice(folder):
+    """A file of four kilobytes that unpacks to a million events, each of which walks over all that
+    is held: advice ends at its limit of time, with what is known then, and says so."""
+    with gzip.open(folder / "empty.trace.gz", "wb") as file:
+        file.writelines(b"a %d 3000000 %d\n" % (number, number % 64) for number in range(500))
+        file.write(b"e\n" * 1000000)
+    for more in ([], ["--json"], ["-o", "x.html"]):
+        status, out, err = run(folder, "advise", "empty.trace.gz", "--time", "0.000001", *more,
+                               processor=20)
+        assert status == 1 and b"before the present settings were tried" in err, (status, err)
+        assert b"empty.trace.gz" in err and b"--time" in err, err
+        assert json.loads(out)["error"] if more == ["--json"] else not out, out
+    status, out, err = run(folder, "advise", "empty.trace.gz", "--time", "2", processor=60)
+    assert status in (0, 1) and b"time was over before" in out + err, (out, err)
+    status, _, err = run(folder, "advise", "empty.trace.gz", "--time", "0")
+    assert status == 2 and b"write seconds" in err, err
+
+
 with tempfile.TemporaryDirectory() as temporary:
-    for check in (check_bombs, check_sharing, check_terminal, check_search):
+    for check in (check_bombs, check_sharing, check_terminal, check_search, check_advice):
         check(pathlib.Path(temporary))
         passed += 1
         print("ok  ", check.__name__, flush=True)

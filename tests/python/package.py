@@ -427,6 +427,8 @@ class Replays(unittest.TestCase):
         self.assertTrue(advice.settings[0]["fits"])
         self.assertTrue(advice.why)
         self.assertEqual(advice.facts["events"], 30)
+        self.assertEqual(acre.advise(self.trace, seconds=1e6).why, acre.advise(self.trace).why)
+        self.assertRaisesRegex(acre.Error, "time was over", acre.advise, self.trace, seconds=1e-9)
 
     def test_a_snapshot_is_verified(self):
         with acre.Cache(policy="torch") as cache:

@@ -7,7 +7,26 @@
 
 #include <acre/explain.h>
 
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #define MIB ((uint64_t)1 << 20)
+
+/* Seconds that pass with each look at the clock; 0: as many as really do. */
+static atomic_int clock_pace;
+
+/* Instead of that of the C library. */
+int clock_gettime(clockid_t which, struct timespec *now)
+{
+    static atomic_long passed;
+    long status = syscall(SYS_clock_gettime, which, now);
+
+    if (which == CLOCK_MONOTONIC)
+        now->tv_sec += atomic_fetch_add(&passed, clock_pace);
+    return (int)status;
+}
 
 /* Segments of 100 MiB are cut into blocks of 42 MiB, every second of which is freed: no
  * hole takes 60 MiB, unless pages can be taken from it. */
@@ -205,6 +224,74 @@ TEST(a_real_recording_gives_the_known_figures)
     EXPECT_EQ(find(advice, "roundup_power2_divisions:4", ACRE_POLICY_TORCH)->bytes_reserved_peak,
               2153775104);
     acre_advice_destroy(advice);
+}
+
+/* Compares what was tried with the advice of one who has time; gives how many were not. */
+static uint64_t compare_tried(const acre_advice *advice, const acre_advice *whole,
+                              uint64_t *out_drawn)
+{
+    uint64_t left = 0;
+
+    EXPECT_EQ(advice->setting_count, whole->setting_count);
+    for (uint64_t i = 0; i < advice->setting_count; i++) {
+        const acre_setting *setting = &advice->settings[i], *same = whole->settings;
+        bool is_left = setting->flags & ACRE_SETTING_UNTRIED;
+        while (strcmp(same->conf, setting->conf) != 0 || same->policy != setting->policy)
+            same++;
+        EXPECT_EQ(setting->bytes_reserved_peak, is_left ? 0 : same->bytes_reserved_peak);
+        EXPECT_EQ(setting->min_capacity_bytes, is_left ? 0 : same->min_capacity_bytes);
+        EXPECT_EQ(setting->fits, is_left ? -1 : same->fits);
+        EXPECT(!is_left || !(setting->flags & ACRE_SETTING_RECORDED));
+        EXPECT(!left || is_left); /* they stand last */
+        left += is_left;
+        for (uint32_t p = 0; p < advice->curve_points; p++) { /* as with time enough, or none */
+            uint64_t first = advice->curves[i][0] ? whole->curves[same - whole->settings][p] : 0;
+            EXPECT_EQ(advice->curves[i][p], first);
+        }
+        EXPECT(!is_left || !advice->curves[i][0]);
+        *out_drawn += advice->curves[i][0] > 0;
+    }
+    return left;
+}
+
+/* The clock advances by one second with each look at it, so that no real time plays a part: from no
+ * time at all to enough. */
+TEST(a_limit_of_time_leaves_settings_and_says_so)
+{
+    acre_advise_config config = {.struct_size = sizeof config, .threads = 1,
+                                 .device_bytes = 1500 * MIB, .flags = ACRE_ADVISE_CURVES};
+    const char *path = fragmenting();
+    acre_advice *whole = NULL, *advice = NULL;
+    uint64_t left = UINT64_MAX, live = heap_live_count();
+    int refused = 0, partial = 0;
+
+    REQUIRE_OK(acre_advise(path, &config, &whole));
+    EXPECT(!strstr(whole->why, "time"));
+    clock_pace = 1;
+    for (config.seconds = 0.5; left > 0; config.seconds *= 1.2) {
+        REQUIRE(config.seconds < 1e6);
+        acre_status status = acre_advise(path, &config, &advice);
+        if (status == ACRE_ERR_TIMEOUT) {
+            EXPECT_HAS(acre_last_error(), "before the present settings were tried");
+            EXPECT_HAS(acre_last_error(), "1.17 GiB or more are live at once");
+            EXPECT(!partial);
+            refused++;
+            continue;
+        }
+        REQUIRE_OK(status);
+        uint64_t drawn = 0;
+        left = compare_tried(advice, whole, &drawn);
+        EXPECT_LE(drawn, advice->setting_count - left);
+        EXPECT_EQ(left > 0, strstr(advice->why, "The time was over before") != NULL);
+        partial += left > 0;
+        acre_advice_destroy(advice);
+    }
+    clock_pace = 0;
+    EXPECT(refused > 0 && partial > 1);
+    acre_advice_destroy(whole);
+    EXPECT_EQ(heap_live_count(), live);
+    config.seconds = -1;
+    EXPECT_EQ(acre_advise(path, &config, &advice), ACRE_ERR_INVALID);
 }
 
 TEST(refusals_leave_nothing_behind)

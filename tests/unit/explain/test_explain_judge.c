@@ -141,6 +141,25 @@ TEST(settings_are_ranked_by_both_figures)
     EXPECT_STR_EQ(advice.settings[3].conf, "d");
 }
 
+/* What there was no time for has no figures: it stands last, is not advised, and is said. */
+TEST(settings_that_were_not_tried_are_said_to_be_left)
+{
+    set(0, "", 1000, 1000);
+    set(1, "a", 0, 0);
+    set(2, "b", 1500, 900);
+    set(3, "c", 2000, 0); /* tried: no capacity is enough */
+    settings[1].flags = ACRE_SETTING_UNTRIED;
+    judge(0);
+    EXPECT_STR_EQ(recommended(), "none");
+    EXPECT_STR_EQ(advice.settings[2].conf, "c");
+    EXPECT_STR_EQ(advice.settings[3].conf, "a");
+    EXPECT_HAS(advice.why, "before 1 of 4 settings were tried");
+    EXPECT_HAS(advice.why, "no other that was tried");
+    settings[3].flags = 0;
+    judge(0);
+    EXPECT(!strstr(advice.why, "tried"));
+}
+
 TEST(a_difference_that_rounding_hides_is_written_in_full)
 {
     struct judgement judgement = {.advice = &advice, .settings = settings, .notes = &notes,

@@ -62,6 +62,13 @@ TEST(segments_that_nobody_has_cannot_stay_whole)
     EXPECT_EQ(settings[large].bytes_reserved_peak, 3 * MIB);
     EXPECT_EQ(settings[large].min_capacity_bytes, 2 * MIB);
     EXPECT_EQ(settings[large].fits, 1);
+    trial_leave(&settings[0]);
+    trials_copy_alike(settings, count, alike);
+    EXPECT_EQ(settings[small].flags, 0);
+    EXPECT_EQ(settings[large].flags, ACRE_SETTING_UNTRIED);
+    EXPECT_EQ(settings[large].bytes_reserved_peak, 0);
+    EXPECT_EQ(settings[large].min_capacity_bytes, 0);
+    EXPECT_EQ(settings[large].fits, -1);
     memset(alike, 0, sizeof alike);
     trials_find_alike(settings, count, UINT64_MAX, alike);
     for (size_t i = 0; i < count; i++)
