@@ -102,7 +102,7 @@ void trials_find_alike(const acre_setting *settings, size_t count, uint64_t larg
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++) {
         const acre_setting *own = trial_find(settings, count, twins[i].conf);
         const acre_setting *other = trial_find(settings, count, twins[i].other);
-        if (own && other && is_whole_for_none(largest, twins[i].whole_mib))
+        if (own && own != settings && other && is_whole_for_none(largest, twins[i].whole_mib))
             alike[own - settings] = other;
     }
 }

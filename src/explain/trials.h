@@ -14,7 +14,7 @@
 size_t trials_list(const char *recorded, acre_setting settings[TRIALS_MAX]);
 
 /* Sets, by setting, one that decides the same when no request is larger than largest, or leaves
- * NULL; trying that one is enough then. */
+ * NULL; trying that one is enough then. The recorded settings are always tried. */
 void trials_find_alike(const acre_setting *settings, size_t count, uint64_t largest,
                        const acre_setting *alike[TRIALS_MAX]);
 

@@ -111,6 +111,27 @@ TEST(settings_that_decide_alike_have_the_figures_of_replays)
     acre_advice_destroy(advice);
 }
 
+/* The recorded settings decide as PyTorch's defaults here: they are what the job is known from. */
+TEST(recorded_settings_that_change_nothing_are_tried_too)
+{
+    static const char text[] =
+        "{\"segments\": [], \"device_traces\": [["
+        "{\"action\": \"segment_alloc\", \"addr\": 2097152, \"size\": 2097152, \"stream\": 0},"
+        "{\"action\": \"alloc\", \"addr\": 2097152, \"size\": 4096, \"stream\": 0},"
+        "{\"action\": \"free_requested\", \"addr\": 2097152, \"size\": 4096, \"stream\": 0},"
+        "{\"action\": \"free_completed\", \"addr\": 2097152, \"size\": 4096, \"stream\": 0},"
+        "{\"action\": \"segment_free\", \"addr\": 2097152, \"size\": 2097152, \"stream\": 0}]],"
+        "\"allocator_settings\": {\"max_split_size\": 536870912}}";
+    acre_advice *advice = NULL;
+
+    REQUIRE_OK(acre_advise(files_write("set.json", text, sizeof text - 1), NULL, &advice));
+    EXPECT_STR_EQ(advice->recorded_conf, "max_split_size_mb:512");
+    EXPECT(advice->events >= 2);
+    EXPECT_EQ(advice->bytes_requested_peak, 4096);
+    EXPECT_EQ(find(advice, "", ACRE_POLICY_TORCH)->bytes_reserved_peak, 2 * MIB);
+    acre_advice_destroy(advice);
+}
+
 TEST(shortage_is_told_plainly)
 {
     acre_advise_config config = {.struct_size = sizeof config, .device_bytes = 1100 * MIB};
