@@ -104,7 +104,7 @@ static acre_status mark_next_used(struct idset *set, uint64_t id)
 {
     struct id_range *recent = set->recent;
 
-    if (recent && recent->last == id - 1 && recent == ranges_last(&set->ranges)) {
+    if (recent && id > 0 && recent->last == id - 1 && recent == ranges_last(&set->ranges)) {
         recent->last = id;
         return ACRE_OK;
     }

@@ -41,6 +41,24 @@ TEST(ranges_grow_both_ways_and_join)
     idset_fini(&set);
 }
 
+/* Zero does not follow the highest number there is. */
+TEST(numbers_do_not_wrap)
+{
+    struct idset set;
+    uint32_t slot;
+
+    idset_init(&set);
+    REQUIRE_OK(idset_begin(&set, UINT64_MAX, &slot));
+    REQUIRE_OK(idset_begin(&set, 0, &slot));
+    EXPECT_EQ(idset_range_count(&set), 2);
+    EXPECT(idset_was_used(&set, UINT64_MAX));
+    EXPECT(!idset_was_used(&set, 1));
+    EXPECT_EQ(idset_begin(&set, UINT64_MAX, &slot), ACRE_ERR_EXISTS);
+    EXPECT_EQ(idset_begin(&set, 0, &slot), ACRE_ERR_EXISTS);
+    REQUIRE_OK(idset_begin(&set, 1, &slot));
+    idset_fini(&set);
+}
+
 TEST(slots_are_reused)
 {
     struct idset set;
