@@ -3,20 +3,16 @@
 
 #include "base/check.h"
 #include "base/heap.h"
+#include "base/process/hash.h"
 #include "base/status.h"
 
 #include <stdint.h>
 
 #define SLOTS_MIN 16
 
-/* Mixes all bits of an address, so that aligned ones spread as well. */
 static size_t ptrmap_home(const struct ptrmap *map, const void *key)
 {
-    uint64_t x = (uint64_t)(uintptr_t)key;
-
-    x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93u;
-    x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93u;
-    return (size_t)(x ^ (x >> 32)) & (map->slot_count - 1);
+    return (size_t)hash_number((uintptr_t)key) & (map->slot_count - 1);
 }
 
 /* The slot that holds the key, or the empty one where it would go. */

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/heap.h"
+#include "base/process/hash.h"
 #include "base/status.h"
 
 #define ENTRIES_MIN 64
@@ -115,8 +116,7 @@ static acre_status mark_next_used(struct idset *set, uint64_t id)
 
 static size_t idset_home(const struct idset *set, uint64_t id)
 {
-    id = (id ^ (id >> 32)) * 0x9E3779B97F4A7C15u;
-    return (size_t)(id >> 32) & (set->entry_count - 1);
+    return (size_t)hash_number(id) & (set->entry_count - 1);
 }
 
 static struct idset_entry *find_entry(const struct idset *set, uint64_t id)

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/heap.h"
+#include "base/process/hash.h"
 #include "base/status.h"
 
 #include <string.h>
@@ -15,16 +16,6 @@ void intern_fini(struct intern *intern)
     memset(intern, 0, sizeof *intern);
 }
 
-/* FNV-1a, its high bits mixed into the low ones. */
-static uint64_t intern_hash(const unsigned char *bytes, size_t length)
-{
-    uint64_t value = 14695981039346656037u;
-
-    for (size_t i = 0; i < length; i++)
-        value = (value ^ bytes[i]) * 1099511628211u;
-    return value ^ value >> 32;
-}
-
 const void *intern_get(const struct intern *intern, uint32_t number, size_t *out_length)
 {
     CHECK(number < intern->count);
@@ -35,7 +26,7 @@ const void *intern_get(const struct intern *intern, uint32_t number, size_t *out
 /* The slot that holds the string, or the empty one where it belongs. */
 static size_t intern_find(const struct intern *intern, const void *bytes, size_t length)
 {
-    size_t mask = intern->slot_count - 1, slot = (size_t)intern_hash(bytes, length) & mask, other;
+    size_t mask = intern->slot_count - 1, slot = (size_t)hash_bytes(bytes, length) & mask, other;
 
     while (intern->slots[slot]) {
         const void *held = intern_get(intern, intern->slots[slot] - 1, &other);

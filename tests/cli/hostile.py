@@ -6,7 +6,7 @@ Compressed files that unpack to far more than they are: memory stays within the 
 sentence says so. Strings that a file shares and another repeats: no file grows beyond its limit.
 Escape sequences in every name: none reaches standard output or error. Histories that make a search
 for a plan long, whole and damaged, and traces that make comparing settings long: both end within
-their limits.
+their limits. Names and numbers that would share one place in a table: they do not.
 """
 import gzip
 import json
@@ -274,8 +274,49 @@ def check_advice(folder):
     assert status == 2 and b"write seconds" in err, err
 
 
+def unshift(value, bits):
+    """The x for which x ^ x >> bits is this."""
+    wanted = value
+    for _ in range(64 // bits):
+        value = wanted ^ value >> bits
+    return value
+
+
+def colliding(count):
+    """Numbers of eight bytes that share the low bits under fixed hashes of a usual kind: such a
+    hash is a chain of steps that can each be turned back. Two kinds of them by turns, of which the
+    first is one product, the second the end of a hash of texts."""
+    size = 1 << 64
+    one = pow(0x9E3779B97F4A7C15, -1, size)
+    two, three = pow(0xFF51AFD7ED558CCD, -1, size), pow(0xC4CEB9FE1A85EC53, -1, size)
+    numbers = [unshift((2 * i + 1) * one % size, 32) for i in range(count)]
+    texts = [(unshift(unshift(((i + 1) << 26) % size, 29) * three % size, 32) * two % size
+              ^ 0x9E3779B97F4A7C15 ^ 8).to_bytes(8, "little") for i in range(count)]
+    return numbers, texts
+
+
+def check_collisions(folder):
+    """Numbers, texts and addresses that would all lie in one place of a table, were its hash always
+    the same: reading them takes what other ones take, a small part of the limit."""
+    count = 150000
+    numbers, texts = colliding(count)
+    (folder / "same.trace").write_text("".join(f"a {number} 512 0\n" for number in numbers))
+    history = [{"action": "alloc" if i % 2 == 0 else "free_completed", "addr": 4096, "size": 512,
+                "stream": 0, "frames": [{"filename": f"Q{i:07}", "name": "f", "line": 1}]}
+               for i in range(count)]
+    plain = pickle.dumps({"segments": [], "device_traces": [history]}, protocol=4)
+    some = iter(texts)
+    (folder / "same.pickle").write_bytes(
+        re.sub(rb"\x8c\x08Q\d{7}", lambda _: b"\x8c\x08" + next(some), plain))
+    for command in (["plan", "same.trace"], ["why", "same.pickle"],
+                    ["view", "same.pickle", "-o", "x.html"]):
+        status, out, err = run(folder, *command, processor=10)
+        assert status in (0, 1) and out, (command, status, err[-300:])
+
+
 with tempfile.TemporaryDirectory() as temporary:
-    for check in (check_bombs, check_sharing, check_terminal, check_search, check_advice):
+    for check in (check_bombs, check_sharing, check_terminal, check_search, check_advice,
+                  check_collisions):
         check(pathlib.Path(temporary))
         passed += 1
         print("ok  ", check.__name__, flush=True)

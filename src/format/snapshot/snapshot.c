@@ -5,6 +5,7 @@
 #include "format/snapshot/snapshot.h"
 
 #include "base/heap.h"
+#include "base/process/hash.h"
 #include "base/status.h"
 #include "format/array.h"
 
@@ -95,19 +96,7 @@ typedef struct snapshot_key (*key_fn)(const struct snapshot *snapshot, uint32_t 
 
 static uint64_t hash_key(struct snapshot_key key)
 {
-    const unsigned char *at = key.data;
-    uint64_t hash = 0x9e3779b97f4a7c15u ^ key.bytes, word;
-    size_t left = key.bytes;
-
-    for (; left >= 8; at += 8, left -= 8) {
-        memcpy(&word, at, 8);
-        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
-        hash ^= hash >> 32;
-    }
-    word = 0;
-    memcpy(&word, at, left);
-    hash = (hash ^ word) * 0xc4ceb9fe1a85ec53u;
-    return hash ^ hash >> 29;
+    return hash_bytes(key.data, key.bytes);
 }
 
 static acre_status index_grow(struct snap_index *index, const struct snapshot *snapshot,
