@@ -2,6 +2,7 @@
 /* acre advise: which setting would have let a recorded job fit. */
 #include "cli/advise_page.h"
 #include "cli/commands.h"
+#include "cli/text/filter.h"
 #include "cli/text/options.h"
 #include "cli/text/print.h"
 #include "cli/text/remedy.h"
@@ -268,11 +269,14 @@ static int advise_run(const struct advise_request *request)
                    : CLI_BAD;
     }
     code = advise_fits(advice) ? CLI_DONE : CLI_NO;
+    bool is_taken = print_is_taken(request->out);
     if (request->out && !advise_page(request->out, request->file, advice))
         code = CLI_BAD;
+    else if (is_taken)
+        filter_break_silence();
     else if (request->json)
         print_json(request->file, advice);
-    else if (!request->out || strcmp(request->out, "-") != 0)
+    else
         print_text(advice);
     acre_advice_destroy(advice);
     return code;

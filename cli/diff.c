@@ -200,7 +200,7 @@ static int diff_compare(const struct diff_request *request, acre_snapshot *snaps
         print_failure("diff", request->files[1], request->json);
         return CLI_BAD;
     }
-    if (request->out && strcmp(request->out, "-") == 0) {
+    if (print_is_taken(request->out)) {
         ; /* the page goes to standard output, alone */
     } else if (request->json) {
         print_json(request, diff);

@@ -152,8 +152,7 @@ static int write_all(const struct plan_request *request, const acre_plan_table *
 /* Whether the rows or the picture go to standard output, where nothing else may stand then. */
 static bool writes_to_output(const struct plan_request *request)
 {
-    return (request->out && strcmp(request->out, "-") == 0) ||
-           (request->svg && strcmp(request->svg, "-") == 0);
+    return print_is_taken(request->out) || print_is_taken(request->svg);
 }
 
 static int plan_run(const struct plan_request *request, const acre_plan_table *table)

@@ -120,6 +120,7 @@ int cmd_view(int argc, char **argv)
     }
     const char *slash = strrchr(request.file, '/');
     const char *name = slash && slash[1] ? slash + 1 : request.file;
+    bool is_taken = print_is_taken(request.out);
     acre_status status = acre_view_create(request.title ? request.title : name, &view);
     if (status == ACRE_OK)
         status = make_page(&request, view);
@@ -134,7 +135,7 @@ int cmd_view(int argc, char **argv)
         fprintf(stderr, "acre view: %s\n", acre_last_error());
     if (status != ACRE_OK)
         return CLI_BAD;
-    if (stat(request.out, &facts) == 0 && S_ISREG(facts.st_mode))
+    if (!is_taken && stat(request.out, &facts) == 0 && S_ISREG(facts.st_mode))
         printf("%s: %s, open it in a browser\n", request.out, print_bytes((uint64_t)facts.st_size));
     return is_doubtful ? CLI_NO : CLI_DONE;
 }

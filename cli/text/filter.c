@@ -126,6 +126,11 @@ bool filter_is_silent(void)
     return filters[0].first_count == 0 && !filters[0].first_is_over;
 }
 
+void filter_break_silence(void)
+{
+    filters[0].first_is_over = true;
+}
+
 const char *filter_complaint(void)
 {
     return filters[1].first;

@@ -13,8 +13,11 @@
 
 void filter_install(void);
 
-/* Whether nothing was printed to standard output so far; flushes it. */
+/* Whether nothing was put on standard output so far; flushes it. */
 bool filter_is_silent(void);
+
+/* A file that is standard output was written there: it is not silent. */
+void filter_break_silence(void);
 
 /* The first line on standard error, made harmless; "" when there was none. */
 const char *filter_complaint(void);

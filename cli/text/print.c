@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BUFFERS 8
@@ -106,6 +107,16 @@ void print_paragraph(FILE *file, const char *text)
     }
     if (column)
         putc('\n', file);
+}
+
+bool print_is_taken(const char *path)
+{
+    struct stat facts, own;
+
+    if (!path || strcmp(path, "-") == 0)
+        return path != NULL;
+    return stat(path, &facts) == 0 && fstat(STDOUT_FILENO, &own) == 0 &&
+           facts.st_dev == own.st_dev && facts.st_ino == own.st_ino;
 }
 
 void print_error(const char *command, const char *file)

@@ -24,6 +24,10 @@ int print_columns(void);
 /* Writes a text in lines that fit the terminal, at most 88 columns; its own line ends stay. */
 void print_paragraph(FILE *file, const char *text);
 
+/* Whether a file that is written, or NULL, is standard output, where nothing else may stand then:
+ * "-", or a name of what it leads to, such as /dev/stdout. */
+bool print_is_taken(const char *path);
+
 /* Names the file in front of the last error, once. */
 void print_error(const char *command, const char *file);
 

@@ -253,6 +253,33 @@ def check_standard_output(folder):
     assert job.returncode == 2 and "Input/output error" in text, (job.returncode, text[-300:])
 
 
+def check_alone(folder):
+    """What goes to standard output, by whichever name, stands there alone: also without the JSON
+    that is asked for beside it."""
+    (folder / "alone.json").write_text((folder / "in.json").read_text())
+    small = ["advise", "in.trace", "--device-memory", "1MiB"]  # nothing fits: status 1
+    for command, end in ((["advise", "in.trace"], "</html>\n"), (small, "</html>\n"),
+                         (["plan", "in.csv"], None),
+                         (["diff", "in.json", "alone.json"], "</html>\n"),
+                         (["view", "in.trace"], "</html>\n")):
+        for more in ([], ["--json"]):
+            if more and command[0] == "view":
+                continue
+            done = run(folder, *command, *more, "-o", "-")
+            assert done.returncode in (0, 1) and done.stdout, (command, done)
+            assert not end or done.stdout.endswith(end), (command, more, done.stdout[-200:])
+            assert end or done.stdout.count("\n") == 51, (command, more, done.stdout)
+            for name in ("/dev/stdout", "/proc/self/fd/1"):
+                again = run(folder, *command, *more, "-o", name)
+                assert again.stdout == done.stdout, (command, more, name, again.stdout[-200:])
+                with open(folder / "alone.html", "wb") as file:
+                    subprocess.run([ACRE, *command, *more, "-o", name], cwd=folder, stdout=file,
+                                   stderr=subprocess.DEVNULL, timeout=120, check=False)
+                assert (folder / "alone.html").read_text() == done.stdout, (command, more, name)
+    (folder / "alone.html").unlink()
+    (folder / "alone.json").unlink()
+
+
 with tempfile.TemporaryDirectory() as temporary:
     where = pathlib.Path(temporary)
     inputs(where)
@@ -264,5 +291,6 @@ with tempfile.TemporaryDirectory() as temporary:
     check_same(where)
     check_signals(where)
     check_standard_output(where)
-    passed += 3
+    check_alone(where)
+    passed += 4
 print(f"{passed} passed, 0 failed")
