@@ -14,9 +14,10 @@
  *     }
  *
  * The mode of a new file follows the umask; the mode of an existing file is kept. A symbolic
- * link is followed to its target if nobody else may write the folder of the link, and refused
- * otherwise. Pipes, terminals and devices are written to directly. A name that ends with ".gz"
- * is compressed only where the caller of another function asks for that, never here.
+ * link is followed to its target if nobody else may write the folder of the link, or only a group
+ * may and the link is the user's own; it is refused otherwise. Pipes, terminals and devices are
+ * written to directly. A name that ends with ".gz" is compressed only where the caller of another
+ * function asks for that, never here.
  *
  * Threads: one at a time per output.
  *

@@ -106,25 +106,49 @@ static bool path_split(const char *path, char folder[PATH_MAX], char name[NAME_M
     return true;
 }
 
-/* Whether nobody but this user, or root, can put anything into a folder. */
-static bool folder_is_own(int folder)
+static bool user_is_trusted(uid_t user)
+{
+    return user == geteuid() || user == 0;
+}
+
+/* Whether nobody but this user, or root, can have put a link into its folder. Where a group may
+ * write, the link itself tells who made it. */
+static bool link_is_own(int folder, uid_t maker)
 {
     struct stat facts;
 
-    return fstat(folder, &facts) == 0 && (facts.st_uid == geteuid() || facts.st_uid == 0) &&
-           !(facts.st_mode & S_IWOTH);
+    return fstat(folder, &facts) == 0 && user_is_trusted(facts.st_uid) &&
+           !(facts.st_mode & S_IWOTH) && (!(facts.st_mode & S_IWGRP) || user_is_trusted(maker));
+}
+
+/* Reads a link, and who made it: of one that is open, as another may take its name meanwhile. */
+static ssize_t link_read(const struct newfile *file, char target[PATH_MAX], uid_t *out_maker)
+{
+    int link = openat(file->folder, file->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t length = -1;
+    struct stat facts;
+
+    if (link < 0)
+        return -1;
+    if (fstat(link, &facts) == 0)
+        length = readlinkat(link, "", target, PATH_MAX - 1);
+    close(link);
+    if (length >= 0)
+        *out_maker = facts.st_uid;
+    return length;
 }
 
 /* Replaces path, a link of this name in folder, by what it points to. */
 static acre_status link_follow(const struct newfile *file, const char *folder, char path[PATH_MAX])
 {
     char target[PATH_MAX], longer[2 * PATH_MAX];
-    ssize_t length = readlinkat(file->folder, file->name, target, sizeof target - 1);
+    uid_t maker = 0;
+    ssize_t length = link_read(file, target, &maker);
 
     if (length < 0)
         return newfile_fail(path, "cannot read the link");
     target[length] = 0;
-    if (!folder_is_own(file->folder) && strcmp(folder, "/dev") != 0)
+    if (!link_is_own(file->folder, maker) && strcmp(folder, "/dev") != 0)
         return status_fail(ACRE_ERR_REJECTED,
                            "%s is a symbolic link in a folder that other users may write; name "
                            "its target instead",
@@ -151,7 +175,7 @@ static acre_status open_done(struct newfile *file, const char *path)
 /* Opens what is no regular file: a pipe, a terminal, a device. */
 static acre_status open_directly(struct newfile *file, const char *path, const struct stat *facts)
 {
-    if (facts->st_uid != geteuid() && facts->st_uid != 0)
+    if (!user_is_trusted(facts->st_uid))
         return status_fail(ACRE_ERR_REJECTED,
                            "%s is a pipe or device of user %u; choose another name", path,
                            (unsigned)facts->st_uid);

@@ -190,6 +190,31 @@ TEST(links_are_followed_in_an_own_folder_only)
     end();
 }
 
+/* A folder that a group may write: a link is followed when it is the user's own, as in a home that
+ * is open to a group of one, and not when another member has made it. */
+TEST(links_of_others_in_a_folder_of_a_group_are_refused)
+{
+    char link[128];
+
+    if (geteuid() != 0)
+        T_SKIP("only root can make a link of somebody else");
+    begin();
+    REQUIRE_OK(write_text(path, "old"));
+    snprintf(link, sizeof link, "%s/link", folder);
+    REQUIRE(symlink("file", link) == 0 && chmod(folder, 02775) == 0);
+    REQUIRE_OK(write_text(link, "own"));
+    expect_text(path, "own");
+    REQUIRE(lchown(link, 65534, 65534) == 0);
+    EXPECT_EQ(write_text(link, "planted"), ACRE_ERR_REJECTED);
+    EXPECT_HAS(acre_last_error(), "symbolic link");
+    expect_text(path, "own");
+    REQUIRE(chmod(folder, 0755) == 0); /* nobody else can put it there */
+    REQUIRE_OK(write_text(link, "again"));
+    expect_text(path, "again");
+    unlink(link);
+    end();
+}
+
 TEST(links_in_shared_memory_are_as_elsewhere)
 {
     char link[128], other[128];
