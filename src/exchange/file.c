@@ -103,6 +103,24 @@ static acre_status open_failed(const char *path, int error)
                                               : "");
 }
 
+/* The file system refused O_DIRECT: opens without it where that is wanted. The kernel makes a new
+ * file before it refuses; with O_EXCL the file is known to be this call's. */
+static void descriptor_open_buffered(acre_file *file, int how)
+{
+    bool is_made = how & O_CREAT && how & O_EXCL;
+    int error = errno;
+
+    if (file->config.flags & ACRE_FILE_MAY_BUFFER) {
+        how = is_made ? (how & ~O_EXCL) | O_NOFOLLOW : how;
+        file->is_direct = false;
+        file->fd = open(file->path, how & ~O_DIRECT, file->config.mode);
+        return;
+    }
+    if (is_made)
+        unlink(file->path);
+    errno = error;
+}
+
 /* O_NONBLOCK is for what turns out to be no file: opening a pipe would wait. */
 static acre_status descriptor_open(acre_file *file, int flags)
 {
@@ -110,10 +128,8 @@ static acre_status descriptor_open(acre_file *file, int flags)
 
     file->is_direct = true;
     file->fd = open(file->path, how | O_DIRECT, file->config.mode);
-    if (file->fd < 0 && errno == EINVAL && file->config.flags & ACRE_FILE_MAY_BUFFER) {
-        file->is_direct = false;
-        file->fd = open(file->path, how & ~O_DIRECT, file->config.mode);
-    }
+    if (file->fd < 0 && errno == EINVAL)
+        descriptor_open_buffered(file, how);
     if (file->fd < 0)
         return open_failed(file->path, errno);
     int now = fcntl(file->fd, F_GETFL);

@@ -5,8 +5,12 @@
 #include "tests/support/file_bed.h"
 #include "tests/support/toy_backend.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- The list ------------------------------------------------------------------- */
@@ -305,6 +309,51 @@ TEST(what_cannot_be_opened_is_told)
     EXPECT_EQ(acre_file_load(file, device, NULL, PAGE, 0), ACRE_ERR_INVALID);
     EXPECT_EQ(acre_file_info_get(file, NULL), ACRE_ERR_INVALID);
     acre_file_close(file);
+    stop();
+}
+
+static bool is_direct_refused;
+
+/* Stands before that of the C library. File systems without O_DIRECT, such as ramfs, make a file
+ * before they refuse to open it. */
+int open(const char *path, int flags, ...)
+{
+    bool is_refused = is_direct_refused && flags & O_DIRECT;
+    mode_t mode = 0;
+    va_list args;
+
+    if (flags & O_CREAT) {
+        va_start(args, flags);
+        mode = va_arg(args, mode_t);
+        va_end(args);
+    }
+    flags &= is_refused ? ~(O_DIRECT | O_TRUNC) : ~0;
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    if (fd < 0 || !is_refused)
+        return fd;
+    close(fd);
+    errno = EINVAL;
+    return -1;
+}
+
+TEST(a_new_file_where_nothing_is_direct_is_opened_or_gone)
+{
+    const acre_file_config config = {.struct_size = sizeof config, .flags = ACRE_FILE_MAY_BUFFER};
+    const int flags = O_RDWR | O_CREAT | O_EXCL;
+    const char *path = files_path("new");
+    acre_file *file = NULL;
+
+    start();
+    is_direct_refused = true;
+    open_refused(path, flags, ACRE_ERR_UNSUPPORTED);
+    EXPECT(access(path, F_OK) != 0);
+    EXPECT_EQ(acre_file_open(path, flags, &config, &file), ACRE_OK);
+    acre_file_close(file);
+    EXPECT_EQ(acre_file_open(path, flags, &config, &file), ACRE_ERR_EXISTS);
+    open_refused(path, flags, ACRE_ERR_EXISTS);
+    open_refused(path, O_RDWR, ACRE_ERR_UNSUPPORTED);
+    EXPECT_EQ(access(path, F_OK), 0);
+    is_direct_refused = false;
     stop();
 }
 
