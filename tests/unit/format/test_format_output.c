@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -345,6 +346,47 @@ TEST(temporary_names_cannot_be_guessed)
     for (int i = 6; i < 30; i++)
         differing += names[0][i] != names[1][i];
     EXPECT_GT(differing, 10); /* of 24 random digits; fewer differ in one of 10^10 runs */
+    end();
+}
+
+static bool is_random_known;
+
+/* Stands before that of the C library. */
+ssize_t getrandom(void *to, size_t bytes, unsigned flags)
+{
+    if (!is_random_known)
+        return (ssize_t)syscall(SYS_getrandom, to, bytes, flags);
+    memset(to, 0, bytes);
+    return (ssize_t)bytes;
+}
+
+/* Somebody who knew the temporary name all the same has put a link there, or a file. */
+TEST(a_temporary_name_that_is_taken_is_not_opened)
+{
+    char taken[160], victim[160];
+
+    begin();
+    snprintf(taken, sizeof taken, "%s/.acre-%024d", folder, 0);
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    REQUIRE_OK(write_text(victim, "precious"));
+    newfile_name_always(true);
+    is_random_known = true;
+    REQUIRE_OK(write_text(path, "old")); /* the name is the one that is meant */
+    for (int i = 0; i < 3; i++) {
+        if (i < 2)
+            REQUIRE(symlink(i ? "nothing" : "victim", taken) == 0);
+        else
+            REQUIRE(link(victim, taken) == 0);
+        EXPECT_EQ(write_text(path, "new"), ACRE_ERR_IO);
+        EXPECT_HAS(acre_last_error(), "File exists");
+        expect_text(victim, "precious");
+        expect_text(path, "old");
+        EXPECT_EQ(entry_count(folder), 3); /* no "nothing" */
+        EXPECT_EQ(unlink(taken), 0);
+    }
+    is_random_known = false;
+    newfile_name_always(false);
+    unlink(victim);
     end();
 }
 
