@@ -87,7 +87,7 @@ int cmd_convert(int argc, char **argv)
         status = acre_convert(files[0], files[1], format, (uint32_t)device);
     if (status == ACRE_OK)
         return CLI_DONE;
-    if (status == ACRE_ERR_HOST_MEMORY) /* which says nothing about the file */
+    if (status == ACRE_ERR_HOST_MEMORY || status == ACRE_ERR_DEVICE_MEMORY) /* of no file */
         print_error("convert", files[0]);
     else
         fprintf(stderr, "acre convert: %s\n", acre_last_error());

@@ -89,6 +89,9 @@ def check_bombs(folder):
             assert name.encode() in err, (command, err[-300:])
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     assert peak < 100, f"{peak} MiB under a limit of 24 MiB"
+    (folder / "huge.trace").write_text(f"a 0 {1 << 50} 0\n")  # of no device that there is
+    status, out, err = run(folder, "convert", "huge.trace", "x.json")
+    assert status == 2 and out == b"" and b"huge.trace" in err, (status, err)
     status, _, err = run(folder, "why", "dicts.pickle.gz", "--memory", "nothing")
     assert status == 2 and b"write a size" in err, err
     bombs(folder, 300 * MIB)
