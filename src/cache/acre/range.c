@@ -370,6 +370,7 @@ void range_dissolve(struct block_store *store, struct block *block)
     }
     range->piece_count = 0;
     range->block = NULL;
+    range->is_mixed |= range->last && range->last != arena;
     range->last = arena;
     list_remove(&range->segment.link);
     block->is_stitched = false;

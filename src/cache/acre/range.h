@@ -49,6 +49,7 @@ struct range {
     size_t made_slot, made_offset, made_bytes;
     unsigned set_count;    /* how often its pages were changed, up to a maximum  */
     struct arena *last;    /* whose stream used it last; NULL: none              */
+    bool is_mixed;         /* other streams used it as well, and may be at it    */
 };
 
 /* Reserves addresses for capacity slots. Errors: ACRE_ERR_HOST_MEMORY, those of

@@ -207,10 +207,29 @@ struct block *stitch_range_reuse(acre_cache *cache, struct stitch *stitch, struc
 
 /* ---- Making ---------------------------------------------------------------------------- */
 
-/* Whether work queued on an idle range is done. */
-static bool is_quiet(acre_cache *cache, const struct range *range)
+/* Whether all streams that have memory of a pool are idle. */
+static bool are_all_idle(acre_cache *cache, const struct pool *pool)
 {
-    return !range->last || reuse_is_idle(cache, range->last);
+    const struct arenas *arenas = pool->index;
+
+    LIST_FOR_EACH(link, &arenas->list) {
+        struct arena *arena = CONTAINER_OF(link, struct arena, link);
+        if (arena != arenas->shared_arena && !reuse_is_idle(cache, arena))
+            return false;
+    }
+    return true;
+}
+
+/* Whether work queued on an idle range is done. Blocks of several streams may have lain in
+ * different slots, so that none of these streams waited for another. */
+static bool is_quiet(acre_cache *cache, struct range *range)
+{
+    if (range->last && !(range->is_mixed ? are_all_idle(cache, range->last->pool)
+                                         : reuse_is_idle(cache, range->last)))
+        return false;
+    range->last = NULL;
+    range->is_mixed = false;
+    return true;
 }
 
 /* What pages are to be part of a range. */

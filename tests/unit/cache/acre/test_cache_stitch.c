@@ -5,7 +5,9 @@
 #include "base/heap.h"
 #include "cache/acre/page_space.h"
 #include "cache/acre/stitch_range.h"
+#include "tests/support/gate.h"
 #include "tests/support/lab.h"
+#include "tests/support/share_bed.h"
 
 #define PAGE (2 * MIB)
 
@@ -190,6 +192,69 @@ TEST(a_range_is_not_changed_while_its_stream_may_use_it)
     lab_free(&lab, kept);
     free_all(&lab, blocks, 40);
     lab_close(&lab);
+}
+
+static void *take(struct share_bed *bed, size_t bytes, void *stream)
+{
+    void *pointer = NULL;
+
+    REQUIRE_OK(acre_cache_alloc(bed->cache, bytes, stream, &pointer));
+    return pointer;
+}
+
+static void give(struct share_bed *bed, void *pointer)
+{
+    REQUIRE_OK(acre_cache_free(bed->cache, pointer));
+}
+
+/* A range of 48 slots: one stream has work queued on all but the first 4, another one has used
+ * these since, and is done. */
+TEST(a_range_is_not_changed_while_any_of_its_streams_may_use_it)
+{
+    enum { COUNT = 96, PARTS = 4, KEPT = 12 };
+    struct share_bed bed = share_bed_open("memory:192MiB", ACRE_POLICY_ACRE,
+                                          "cross_stream_reuse:False");
+    void *blocks[COUNT], *parts[PARTS], *kept[KEPT], *a, *b;
+    struct gate gate_a = {0}, gate_b = {0};
+
+    REQUIRE_OK(acre_stream_native_create(bed.device, 0, 0, &a));
+    REQUIRE_OK(acre_stream_native_create(bed.device, 0, 0, &b));
+    for (int i = 0; i < COUNT; i++)
+        blocks[i] = take(&bed, PAGE, a);
+    for (int i = 0; i < COUNT; i += 2)
+        give(&bed, blocks[i]);
+    give(&bed, take(&bed, 48 * PAGE, a)); /* the range */
+    REQUIRE_OK(acre_device_synchronize(bed.device));
+    for (int i = 0; i < PARTS; i++)
+        parts[i] = take(&bed, PAGE, b);
+    REQUIRE_OK(acre_launch_host(bed.device, b, gate_task, &gate_b));
+    for (int i = 0; i < PARTS; i++)
+        give(&bed, parts[i]);
+    char *queued = take(&bed, 44 * PAGE, a);
+    REQUIRE_OK(acre_launch_host(bed.device, a, gate_task, &gate_a));
+    give(&bed, queued);
+    char *last = take(&bed, 4 * PAGE, b);
+    EXPECT_PTR_EQ(last + 4 * PAGE, queued); /* both lie in the range */
+    give(&bed, last);
+    gate_open(&gate_b);
+    REQUIRE_OK(acre_stream_native_synchronize(bed.device, b));
+    for (int i = 0; i < KEPT; i++)
+        kept[i] = take(&bed, PAGE, a);
+    for (int i = COUNT - 31; i < COUNT; i += 2)
+        give(&bed, blocks[i]);
+    uint64_t unmaps = bed_usage(&bed.sim).calls[ACRE_SIM_UNMAP];
+    void *big = take(&bed, 40 * PAGE, a); /* changing the range would be cheapest */
+    EXPECT_EQ(bed_usage(&bed.sim).calls[ACRE_SIM_UNMAP], unmaps);
+    gate_open(&gate_a);
+    REQUIRE_OK(acre_device_synchronize(bed.device));
+    give(&bed, big);
+    for (int i = 0; i < KEPT; i++)
+        give(&bed, kept[i]);
+    for (int i = 1; i < COUNT - 31; i += 2)
+        give(&bed, blocks[i]);
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, a));
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, b));
+    share_bed_close(&bed);
 }
 
 TEST(plain_segments_on_request_and_where_there_are_no_pages)
