@@ -52,7 +52,8 @@ typedef enum acre_pool_flag {
     ACRE_POOL_NO_SPLIT = 1u << 0,
     /** Before the cache gives up on a request for the shared pool, it looks for a
      *  free block here. Pools with an open scope, and pools whose addresses are
-     *  in graphs, are passed over. */
+     *  in graphs, are passed over, and so is memory that can sleep (expandable,
+     *  stitched). */
     ACRE_POOL_USE_ON_OOM = 1u << 1,
     /** Under policy acre: memory is pages, stitched, where the device has virtual
      *  memory, so that the pool can sleep (acre/sleep.h). Nothing is captured into

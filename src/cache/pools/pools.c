@@ -378,11 +378,11 @@ struct block *pools_lend_locked(acre_cache *cache, struct request *request)
 
     if (shared->owner)
         return NULL;
-    cache->expands = false; /* expandable memory is not lent */
+    cache->expands = false; /* what may fall asleep is not lent: expandable and stitched memory */
     LIST_FOR_EACH(link, &cache->private_pools) {
         struct private_pool *pool = CONTAINER_OF(link, struct private_pool, link);
         if (!pool->helps_on_oom || pool->has_scope || pool->is_baked || !pool->use_count ||
-            pool->sleep)
+            pool->sleep || pool->large.stitch)
             continue;
         request->pool = shared->is_small ? &pool->small : &pool->large;
         block = cache->policy->find(cache, request);

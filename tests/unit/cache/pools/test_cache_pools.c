@@ -152,6 +152,20 @@ TEST(B97_use_on_oom)
     lab_close(&lab);
 }
 
+/* It can be put to sleep, of which who is given it knows nothing. */
+TEST(stitched_memory_is_not_lent)
+{
+    acre_cache_config config = {.policy = ACRE_POLICY_ACRE};
+    struct lab lab;
+
+    lab_open_with(&lab, &(struct fake_config){.page_bytes = 2 * MIB}, &config);
+    lab_limit(&lab, 60 * MIB);
+    acre_pool_id q = new_pool(&lab, ACRE_POOL_USE_ON_OOM | ACRE_POOL_STITCHED);
+    fill(&lab, q, 40 * MIB);
+    EXPECT_EQ(lab_try(&lab, 30 * MIB), ACRE_ERR_DEVICE_MEMORY);
+    lab_close(&lab);
+}
+
 TEST(B98_lending_changes_no_count)
 {
     struct lab lab;
