@@ -209,6 +209,12 @@ static bool reserve_take(acre_pinned *pinned, size_t *bytes, void **out)
     return true;
 }
 
+/* Takes that back, before anything else is cut off. */
+static void reserve_put(acre_pinned *pinned, const char *base)
+{
+    pinned->reserve.used = (size_t)(base - pinned->reserve.base);
+}
+
 /* Memory is there: it becomes part of the pool, or goes back. */
 static acre_status acquire_admit(acre_pinned *pinned, struct host_request *request,
                                  struct extent *extent, void *base, size_t bytes)
@@ -221,7 +227,10 @@ static acre_status acquire_admit(acre_pinned *pinned, struct host_request *reque
                              : host_arena_add(request->pool, extent, base, bytes);
 
     if (status != ACRE_OK) {
-        source_put(pinned->device, extent->method, base, bytes);
+        if (extent->method == SOURCE_RESERVE)
+            reserve_put(pinned, base);
+        else
+            source_put(pinned->device, extent->method, base, bytes);
         host_extent_destroy(extent);
         return status;
     }

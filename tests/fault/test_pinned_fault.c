@@ -177,6 +177,7 @@ TEST(registering_and_the_reserve_may_fail)
 
     fail_device_calls(ACRE_POLICY_ACRE, conf);
     fail_host_allocations(ACRE_POLICY_TORCH, conf);
+    fail_host_allocations(ACRE_POLICY_ACRE, conf);
 }
 
 TEST(creating_may_fail)
