@@ -36,8 +36,8 @@ bool reuse_is_idle(acre_cache *cache, struct arena *arena)
 
     if (!device_has(device, ACRE_CAP_STREAMS))
         return true;
-    if (UNLIKELY(capture_runs_on_locked(cache, arena->stream)))
-        return false;
+    if (UNLIKELY(capture_is_own_locked(cache) || capture_runs_on_locked(cache, arena->stream)))
+        return false; /* no event is recorded or looked at in a capture */
     return reuse_mark(cache, arena) &&
            device->ops->event_query(device->self, device->index, arena->event) == ACRE_OK;
 }

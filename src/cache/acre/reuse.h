@@ -19,7 +19,7 @@
  * memory. */
 struct arena *reuse_arena_locked(acre_cache *cache, enum credit_class class, void *stream);
 
-/* Whether all work queued on the stream of an arena is done. */
+/* Whether all work queued on the stream of an arena is done; false where nothing may be asked. */
 bool reuse_is_idle(acre_cache *cache, struct arena *arena);
 
 /* A LIVE block in the map for an arena from free blocks of any stream, including those

@@ -463,4 +463,41 @@ TEST(policy_acre_asks_nothing_in_a_capture)
     bench_close(&bench);
 }
 
+/* Free pages are joined in an idle range; whether its stream still works on it is not asked. */
+TEST(policy_acre_asks_nothing_about_stitched_memory_in_a_capture)
+{
+    enum { COUNT = 80, KEPT = 8 };
+    const size_t page = 2 * MIB;
+    void *blocks[COUNT], *kept[KEPT], *graph;
+    struct bench bench;
+
+    bench_open(&bench, ACRE_POLICY_ACRE, NULL);
+    acre_cache_limit_set(bench.cache, COUNT * page);
+    for (int i = 0; i < COUNT; i++)
+        blocks[i] = bench_alloc(&bench, page, bench.c);
+    for (int i = 0; i < COUNT; i += 2)
+        bench_free(&bench, blocks[i]);
+    bench_free(&bench, bench_alloc(&bench, 40 * page, bench.c)); /* the range */
+    for (int i = 0; i < KEPT; i++)
+        kept[i] = bench_alloc(&bench, page, bench.c);
+    for (int i = COUNT - 2 * KEPT + 1; i < COUNT; i += 2)
+        bench_free(&bench, blocks[i]);
+    REQUIRE_OK(acre_capture_begin(bench.device, bench.a));
+    REQUIRE_OK(acre_capture_mark_begin(bench.cache, bench.a));
+    uint64_t breakers = bench_breakers(&bench);
+    uint64_t records = tracing_count(bench.traced, WRAP_event_record);
+    void *big = bench_alloc(&bench, 40 * page, bench.c); /* changing it would be cheapest */
+    EXPECT_EQ(bench_breakers(&bench), breakers);
+    EXPECT_EQ(tracing_count(bench.traced, WRAP_event_record), records);
+    REQUIRE_OK(acre_capture_end(bench.device, bench.a, &graph));
+    REQUIRE_OK(acre_capture_mark_end(bench.cache, bench.a));
+    REQUIRE_OK(acre_graph_destroy(bench.device, graph));
+    bench_free(&bench, big);
+    for (int i = 0; i < KEPT; i++)
+        bench_free(&bench, kept[i]);
+    for (int i = 1; i < COUNT - 2 * KEPT + 1; i += 2)
+        bench_free(&bench, blocks[i]);
+    bench_close(&bench);
+}
+
 T_MAIN()
