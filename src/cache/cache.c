@@ -267,8 +267,11 @@ drop_lock:
 static acre_status free_direct_locked(acre_cache *cache, struct block *block)
 {
     struct acre_device *device = cache->device;
-    acre_status status = reclaim_quiesce(cache);
 
+    capture_sweep_locked(cache);
+    acre_status status = capture_search_locked(cache);
+    if (status == ACRE_OK)
+        status = reclaim_quiesce(cache);
     if (status == ACRE_OK)
         status = device->ops->free(device->self, device->index, block->base);
     if (status != ACRE_OK)

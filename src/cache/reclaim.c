@@ -187,7 +187,7 @@ void reclaim_garbage_locked(acre_cache *cache)
     bool is_quiet = false;
 
     if (cache->limit_bytes == ACRE_CACHE_NO_LIMIT || cache->conf.gc_threshold <= 0 ||
-        cache->held_bytes <= threshold)
+        cache->held_bytes <= threshold || capture_search_locked(cache) != ACRE_OK)
         return;
     uint64_t target = cache->held_bytes - threshold;
     for (struct block *block = cache->policy->first(pool); block;
@@ -235,7 +235,8 @@ bool reclaim_available_locked(acre_cache *cache, const struct request *request)
 
     if (cache->conf.max_split_bytes == UINT64_MAX || !cache->facts.splits_to_limit)
         return false;
-    if (owner && (cache->capture_count || owner->is_baked))
+    if (capture_search_locked(cache) != ACRE_OK ||
+        (owner && (cache->capture_count || owner->is_baked)))
         return false; /* a graph may know its addresses */
     bool is_enough = release_for(cache, request);
     return_aside_locked(cache);
@@ -316,11 +317,11 @@ acre_status reclaim_all_locked(acre_cache *cache)
     bool is_quiet = false;
 
     capture_sweep_locked(cache);
-    capture_search_locked(cache);
-    if (capture_is_own_locked(cache))
-        return ACRE_OK; /* nothing is waited for in a capture */
+    acre_status status = capture_search_locked(cache);
+    if (status != ACRE_OK || capture_is_own_locked(cache))
+        return status; /* nothing is waited for in a capture */
     cache->stats.num_sync_all_streams++;
-    acre_status status = wait_locked(cache, NULL);
+    status = wait_locked(cache, NULL);
 
     release_pool(cache, &cache->large, &is_quiet, &status);
     release_pool(cache, &cache->small, &is_quiet, &status);
@@ -340,9 +341,11 @@ acre_status reclaim_private_locked(acre_cache *cache, struct private_pool *pool)
     bool is_quiet = false;
 
     capture_sweep_locked(cache);
-    capture_search_locked(cache);
+    acre_status status = capture_search_locked(cache);
+    if (status != ACRE_OK)
+        return status;
     cache->stats.num_sync_all_streams++;
-    acre_status status = wait_locked(cache, pool);
+    status = wait_locked(cache, pool);
     release_private(cache, pool, &is_quiet, &status);
     return_aside_locked(cache);
     pools_end_locked(cache, id);

@@ -165,38 +165,42 @@ acre_status mark_end_locked(acre_cache *cache, void *stream)
                        stream);
 }
 
-void capture_notice_locked(acre_cache *cache, void *stream, bool is_own)
+acre_status capture_notice_locked(acre_cache *cache, void *stream, bool is_own)
 {
     acre_capture_info info = {.struct_size = sizeof info};
+    acre_status status = capture_look(cache, stream, &info);
 
-    if (capture_look(cache, stream, &info) != ACRE_OK || info.status != ACRE_CAPTURE_ACTIVE)
-        return;
+    if (status != ACRE_OK || info.status != ACRE_CAPTURE_ACTIVE)
+        return status == ACRE_ERR_INVALID ? ACRE_OK : status; /* a stream that is no more */
     struct running_capture *known = mark_find(cache, info.id);
     if (!known)
-        mark_create(cache, &(struct running_capture){.stream = stream,
-                                                     .capture_id = info.id,
-                                                     .thread = is_own ? thread_number() : 0,
-                                                     .is_found = true});
-    else if (known->is_found && is_own && !known->thread)
+        return mark_create(cache, &(struct running_capture){.stream = stream,
+                                                            .capture_id = info.id,
+                                                            .thread = is_own ? thread_number() : 0,
+                                                            .is_found = true});
+    if (known->is_found && is_own && !known->thread)
         known->thread = thread_number();
+    return ACRE_OK;
 }
 
-void capture_search_locked(acre_cache *cache)
+acre_status capture_search_locked(acre_cache *cache)
 {
     const struct block *last = NULL;
+    acre_status status = ACRE_OK;
 
     if (list_empty(&cache->scopes) || !device_has(cache->device, ACRE_CAP_CAPTURE))
-        return;
+        return status;
     LIST_FOR_EACH(link, &cache->segments)
-        for (struct block *block = CONTAINER_OF(link, struct segment, link)->first; block;
-             block = block->next) {
+        for (struct block *block = CONTAINER_OF(link, struct segment, link)->first;
+             block && status == ACRE_OK; block = block->next) {
             if (!last || last->stream != block->stream)
-                capture_notice_locked(cache, block->stream, false);
-            for (const struct use *use = block->uses; use; use = use->next)
+                status = capture_notice_locked(cache, block->stream, false);
+            for (const struct use *use = block->uses; use && status == ACRE_OK; use = use->next)
                 if (!use->hold)
-                    capture_notice_locked(cache, use->stream, false);
+                    status = capture_notice_locked(cache, use->stream, false);
             last = block;
         }
+    return status;
 }
 
 void capture_sweep_locked(acre_cache *cache)

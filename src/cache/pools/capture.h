@@ -15,11 +15,12 @@ static inline bool capture_may_run_locked(const acre_cache *cache)
     return __builtin_expect(cache->capture_count || !list_empty(&cache->scopes), 0);
 }
 /* While a scope is open: marks the capture that a stream takes part in, if the cache does not
- * know of it; is_own: the calling thread works on it. Failures leave no mark. */
-void capture_notice_locked(acre_cache *cache, void *stream, bool is_own);
+ * know of it; is_own: the calling thread works on it. Failures leave no mark.
+ * Errors: ACRE_ERR_HOST_MEMORY, what the device says about a stream that there is. */
+acre_status capture_notice_locked(acre_cache *cache, void *stream, bool is_own);
 /* As capture_notice_locked, for the streams of all blocks: called before anything that would
- * break captures. */
-void capture_search_locked(acre_cache *cache);
+ * break captures, which must not follow when this fails. */
+acre_status capture_search_locked(acre_cache *cache);
 /* Drops marks of captures that were found and are over. */
 void capture_sweep_locked(acre_cache *cache);
 /* Whether a stream takes part in a capture, given by id. */

@@ -429,7 +429,9 @@ static acre_status find_pool_locked(acre_cache *cache, acre_pool_id id, struct p
                            "restore while it is used",
                            (unsigned long long)id.graph, (unsigned long long)id.user);
     capture_sweep_locked(cache);
-    capture_search_locked(cache);
+    acre_status status = capture_search_locked(cache);
+    if (status != ACRE_OK)
+        return status;
     if (cache->capture_count && (cache->facts.has_lanes || pool->has_scope))
         return status_fail(ACRE_ERR_STATE, "acre_pool_restore: a capture runs; end it first");
     *out = pool;

@@ -160,10 +160,10 @@ static acre_status settle_locked(acre_cache *cache, const struct private_pool *p
 static acre_status check_captures(acre_cache *cache, const char *call)
 {
     capture_sweep_locked(cache);
-    capture_search_locked(cache);
-    if (cache->capture_count)
-        return status_fail(ACRE_ERR_STATE, "%s: a capture is under way; end it first", call);
-    return ACRE_OK;
+    acre_status status = capture_search_locked(cache);
+    if (status == ACRE_OK && cache->capture_count)
+        status = status_fail(ACRE_ERR_STATE, "%s: a capture is under way; end it first", call);
+    return status;
 }
 
 static acre_status may_sleep_locked(acre_cache *cache, struct private_pool *pool)

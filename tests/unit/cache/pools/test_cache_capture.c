@@ -500,4 +500,100 @@ TEST(policy_acre_asks_nothing_about_stitched_memory_in_a_capture)
     bench_close(&bench);
 }
 
+/* A capture that nobody tells the cache of, with a scope that is not about stream c. */
+struct quiet_capture {
+    struct bench bench;
+    acre_pool_id id;
+    void *live; /* by which the stream that captures is known */
+    void *late; /* to be freed after the capture; or NULL     */
+};
+
+static void quiet_open(struct quiet_capture *quiet, acre_policy policy, const char *conf)
+{
+    bench_open(&quiet->bench, policy, conf);
+    quiet->late = NULL;
+    quiet->live = bench_alloc(&quiet->bench, 30 * MIB, quiet->bench.a);
+}
+
+static void quiet_begin(struct quiet_capture *quiet)
+{
+    acre_pool_filter filter = {.kind = ACRE_POOL_STREAM, .stream = quiet->bench.a};
+
+    quiet->id = acre_pool_id_next();
+    REQUIRE_OK(acre_pool_begin(quiet->bench.cache, quiet->id, &filter));
+    REQUIRE_OK(acre_capture_begin(quiet->bench.device, quiet->bench.a));
+}
+
+/* The capture was left alone. */
+static void quiet_close(struct quiet_capture *quiet)
+{
+    struct bench *bench = &quiet->bench;
+    void *graph = NULL;
+
+    REQUIRE_OK(acre_capture_end(bench->device, bench->a, &graph));
+    REQUIRE_OK(acre_graph_destroy(bench->device, graph));
+    REQUIRE_OK(acre_pool_end(bench->cache, quiet->id));
+    bench_free(bench, quiet->live);
+    bench_free(bench, quiet->late);
+    bench_close(bench);
+}
+
+TEST(without_memory_to_note_a_capture_nothing_is_emptied)
+{
+    EACH_POLICY(i) {
+        struct quiet_capture quiet;
+        quiet_open(&quiet, policies[i], NULL);
+        bench_free(&quiet.bench, bench_alloc(&quiet.bench, 40 * MIB, quiet.bench.c));
+        quiet_begin(&quiet);
+        heap_fail_nth(1);
+        acre_status status = acre_cache_empty(quiet.bench.cache);
+        EXPECT(heap_fail_disarm());
+        EXPECT_EQ(status, ACRE_ERR_HOST_MEMORY);
+        REQUIRE_OK(acre_cache_empty(quiet.bench.cache));
+        quiet_close(&quiet);
+    }
+}
+
+TEST(garbage_collection_spares_a_capture_that_nobody_told_of)
+{
+    EACH_POLICY(i) {
+        struct quiet_capture quiet;
+        quiet_open(&quiet, policies[i],
+                   "garbage_collection_threshold:0.1,stitched_memory:False");
+        acre_cache_limit_set(quiet.bench.cache, 200 * MIB);
+        bench_free(&quiet.bench, bench_alloc(&quiet.bench, 40 * MIB, quiet.bench.c));
+        quiet_begin(&quiet);
+        void *c = bench_alloc(&quiet.bench, 50 * MIB, quiet.bench.c);
+        EXPECT_EQ(bench_stats(&quiet.bench).reserved_bytes.all.current, 80 * MIB);
+        bench_free(&quiet.bench, c);
+        quiet_close(&quiet);
+    }
+}
+
+TEST(releasing_oversize_blocks_spares_a_capture_that_nobody_told_of)
+{
+    struct quiet_capture quiet;
+
+    quiet_open(&quiet, ACRE_POLICY_TORCH, "max_split_size_mb:20");
+    acre_cache_limit_set(quiet.bench.cache, 100 * MIB);
+    bench_free(&quiet.bench, bench_alloc(&quiet.bench, 40 * MIB, quiet.bench.c));
+    quiet_begin(&quiet);
+    bench_free(&quiet.bench, bench_alloc(&quiet.bench, 50 * MIB, quiet.bench.c));
+    quiet_close(&quiet);
+}
+
+TEST(memory_without_caching_stays_during_a_capture_that_nobody_told_of)
+{
+    EACH_POLICY(i) {
+        struct quiet_capture quiet;
+        quiet_open(&quiet, policies[i], NULL);
+        acre_cache_enable(quiet.bench.cache, false);
+        quiet.late = bench_alloc(&quiet.bench, MIB, quiet.bench.c);
+        acre_cache_enable(quiet.bench.cache, true);
+        quiet_begin(&quiet);
+        EXPECT_EQ(acre_cache_free(quiet.bench.cache, quiet.late), ACRE_ERR_STATE);
+        quiet_close(&quiet);
+    }
+}
+
 T_MAIN()
