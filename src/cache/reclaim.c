@@ -23,12 +23,6 @@
 #include "cache/pools/pools.h"
 #include "cache/torch/grow.h"
 
-/* Whether a block is free and nobody's: its stream is none (policy acre). */
-static bool is_common(const struct block *block)
-{
-    return block->arena && block->arena->shared_arena == block->arena;
-}
-
 acre_status reclaim_quiesce(const acre_cache *cache)
 {
     const struct acre_device *device = cache->device;
@@ -52,7 +46,7 @@ bool reclaim_may_release_locked(const acre_cache *cache, const struct segment *s
     if (owner && owner->is_baked)
         return false;
     for (const struct block *block = segment->first; block; block = block->next)
-        if (!is_common(block) && capture_runs_on_locked(cache, block->stream))
+        if (!block_is_common(block) && capture_runs_on_locked(cache, block->stream))
             return false;
     return true;
 }
@@ -71,7 +65,7 @@ acre_status reclaim_settle_locked(acre_cache *cache, const struct segment *segme
     if (!device_has(device, ACRE_CAP_STREAMS))
         return ACRE_OK;
     for (struct block *block = segment->first; block && status == ACRE_OK; block = block->next)
-        if (!is_common(block))
+        if (!block_is_common(block))
             status = device->ops->stream_synchronize(device->self, device->index, block->stream);
     return status;
 }

@@ -194,6 +194,12 @@ static inline void arena_put(struct block_store *store, struct block *block)
         arena_join(store, block->arena, block);
 }
 
+/* Whether a block is free and nobody's: its stream is none. */
+static inline bool block_is_common(const struct block *block)
+{
+    return block->arena && block->arena->shared_arena == block->arena;
+}
+
 /* Makes a FREE block one of to. The caller has seen to it that work on the
  * stream of to comes after all that was queued for the block. */
 void arena_move(struct block_store *store, struct block *block, struct arena *to);

@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/status.h"
+#include "cache/acre/arena.h"
 #include "cache/cache.h"
 #include "cache/engine.h"
 #include "cache/fork.h"
@@ -193,6 +194,10 @@ acre_status capture_search_locked(acre_cache *cache)
     LIST_FOR_EACH(link, &cache->segments)
         for (struct block *block = CONTAINER_OF(link, struct segment, link)->first;
              block && status == ACRE_OK; block = block->next) {
+            /* What has no pages here, and what is nobody's, may have a stream that is none. */
+            if (block->state == BLOCK_UNMAPPED || block->state == BLOCK_LENT ||
+                block_is_common(block))
+                continue;
             if (!last || last->stream != block->stream)
                 status = capture_notice_locked(cache, block->stream, false);
             for (const struct use *use = block->uses; use && status == ACRE_OK; use = use->next)

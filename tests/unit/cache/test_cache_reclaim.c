@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Giving memory back: making room under max_split_size, garbage collection,
  * empty cache (B38 to B40, B46 to B48). */
+#include "tests/support/capture_lab.h"
 #include "tests/support/lab.h"
 
 TEST(B38_several_oversize_blocks_make_room)
@@ -181,6 +182,33 @@ TEST(the_device_is_waited_for_once)
     REQUIRE_OK(acre_cache_empty(lab.cache));
     EXPECT_EQ(fake_calls(lab.fake, FAKE_DEVICE_SYNC), before + 1);
     lab_close(&lab);
+}
+
+/* Free memory of policy acre that is no stream's has a place holder for one; drivers do not expect
+ * to be asked about that. */
+TEST(captures_are_sought_on_streams_only)
+{
+    enum { TRIES = 1000 };
+    struct bench bench;
+    acre_pool_id id = acre_pool_id_next();
+    void *live[TRIES];
+    int count = 0;
+
+    bench_open(&bench, ACRE_POLICY_ACRE, "stitched_memory:False,cross_stream_reuse:False");
+    void *first = bench_alloc(&bench, 6 * MIB, bench.b);
+    bench_free(&bench, first);
+    do /* until b was seen idle: then what it had is nobody's, and c has the first part */
+        live[count] = bench_alloc(&bench, 2 * MIB, bench.c);
+    while (live[count++] != first && count < TRIES);
+    REQUIRE(live[count - 1] == first);
+    REQUIRE_OK(acre_pool_begin(bench.cache, id, NULL));
+    uint64_t asked = tracing_count(bench.traced, WRAP_capture_info);
+    REQUIRE_OK(acre_cache_empty(bench.cache));
+    EXPECT_LE(tracing_count(bench.traced, WRAP_capture_info), asked + (unsigned)count);
+    REQUIRE_OK(acre_pool_end(bench.cache, id));
+    while (count > 0)
+        bench_free(&bench, live[--count]);
+    bench_close(&bench);
 }
 
 T_MAIN()
