@@ -167,6 +167,8 @@ acre_status acquire_begin_locked(acre_cache *cache, struct attempt *attempt, boo
 {
     const struct request *request = &attempt->request;
     uint64_t granularity = cache->device->info.alloc_granularity;
+
+    capture_sweep_locked(cache); /* what is over is no reason to give nothing back */
     acre_status status = capture_context_locked(cache, request->stream, out_is_capturing);
 
     if (status != ACRE_OK) /* not of the request: nothing is to be reported about it */

@@ -478,6 +478,7 @@ acre_status acre_pool_empty(acre_cache *cache, acre_pool_id id)
         return status;
     quick_lock_take(&cache->lock);
     struct private_pool *pool = private_pool_find(&cache->private_pools, id);
+    capture_sweep_locked(cache);
     if (pool && !pool->use_count && !capture_is_own_locked(cache))
         status = reclaim_private_locked(cache, pool);
     cache_check_locked(cache);

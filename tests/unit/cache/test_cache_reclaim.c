@@ -211,4 +211,48 @@ TEST(captures_are_sought_on_streams_only)
     bench_close(&bench);
 }
 
+/* A capture that was found, and that ended after the scope in which it began. */
+static void capture_past(struct bench *bench, acre_pool_id id)
+{
+    void *graph;
+
+    REQUIRE_OK(acre_pool_create(bench->cache, id, NULL));
+    REQUIRE_OK(acre_pool_begin(bench->cache, id, NULL));
+    REQUIRE_OK(acre_capture_begin(bench->device, bench->a));
+    bench_free(bench, bench_alloc(bench, 20 * MIB, bench->a));
+    REQUIRE_OK(acre_pool_end(bench->cache, id));
+    REQUIRE_OK(acre_capture_end(bench->device, bench->a, &graph));
+    REQUIRE_OK(acre_graph_destroy(bench->device, graph));
+}
+
+TEST(a_capture_that_has_ended_holds_no_memory_back)
+{
+    static const acre_policy policies[] = {ACRE_POLICY_TORCH, ACRE_POLICY_ACRE};
+
+    for (int i = 0; i < 2; i++) {
+        struct bench bench;
+        acre_pool_id id = acre_pool_id_next();
+        bench_open(&bench, policies[i], NULL);
+        acre_cache_limit_set(bench.cache, 100 * MIB);
+        bench_free(&bench, bench_alloc(&bench, 40 * MIB, bench.c));
+        capture_past(&bench, id);
+        bench_free(&bench, bench_alloc(&bench, 80 * MIB, bench.c)); /* the 40 MiB go first */
+        REQUIRE_OK(acre_pool_release(bench.cache, id));
+        bench_close(&bench);
+    }
+}
+
+TEST(a_pool_ends_although_a_capture_was_found_in_it)
+{
+    struct bench bench;
+    acre_pool_id id = acre_pool_id_next();
+
+    bench_open(&bench, ACRE_POLICY_TORCH, NULL);
+    capture_past(&bench, id);
+    REQUIRE_OK(acre_pool_release(bench.cache, id));
+    REQUIRE_OK(acre_pool_empty(bench.cache, id));
+    EXPECT_EQ(bench_stats(&bench).reserved_bytes.all.current, 0);
+    bench_close(&bench);
+}
+
 T_MAIN()
