@@ -201,7 +201,9 @@ ACRE_API bool acre_cache_is_enabled(const acre_cache *cache);
  * current, takes no lock of its own and finds the cache by itself; each pointer
  * is freed the way it was got. Since a deleter cannot report, a pointer that the
  * cache refuses (freed already, interior, foreign) is left alone and named in
- * the log. acre_allocator_record_stream() ignores data pointers with a deleter
+ * the log. What cannot be freed now, because the pool sleeps, a capture runs or
+ * the device fails, is noted and freed when idle memory is next reclaimed.
+ * acre_allocator_record_stream() ignores data pointers with a deleter
  * that is no cache's; otherwise ACRE_ERR_INVALID tells that the address is not
  * live, and ACRE_ERR_UNSUPPORTED that the stream is one of another device.
  *

@@ -383,6 +383,8 @@ static acre_status free_tagged_locked(acre_cache *cache, struct block *block)
 
 acre_status cache_free_block_locked(acre_cache *cache, struct block *block)
 {
+    if (UNLIKELY(block->state == BLOCK_DIRECT))
+        return free_direct_locked(cache, block);
     return block_is_tagged(block) ? free_tagged_locked(cache, block) : free_locked(cache, block);
 }
 

@@ -87,7 +87,7 @@ struct acre_cache {
     unsigned fork_generation;     /* of the process that made it; constant            */
     struct fork_guard fork_guard; /* of the lock                                      */
     struct list fork_link;        /* in the list of all caches (fork.c)               */
-    struct late late;             /* frees into pools that sleep                      */
+    struct late late;             /* frees of deleters that were refused              */
 };
 
 /* cache.c: the public calls of the same name, under the lock; the ones exported

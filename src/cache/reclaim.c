@@ -314,6 +314,7 @@ acre_status reclaim_all_locked(acre_cache *cache)
     acre_status status = capture_search_locked(cache);
     if (status != ACRE_OK || capture_is_own_locked(cache))
         return status; /* nothing is waited for in a capture */
+    late_settle_locked(cache);
     cache->stats.num_sync_all_streams++;
     status = wait_locked(cache, NULL);
 

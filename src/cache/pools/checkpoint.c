@@ -80,6 +80,7 @@ static acre_status checkpoint_refuse(acre_pool_id id)
 /* Frees what waits for nobody any more, and stops lanes with nothing in them. */
 static acre_status settle_locked(acre_cache *cache, const struct private_pool *pool)
 {
+    late_settle_locked(cache); /* so that nobody frees later what is live again then */
     acre_status status = capture_flush_locked(cache, pool);
 
     if (status == ACRE_OK && !cache->capture_count)

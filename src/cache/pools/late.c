@@ -3,44 +3,45 @@
 #include "cache/pools/late.h"
 
 #include "base/heap.h"
-#include "base/log.h"
 #include "base/status.h"
 #include "cache/cache.h"
 #include "cache/engine.h"
 
 enum {
     LATE_TRIES = 8, /* so often a pool may wake and fall asleep again right then */
-    LATE_PAGE = 62, /* pointers in a page                                        */
-};
-
-struct late_page {
-    struct late_page *next;
-    size_t count;
-    void *pointers[LATE_PAGE];
 };
 
 static bool has_room(struct late *late)
 {
-    if (late->pages && late->pages->count < LATE_PAGE)
+    if (late->count < late->capacity)
         return true;
-    struct late_page *page = heap_zalloc(sizeof *page);
-    if (!page)
+    size_t capacity = 2 * late->capacity + 16;
+    void **pointers = heap_realloc(late->pointers, capacity * sizeof *pointers);
+    if (!pointers)
         return false;
-    page->next = late->pages;
-    late->pages = page;
+    late->pointers = pointers;
+    late->capacity = capacity;
     return true;
 }
 
-/* Notes a live block of a sleeping pool. False: it is none, or there is no host memory. */
-static bool late_note(acre_cache *cache, void *pointer)
+/* Notes a live block, of a sleeping pool or of any. False: it is none, or host memory is short. */
+static bool late_note(acre_cache *cache, void *pointer, bool is_any)
 {
     quick_lock_take(&cache->lock);
     const struct block *block = engine_find_locked(cache, pointer);
-    bool is_late = block && block->segment && pool_is_asleep(block->pool) && has_room(&cache->late);
+    bool is_late = block && (is_any || (block->segment && pool_is_asleep(block->pool))) &&
+                   has_room(&cache->late);
     if (is_late)
-        cache->late.pages->pointers[cache->late.pages->count++] = pointer;
+        cache->late.pointers[cache->late.count++] = pointer;
     quick_lock_drop(&cache->lock);
     return is_late;
+}
+
+/* Whether a free that was refused so may succeed later. */
+static bool may_succeed(acre_status refusal)
+{
+    return refusal == ACRE_ERR_STATE || refusal == ACRE_ERR_DEVICE ||
+           refusal == ACRE_ERR_HOST_MEMORY;
 }
 
 acre_status late_free(acre_cache *cache, void *pointer, acre_status refusal)
@@ -48,68 +49,29 @@ acre_status late_free(acre_cache *cache, void *pointer, acre_status refusal)
     acre_status status = refusal;
 
     for (int i = 0; i < LATE_TRIES && status == ACRE_ERR_STATE; i++)
-        status = late_note(cache, pointer) ? ACRE_OK : acre_cache_free(cache, pointer);
-    return status;
+        status = late_note(cache, pointer, false) ? ACRE_OK : acre_cache_free(cache, pointer);
+    return may_succeed(status) && late_note(cache, pointer, true) ? ACRE_OK : status;
 }
 
-/* Frees what a page notes. What its pool or the device refuses stays in the page; only what is no
- * block any more is dropped. */
-static void page_settle(acre_cache *cache, struct late_page *page)
+void late_settle_locked(acre_cache *cache)
 {
+    struct late *late = &cache->late;
+    struct status_saved before;
     size_t kept = 0;
 
-    for (size_t i = 0; i < page->count; i++) {
-        acre_status status = acre_cache_free(cache, page->pointers[i]);
-        if (status != ACRE_OK && status != ACRE_ERR_STATE) /* a pool that sleeps is no failure */
-            log_line(ACRE_LOG_ERROR, "free of %p failed: %s", page->pointers[i], acre_last_error());
-        if (status != ACRE_OK && status != ACRE_ERR_INVALID)
-            page->pointers[kept++] = page->pointers[i];
+    if (!late->count)
+        return;
+    status_save(&before); /* some may still be refused */
+    for (size_t i = 0; i < late->count; i++) {
+        struct block *block = engine_find_locked(cache, late->pointers[i]);
+        if (block && may_succeed(cache_free_block_locked(cache, block)))
+            late->pointers[kept++] = late->pointers[i];
     }
-    page->count = kept;
-}
-
-/* Puts a page behind the first, which may have room. False: a pool has woken meanwhile, for which
- * the page was out of sight. */
-static bool page_put_back(acre_cache *cache, struct late_page *page, unsigned *settle_count)
-{
-    quick_lock_take(&cache->lock);
-    bool is_same = cache->late.settle_count == *settle_count;
-    *settle_count = cache->late.settle_count;
-    if (is_same) {
-        struct late_page **at = cache->late.pages ? &cache->late.pages->next : &cache->late.pages;
-        page->next = *at;
-        *at = page;
-    }
-    quick_lock_drop(&cache->lock);
-    return is_same;
-}
-
-void late_settle(acre_cache *cache)
-{
-    struct status_saved before;
-
-    status_save(&before); /* other pools may still refuse */
-    quick_lock_take(&cache->lock);
-    unsigned settle_count = ++cache->late.settle_count;
-    struct late_page *page = cache->late.pages, *next;
-    cache->late.pages = NULL;
-    quick_lock_drop(&cache->lock);
-    for (; page; page = next) {
-        bool is_back = false;
-        next = page->next;
-        page_settle(cache, page);
-        while (page->count && !(is_back = page_put_back(cache, page, &settle_count)))
-            page_settle(cache, page);
-        if (!is_back) /* all are freed */
-            heap_free(page);
-    }
+    late->count = kept;
     status_restore(&before);
 }
 
 void late_fini(acre_cache *cache)
 {
-    for (struct late_page *page = cache->late.pages, *next; page; page = next) {
-        next = page->next;
-        heap_free(page);
-    }
+    heap_free(cache->late.pointers);
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Frees that come while their pool sleeps, from deleters, which cannot be told to come again: they
- * are noted, and done when the pool wakes. Until then the blocks stay live. What cannot be freed
- * when a pool wakes keeps its place, which takes no memory, and is tried again at the next.
+/* Frees from deleters, which cannot be told to come again, that are refused for now: the pool
+ * sleeps, a capture runs, the device or host memory fails. They are noted, and done when a pool
+ * wakes or idle memory is reclaimed. Until then the blocks stay live.
  */
 #ifndef SRC_CACHE_POOLS_LATE_H
 #define SRC_CACHE_POOLS_LATE_H
 
 #include <acre/cache.h>
 
-struct late_page;
+#include <stdbool.h>
+#include <stddef.h>
 
 struct late {
-    struct late_page *pages; /* newest first; notes go into the first */
-    unsigned settle_count;   /* calls of late_settle                  */
+    void **pointers; /* in the order in which they came */
+    size_t count, capacity;
 };
 
-/* After acre_cache_free refused: frees all the same, or notes the block when its pool sleeps. Takes
- * the lock. Errors: the last refusal. */
+/* After acre_cache_free refused: frees all the same, or notes the block when that may succeed
+ * later. Takes the lock. Errors: the last refusal. */
 acre_status late_free(acre_cache *cache, void *pointer, acre_status refusal);
-/* After waking: frees what can be freed now, and keeps the rest. Takes the lock for each. The last
- * error stays. */
-void late_settle(acre_cache *cache);
+/* Frees what can be freed now. The last error stays. */
+void late_settle_locked(acre_cache *cache);
 void late_fini(acre_cache *cache);
 
 #endif

@@ -538,10 +538,10 @@ acre_status acre_cache_wake(acre_cache *cache, const acre_pool_id *pool, const c
         reclaim_all_locked(cache); /* may drop the lock, and ends pools that are over */
         status = wake_locked(cache, pool, tag);
     }
+    if (status == ACRE_OK)
+        late_settle_locked(cache);
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
-    if (status == ACRE_OK)
-        late_settle(cache);
     return status;
 }
 

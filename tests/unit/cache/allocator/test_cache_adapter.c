@@ -357,4 +357,34 @@ TEST(another_backend_of_the_type_is_not_served)
     fake_destroy(mine);
 }
 
+/* Deleters cannot be told to come again. */
+TEST(what_a_deleter_could_not_free_is_freed_later)
+{
+    static const acre_policy policies[] = {ACRE_POLICY_TORCH, ACRE_POLICY_ACRE};
+
+    for (int i = 0; i < 4; i++) {
+        acre_cache_config config = {.struct_size = sizeof config, .policy = policies[i % 2]};
+        acre_allocator *allocator;
+        struct lab lab;
+
+        lab_open_with(&lab, NULL, &config);
+        REQUIRE_OK(acre_cache_allocator(lab.cache, &allocator));
+        void *used = lab_alloc(&lab, MIB), *other = lab_alloc(&lab, 3 * MIB);
+        REQUIRE_OK(acre_cache_record_stream(lab.cache, used, fake_stream(1)));
+        if (i < 2)
+            fake_fail(lab.fake, FAKE_EVENT_RECORD, 1, ACRE_ERR_DEVICE);
+        else
+            fake_fail(lab.fake, FAKE_EVENT_CREATE, 1, ACRE_ERR_HOST_MEMORY);
+        REQUIRE_OK(acre_allocator_raw_deallocate(allocator, used));
+        EXPECT(fake_disarm(lab.fake));
+        EXPECT_EQ(CURRENT(&lab, allocation), 2);
+        REQUIRE_OK(acre_cache_empty(lab.cache));
+        EXPECT_EQ(CURRENT(&lab, allocation), 1);
+        EXPECT_EQ(acre_cache_free(lab.cache, used), ACRE_ERR_INVALID);
+        lab_free(&lab, other);
+        acre_allocator_destroy(allocator);
+        lab_close(&lab);
+    }
+}
+
 T_MAIN()
