@@ -33,6 +33,7 @@
 struct acre_device;
 struct front;
 struct status_saved;
+struct stitch;
 
 /* A capture that runs. */
 struct running_capture {
@@ -78,7 +79,7 @@ struct acre_cache {
     _Atomic bool is_enabled;      /* the user's switch; read unlocked                 */
     bool is_forbidden;            /* by the environment; constant                     */
     struct front *front;          /* thread caches of policy acre; else NULL          */
-    bool keeps_pages;             /* reclaiming leaves pages of stitched memory alone */
+    struct stitch *kept_pages;    /* reclaiming leaves the pages of this one alone; or NULL */
     bool expands;                 /* new memory comes by expandable segments          */
     bool is_expanding_said;       /* in the log: what became of expandable_segments   */
     acre_handle_type handle_type; /* to try first for new pages                      */

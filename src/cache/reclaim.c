@@ -278,7 +278,7 @@ static void release_pool(acre_cache *cache, struct pool *pool, bool *is_quiet, a
     if (!pool->stitch) {
         release_plain(cache, pool, is_quiet, first);
         status = grow_shrink_locked(cache, pool, is_quiet);
-    } else if (!pool->is_small && !cache->keeps_pages) {
+    } else if (!pool->is_small && pool->stitch != cache->kept_pages) {
         status = stitch_shrink_locked(cache, pool->stitch, is_quiet);
     }
     if (*first == ACRE_OK)

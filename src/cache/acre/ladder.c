@@ -95,9 +95,9 @@ static acre_status ladder_reclaim(acre_cache *cache, struct arena *arena, struct
         return ACRE_OK;
     if (is_capturing) /* nothing goes back to the device in a capture */
         return ACRE_ERR_DEVICE_MEMORY;
-    cache->keeps_pages = request->pool->stitch != NULL; /* they are what is asked for */
+    cache->kept_pages = request->pool->stitch; /* they are what is asked for */
     acre_status status = reclaim_all_locked(cache);
-    cache->keeps_pages = false;
+    cache->kept_pages = NULL;
     if (status != ACRE_OK)
         return status;
     cache->stats.num_alloc_retries++;

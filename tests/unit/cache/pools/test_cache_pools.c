@@ -166,6 +166,25 @@ TEST(stitched_memory_is_not_lent)
     lab_close(&lab);
 }
 
+TEST(stitched_memory_that_is_idle_goes_back_when_another_pool_runs_short)
+{
+    acre_cache_config config = {.policy = ACRE_POLICY_ACRE};
+    struct lab lab;
+
+    lab_open_with(&lab, &(struct fake_config){.page_bytes = 2 * MIB}, &config);
+    lab_limit(&lab, 60 * MIB);
+    acre_pool_id released = new_pool(&lab, ACRE_POOL_STITCHED);
+    fill(&lab, released, 40 * MIB);
+    REQUIRE_OK(acre_pool_release(lab.cache, released));
+    EXPECT_EQ(lab_try(&lab, 30 * MIB), ACRE_OK);
+    REQUIRE_OK(acre_cache_empty(lab.cache));
+    acre_pool_id giving = new_pool(&lab, ACRE_POOL_STITCHED | ACRE_POOL_GIVES_BACK);
+    fill(&lab, giving, 40 * MIB);
+    EXPECT_EQ(lab_try(&lab, 30 * MIB), ACRE_OK);
+    EXPECT_EQ(pool_stats(&lab, giving).free_bytes, 0);
+    lab_close(&lab);
+}
+
 TEST(B98_lending_changes_no_count)
 {
     struct lab lab;
