@@ -16,17 +16,59 @@
 struct plan_ticket {
     acre_planner *planner;
     void *pointer;
+    struct plan_ticket *next; /* in planner.refused */
 };
 
-/* Deleters cannot report. */
+/* Deleters cannot report: what the device or host memory refuses now is tried again. */
 static void delete_ticket(void *context)
 {
     struct plan_ticket *ticket = context;
-    acre_status status = planner_free_shared(ticket->planner, ticket->pointer);
+    acre_planner *planner = ticket->planner;
+    acre_status status = planner_free_shared(planner, ticket->pointer);
 
-    if (status != ACRE_OK && !later_free(ticket->planner->cache, ticket->pointer, status))
+    if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY) {
+        quick_lock_take(&planner->lock);
+        ticket->next = atomic_load_explicit(&planner->refused, memory_order_relaxed);
+        atomic_store_explicit(&planner->refused, ticket, memory_order_relaxed);
+        quick_lock_drop(&planner->lock);
+        return;
+    }
+    if (status != ACRE_OK && !later_free(planner->cache, ticket->pointer, status))
         log_line(ACRE_LOG_ERROR, "free of %p failed: %s", ticket->pointer, acre_last_error());
     heap_free(ticket);
+}
+
+/* All that was refused; nothing is any more. */
+static struct plan_ticket *take_refused(acre_planner *planner)
+{
+    quick_lock_take(&planner->lock);
+    struct plan_ticket *first = atomic_exchange(&planner->refused, NULL);
+    quick_lock_drop(&planner->lock);
+    return first;
+}
+
+/* Tries again what was refused. */
+static void retry_refused(acre_planner *planner)
+{
+    struct status_saved before;
+
+    if (LIKELY(!atomic_load_explicit(&planner->refused, memory_order_relaxed)))
+        return;
+    status_save(&before);
+    for (struct plan_ticket *ticket = take_refused(planner), *next; ticket; ticket = next) {
+        next = ticket->next;
+        delete_ticket(ticket);
+    }
+    status_restore(&before);
+}
+
+void planner_tickets_fini(acre_planner *planner)
+{
+    retry_refused(planner);
+    for (struct plan_ticket *ticket = take_refused(planner), *next; ticket; ticket = next) {
+        next = ticket->next;
+        heap_free(ticket);
+    }
 }
 
 static acre_status plan_allocate(void *self, size_t bytes, acre_data_ptr *out)
@@ -40,6 +82,7 @@ static acre_status plan_allocate(void *self, size_t bytes, acre_data_ptr *out)
         status = stream_current_native(planner->device, &stream);
     if (status != ACRE_OK)
         return status;
+    retry_refused(planner);
     if (bytes == 0) {
         acre_data_ptr_make(out, NULL, NULL, delete_ticket, id);
         return ACRE_OK;
@@ -52,7 +95,7 @@ static acre_status plan_allocate(void *self, size_t bytes, acre_data_ptr *out)
         heap_free(ticket);
         return status;
     }
-    *ticket = (struct plan_ticket){planner, pointer};
+    *ticket = (struct plan_ticket){planner, pointer, NULL};
     acre_data_ptr_make(out, pointer, ticket, delete_ticket, id);
     return ACRE_OK;
 }
@@ -68,6 +111,7 @@ static acre_status plan_copy_data(void *self, void *dst, const void *src, size_t
 
 static acre_status plan_empty_cache(void *self)
 {
+    retry_refused(self);
     return acre_cache_empty(((acre_planner *)self)->cache);
 }
 

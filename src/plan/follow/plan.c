@@ -389,6 +389,7 @@ void acre_planner_destroy(acre_planner *planner)
     if (!planner)
         return;
     fork_guard_end(&planner->fork_guard);
+    planner_tickets_fini(planner);
     follower_destroy(planner->follower);
     destroy_all(planner->retired);
     destroy_all(planner->ended);

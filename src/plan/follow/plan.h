@@ -19,6 +19,8 @@
 #include "plan/follow/recorder.h"
 #include "plan/follow/follower.h"
 
+struct plan_ticket;
+
 struct acre_planner {
     const struct expected *next;    /* what the plan expects next         */
     struct quick_lock lock;         /* guards everything for _shared calls */
@@ -30,12 +32,16 @@ struct acre_planner {
     struct follower *retired;        /* dropped, with live memory          */
     struct follower *ended;          /* to be destroyed without the lock   */
     struct recorder recorder;
+    _Atomic(struct plan_ticket *) refused; /* frees to try again; changes under the lock */
     uint64_t plans, drops, departures, rounds; /* rounds of past followers */
     uint64_t past_bytes;            /* allocated in arenas that are gone  */
     uint64_t past_peak;             /* highest live bytes of those        */
     uint64_t held_peak;             /* bytes of arenas                    */
     uint64_t base_total, base_freed; /* at the last reset                 */
 };
+
+/* Tries the frees of deleters that were refused a last time, and forgets them. */
+void planner_tickets_fini(struct acre_planner *planner);
 
 /* Takes the lock and brings the follower up to the position. */
 void planner_enter(struct acre_planner *planner);

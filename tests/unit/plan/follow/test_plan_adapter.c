@@ -63,6 +63,50 @@ TEST(what_is_freed_while_its_pool_sleeps_is_freed_on_waking)
     close_ground();
 }
 
+/* Requests of a planner's allocator; two live at a time. */
+static void ask(acre_allocator *allocator, int count, size_t unit)
+{
+    acre_data_ptr live[2] = {ACRE_DATA_PTR_EMPTY, ACRE_DATA_PTR_EMPTY};
+
+    for (int i = 0; i < count; i++) {
+        acre_data_ptr_clear(&live[i % 2]);
+        REQUIRE_OK(acre_allocator_allocate(allocator, unit * (size_t)(1 + i % 20), &live[i % 2]));
+    }
+    acre_data_ptr_clear(&live[0]);
+    acre_data_ptr_clear(&live[1]);
+}
+
+TEST(what_cannot_be_freed_once_is_freed_later)
+{
+    acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_EVENT_RECORD, .nth = 1};
+
+    for (int has_plan = 0; has_plan < 2; has_plan++) {
+        acre_allocator *allocator;
+        acre_data_ptr ptr, next;
+        void *stream;
+
+        open_ground(NULL, 0, true);
+        REQUIRE_OK(acre_planner_allocator(ground.planner, &allocator));
+        REQUIRE_OK(acre_stream_native_create(ground.device, 0, 0, &stream));
+        if (has_plan)
+            ask(allocator, 200, 512);
+        EXPECT_EQ(stats().plans, has_plan);
+        REQUIRE_OK(acre_allocator_allocate(allocator, 512, &ptr));
+        REQUIRE_OK(acre_planner_record_stream(ground.planner, ptr.data, stream));
+        REQUIRE_OK(acre_sim_fault_arm(ground.backend, &fault));
+        acre_data_ptr_clear(&ptr);
+        EXPECT_EQ(acre_sim_fault_disarm(ground.backend), 1);
+        EXPECT_EQ(stats().allocated_bytes.current, 512);
+        REQUIRE_OK(acre_allocator_allocate(allocator, 1024, &next));
+        acre_data_ptr_clear(&next);
+        REQUIRE_OK(acre_allocator_empty_cache(allocator));
+        EXPECT_EQ(stats().allocated_bytes.current, 0);
+        REQUIRE_OK(acre_stream_native_destroy(ground.device, stream));
+        acre_allocator_destroy(allocator);
+        close_ground();
+    }
+}
+
 /* ---- Threads that the device waits for ------------------------------------------------------ */
 
 /* Something that holds a stream up until a thread has freed what it has. */
@@ -89,19 +133,6 @@ static void hold_up(struct holdup *holdup, acre_allocator *allocator, size_t byt
     REQUIRE_OK(acre_allocator_allocate(allocator, bytes, &holdup->held));
     REQUIRE_EQ(pthread_create(&holdup->thread, NULL, free_and_open, holdup), 0);
     REQUIRE_OK(acre_launch_host(ground.device, stream, gate_task, &holdup->gate));
-}
-
-/* Requests of a planner's allocator; two live at a time. */
-static void ask(acre_allocator *allocator, int count, size_t unit)
-{
-    acre_data_ptr live[2] = {ACRE_DATA_PTR_EMPTY, ACRE_DATA_PTR_EMPTY};
-
-    for (int i = 0; i < count; i++) {
-        acre_data_ptr_clear(&live[i % 2]);
-        REQUIRE_OK(acre_allocator_allocate(allocator, unit * (size_t)(1 + i % 20), &live[i % 2]));
-    }
-    acre_data_ptr_clear(&live[0]);
-    acre_data_ptr_clear(&live[1]);
 }
 
 /* What is freed meanwhile lives in the arena of an earlier plan. */
