@@ -143,9 +143,14 @@ acre_status mark_begin_locked(acre_cache *cache, void *stream, uint64_t *out_id)
     struct running_capture told = {
         .stream = stream, .capture_id = info.id, .thread = thread_number()};
     struct running_capture *found = mark_find(cache, info.id);
-    if (found && found->is_found)
-        mark_destroy(cache, found); /* its place is free for the one that was told */
-    status = mark_create(cache, &told);
+    if (found && found->is_found) { /* from now on it is one that was told */
+        cache->found_count--;
+        found->stream = told.stream;
+        found->thread = told.thread;
+        found->is_found = false;
+    } else {
+        status = mark_create(cache, &told);
+    }
     if (status == ACRE_OK)
         *out_id = info.id;
     return status;

@@ -255,4 +255,29 @@ TEST(a_pool_ends_although_a_capture_was_found_in_it)
     bench_close(&bench);
 }
 
+TEST(a_capture_that_was_found_stays_known_when_it_is_told_of)
+{
+    struct bench bench;
+    acre_pool_id id = acre_pool_id_next();
+    void *graph;
+
+    bench_open(&bench, ACRE_POLICY_TORCH, NULL);
+    bench_free(&bench, bench_alloc(&bench, 40 * MIB, bench.c));
+    REQUIRE_OK(acre_pool_create(bench.cache, id, NULL));
+    REQUIRE_OK(acre_pool_begin(bench.cache, id, NULL));
+    REQUIRE_OK(acre_capture_begin(bench.device, bench.a));
+    bench_free(&bench, bench_alloc(&bench, 20 * MIB, bench.a));
+    REQUIRE_OK(acre_pool_end(bench.cache, id));
+    heap_fail_nth(1);
+    acre_status status = acre_capture_mark_begin(bench.cache, bench.a);
+    heap_fail_disarm();
+    REQUIRE_OK(acre_cache_empty(bench.cache));
+    REQUIRE_OK(acre_capture_end(bench.device, bench.a, &graph)); /* it is whole */
+    if (status == ACRE_OK)
+        REQUIRE_OK(acre_capture_mark_end(bench.cache, bench.a));
+    REQUIRE_OK(acre_graph_destroy(bench.device, graph));
+    REQUIRE_OK(acre_pool_release(bench.cache, id));
+    bench_close(&bench);
+}
+
 T_MAIN()
