@@ -125,7 +125,9 @@ ACRE_API acre_status acre_pluggable_alloc(acre_allocator *allocator, size_t byte
 /** Frees what the allocator gave; NULL is accepted. Streams that were recorded are
  *  waited for, unless the plug-in has a hook for them.
  *  Errors: ACRE_ERR_INVALID ("Trying to free a pointer not allocated here": foreign,
- *  interior, or freed already), ACRE_ERR_DEVICE (of waiting; it stays live). */
+ *  interior, or freed already), ACRE_ERR_DEVICE (of waiting; it stays live),
+ *  ACRE_ERR_STATE (one of the streams is captured; it stays live). What a deleter cannot
+ *  free for these two reasons is freed with a later allocation. */
 ACRE_API acre_status acre_pluggable_free(acre_allocator *allocator, void *pointer);
 
 /** First byte and size of the allocation around a pointer.

@@ -23,6 +23,7 @@ struct plug_record {
     void **streams;     /* native, others that use it; owned                */
     size_t stream_count;
     bool is_leaving;    /* being freed; a second free is refused            */
+    bool is_put_off;    /* to be freed later (plug_wait.h)                  */
     uint32_t stack;     /* that allocated it, by who watches; 0: none       */
 };
 

@@ -17,6 +17,7 @@
 #include "alloc/pluggable.h"
 
 #include "alloc/allocator.h"
+#include "alloc/plug_wait.h"
 #include "backend/stream.h"
 #include "base/check.h"
 #include "base/dl.h"
@@ -208,6 +209,7 @@ static acre_status plug_take_memory(struct plug *plug, size_t bytes, int device,
     struct plug_frames frames;
     struct status_saved saved;
 
+    plug_retry(plug);
     watch_gather(plug, device, false, &frames);
     acre_status status = ask_plugin(plug, bytes, device, stream, &frames, out);
     struct plug_watch *watch = plug->watch;
@@ -254,20 +256,6 @@ acre_status acre_pluggable_alloc(acre_allocator *allocator, size_t bytes, int de
 
 /* ---- Freeing ------------------------------------------------------------------------ */
 
-/* Waits for the streams that were recorded; nobody else looks at a leaving record. */
-static acre_status wait_for_streams(struct plug *plug, const struct plug_record *record)
-{
-    acre_device *device;
-    acre_status status = ACRE_OK;
-
-    if (!record->stream_count)
-        return ACRE_OK;
-    status = acre_device_get(plug->type, record->device, &device);
-    for (size_t i = 0; i < record->stream_count && status == ACRE_OK; i++)
-        status = acre_stream_native_synchronize(device, record->streams[i]);
-    return status;
-}
-
 static acre_status plug_give_back(struct plug *plug, void *pointer)
 {
     struct plug_frames frames;
@@ -285,9 +273,10 @@ static acre_status plug_give_back(struct plug *plug, void *pointer)
                            "Trying to free a pointer not allocated here: %p is "
                            "not the first byte of a live allocation of this plug-in",
                            pointer);
-    acre_status status = wait_for_streams(plug, record);
+    acre_status status = plug_wait(plug, record);
     lock_take(&plug->lock);
     if (status == ACRE_OK) {
+        plug->put_off_count -= record->is_put_off;
         plug_table_take(&plug->table, record);
         watch_tell_locked(plug, PLUG_FREED, record, &frames);
     } else {
@@ -305,10 +294,13 @@ static acre_status plug_give_back(struct plug *plug, void *pointer)
 
 static void plug_delete(struct deleter_owner *owner, void *pointer)
 {
+    struct plug *plug = CONTAINER_OF(owner, struct plug, owner);
     struct status_saved saved;
 
     status_save(&saved);
-    if (plug_give_back(CONTAINER_OF(owner, struct plug, owner), pointer) != ACRE_OK)
+    acre_status status = plug_give_back(plug, pointer);
+    bool is_later = status == ACRE_ERR_STATE || status == ACRE_ERR_DEVICE;
+    if (status != ACRE_OK && !(is_later && plug_put_off(plug, pointer)))
         log_line(ACRE_LOG_ERROR, "free of %p failed: %s", pointer, acre_last_error());
     status_restore(&saved);
 }
@@ -337,6 +329,8 @@ static acre_status plug_copy_data(void *self, void *dst, const void *src, size_t
 static acre_status plug_empty_cache(void *self)
 {
     acre_pluggable_hooks hooks = plug_hooks(self);
+
+    plug_retry(self);
 
     if (hooks.reset)
         hooks.reset();
@@ -417,6 +411,7 @@ static acre_status plug_reset_peak(void *self, int device)
 
 static void plug_end(void *self)
 {
+    plug_retry(self);
     plug_unhold(self);
 }
 
@@ -569,6 +564,7 @@ acre_status acre_pluggable_close(acre_allocator *allocator)
 
     if (!plug)
         return allocator ? ACRE_ERR_INVALID : ACRE_OK;
+    plug_retry(plug);
     lock_take(&plug->lock);
     uint64_t count = plug->hold_count - 1, bytes = plug->table.bytes;
     lock_drop(&plug->lock);

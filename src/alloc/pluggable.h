@@ -49,6 +49,7 @@ struct plug {
     size_t alignment;
     uint64_t hold_count;
     struct plug_table table;
+    _Atomic uint64_t put_off_count; /* records to be freed later; written under the lock */
     struct plug_watch *_Atomic watch; /* NULL until somebody wants to; then it stays */
 };
 

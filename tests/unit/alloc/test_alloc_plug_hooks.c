@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Hooks of plug-ins, and what is done without them. */
+#include "alloc/plug_wait.h"
 #include "tests/support/plug_bed.h"
 
 static acre_pluggable_hooks all_hooks(void)
@@ -141,6 +142,38 @@ TEST(without_a_hook_a_free_waits_for_recorded_streams)
     acre_data_ptr_clear(&ptr);
     EXPECT_EQ(passed, 1);
     EXPECT_EQ(seen->free_count, 1);
+    stop();
+}
+
+/* Waiting for a stream that is captured would end the capture. */
+TEST(memory_that_a_captured_stream_uses_is_freed_after_the_capture)
+{
+    acre_data_ptr ptr, next;
+    acre_device *device;
+    void *graph = NULL;
+
+    start();
+    REQUIRE_OK(acre_device_get(TYPE, 0, &device));
+    acre_stream own = some_stream(0), side = some_stream(0);
+    REQUIRE(native_of(own) != native_of(side));
+    REQUIRE_OK(acre_stream_set_current(own));
+    REQUIRE_OK(acre_allocator_allocate(allocator, 1000, &ptr));
+    REQUIRE_OK(acre_allocator_record_stream(allocator, &ptr, side));
+    void *pointer = ptr.data;
+    REQUIRE_OK(acre_capture_begin(device, native_of(side)));
+    EXPECT_EQ(acre_pluggable_free(allocator, pointer), ACRE_ERR_STATE);
+    acre_data_ptr_clear(&ptr);
+    EXPECT_EQ(seen->free_count, 0);
+    REQUIRE_OK(acre_allocator_allocate(allocator, 500, &next)); /* not yet */
+    EXPECT_EQ(seen->free_count, 0);
+    REQUIRE_OK(acre_capture_end(device, native_of(side), &graph)); /* it is whole */
+    acre_data_ptr_clear(&next);
+    REQUIRE_OK(acre_allocator_allocate(allocator, 500, &next));
+    EXPECT_EQ(seen->free_count, 2);
+    EXPECT_EQ(acre_pluggable_free(allocator, pointer), ACRE_ERR_INVALID);
+    acre_data_ptr_clear(&next);
+    EXPECT_EQ(stats_of(0).allocated_bytes.current, 0);
+    REQUIRE_OK(acre_graph_destroy(device, graph));
     stop();
 }
 
