@@ -2,6 +2,8 @@
 /* What deleters free while its pool sleeps, when things go wrong; see test_cache_sleep.c for the
  * rest. */
 #include "cache/pools/late.h"
+
+#include "cache/cache.h"
 #include "tests/support/share_bed.h"
 
 static int64_t live_now(struct share_bed *bed)
@@ -32,7 +34,9 @@ static void free_without_host_memory(acre_policy policy, const char *conf)
     for (int i = 0; i < COUNT; i++)
         acre_data_ptr_clear(&ptrs[i]);
     acre_host_limit_set(1);
-    late_settle(bed.cache);
+    quick_lock_take(&bed.cache->lock);
+    late_settle_locked(bed.cache);
+    quick_lock_drop(&bed.cache->lock);
     acre_host_limit_set(0);
     EXPECT_EQ(live_now(&bed), COUNT);
     REQUIRE_OK(acre_cache_wake(bed.cache, &id, NULL));
