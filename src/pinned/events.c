@@ -158,7 +158,14 @@ static acre_status entry_take(struct event_store *store, struct acre_device *dev
     return status;
 }
 
-/* Records an event for a use; the entry is in no list. */
+/* Uses may share a queue, so that it goes only when it is known that none needs it. */
+static void queues_drop_empty(struct events *events)
+{
+    LIST_FOR_EACH_SAFE(link, after, &events->queues)
+        queue_drop_if_empty(CONTAINER_OF(link, struct event_queue, link));
+}
+
+/* Records an event for a use; the entry is in no list. A failure may leave an empty queue. */
 static acre_status entry_make(struct event_store *store, struct events *events,
                               const struct host_use *use, struct event_entry **out)
 {
@@ -169,18 +176,14 @@ static acre_status entry_make(struct event_store *store, struct events *events,
     if (status != ACRE_OK)
         return status;
     entry->queue = queue_for(events, use);
-    if (!entry->queue) {
+    status = entry->queue
+                 ? device->ops->event_record(device->self, device->index, entry->event, use->stream)
+                 : ACRE_ERR_HOST_MEMORY;
+    if (status != ACRE_OK)
         list_push_front(&store->spares, &entry->link);
-        return ACRE_ERR_HOST_MEMORY;
-    }
-    status = device->ops->event_record(device->self, device->index, entry->event, use->stream);
-    if (status != ACRE_OK) {
-        queue_drop_if_empty(entry->queue);
-        list_push_front(&store->spares, &entry->link);
-        return status;
-    }
-    *out = entry;
-    return ACRE_OK;
+    else
+        *out = entry;
+    return status;
 }
 
 acre_status events_add(struct event_store *store, struct events *events,
@@ -200,7 +203,6 @@ acre_status events_add(struct event_store *store, struct events *events,
         struct event_entry *entry = CONTAINER_OF(link, struct event_entry, link);
         list_remove(link);
         if (status != ACRE_OK) {
-            queue_drop_if_empty(entry->queue);
             list_push_front(&store->spares, &entry->link);
             continue;
         }
@@ -211,6 +213,8 @@ acre_status events_add(struct event_store *store, struct events *events,
     }
     if (status == ACRE_OK)
         uses_forget(host_block, false);
+    else
+        queues_drop_empty(events);
     return status;
 }
 

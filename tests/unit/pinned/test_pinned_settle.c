@@ -56,6 +56,35 @@ TEST(what_was_kept_after_a_failure_is_not_free_while_a_stream_uses_it)
     }
 }
 
+/* The n-th record fails, of a block that streams 0, 1 and 2 use. */
+static void free_with_failing_record(acre_policy policy, uint64_t nth)
+{
+    acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_EVENT_RECORD,
+                            .nth = nth, .status = ACRE_ERR_DEVICE};
+    struct pinned_bed bed;
+
+    pinned_bed_open(&bed, policy, NULL);
+    void *block = pinned_take(&bed, 4096);
+    for (int i = 0; i < BED_STREAMS; i++)
+        pinned_use(&bed, block, i);
+    uint64_t before = heap_live_count();
+    REQUIRE_OK(acre_sim_fault_arm(bed.sim, &fault));
+    EXPECT_EQ(acre_pinned_free(bed.pinned, block), ACRE_ERR_DEVICE);
+    EXPECT_EQ(acre_sim_fault_disarm(bed.sim), 1);
+    EXPECT_EQ(bed.pinned->shared.events.pending, 0);
+    EXPECT(list_empty(&bed.pinned->shared.events.queues));
+    EXPECT(heap_live_count() >= before); /* kept: events, for the next time */
+    pinned_give(&bed, block);
+    pinned_bed_close(&bed);
+}
+
+TEST(a_record_that_fails_gives_nothing_back_twice)
+{
+    for (acre_policy policy = ACRE_POLICY_TORCH; policy <= ACRE_POLICY_ACRE; policy++)
+        for (uint64_t nth = 1; nth <= BED_STREAMS; nth++)
+            free_with_failing_record(policy, nth);
+}
+
 /* ---- A device that refuses to take memory back ---------------------------------------------- */
 
 static const acre_backend_ops *ops_before;
