@@ -98,7 +98,7 @@ acre_status pinned_leave(acre_pinned *pinned)
 static void collect_for(acre_pinned *pinned, struct host_pool *pool)
 {
     struct status_saved before;
-    bool is_polled = pool == &pinned->shared && pinned->poller.is_running &&
+    bool is_polled = pool == &pinned->shared && poller_is_there(&pinned->poller) &&
                      pinned->conf.pinned_uses_background_threads;
 
     if (is_polled || (!pool->events.pending && list_empty(&pool->postponed)))

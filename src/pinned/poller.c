@@ -36,8 +36,21 @@ void poller_init(struct poller *poller, poller_fn fn, void *arg)
     lock_condition_init(&poller->changed);
 }
 
+bool poller_is_there(const struct poller *poller)
+{
+    return poller->is_running && poller->generation == fork_generation();
+}
+
+/* In a child of fork the thread is gone, and lock and condition are as it left them. */
+static void poller_renew(struct poller *poller)
+{
+    if (poller->is_running && !poller_is_there(poller))
+        poller_init(poller, poller->fn, poller->arg);
+}
+
 void poller_start(struct poller *poller)
 {
+    poller_renew(poller);
     if (poller->is_running)
         return;
     poller->is_running = thread_start(&poller->thread, poller_main, poller) == 0;
@@ -46,7 +59,7 @@ void poller_start(struct poller *poller)
 
 void poller_notify(struct poller *poller)
 {
-    if (!poller->is_running || poller->generation != fork_generation())
+    if (!poller_is_there(poller))
         return;
     lock_take(&poller->lock);
     poller->has_work = true;
@@ -56,7 +69,8 @@ void poller_notify(struct poller *poller)
 
 void poller_fini(struct poller *poller)
 {
-    if (poller->is_running && poller->generation == fork_generation()) {
+    poller_renew(poller); /* destroying a condition waits for those who wait for it */
+    if (poller->is_running) {
         lock_take(&poller->lock);
         poller->is_over = true;
         pthread_cond_signal(&poller->changed);

@@ -33,6 +33,8 @@ void poller_fini(struct poller *poller);
 /* Starts the thread if there is none; without threads events are looked at by callers,
  * as if the option were off. The owner's lock is held, here and below. */
 void poller_start(struct poller *poller);
+/* Whether the thread is there: not in a child of fork, before it is started there too. */
+bool poller_is_there(const struct poller *poller);
 /* Something was queued. */
 void poller_notify(struct poller *poller);
 

@@ -3,6 +3,9 @@
 #include "backend/backend.h"
 #include "tests/support/gate.h"
 #include "tests/support/pinned_bed.h"
+#include "tests/support/small_backend.h"
+
+#include <unistd.h>
 
 TEST(what_is_freed_after_its_pool_was_released_goes_with_it)
 {
@@ -83,6 +86,119 @@ TEST(a_record_that_fails_gives_nothing_back_twice)
     for (acre_policy policy = ACRE_POLICY_TORCH; policy <= ACRE_POLICY_ACRE; policy++)
         for (uint64_t nth = 1; nth <= BED_STREAMS; nth++)
             free_with_failing_record(policy, nth);
+}
+
+/* ---- A child of fork ------------------------------------------------------------------------ */
+
+static void child_destroys(void *arg)
+{
+    struct pinned_bed *bed = arg;
+
+    alarm(20);
+    acre_pinned_destroy(bed->pinned);
+}
+
+TEST(a_child_destroys_a_cache_whose_thread_it_has_lost)
+{
+    struct pinned_bed bed;
+
+    pinned_bed_open(&bed, ACRE_POLICY_TORCH, "pinned_use_background_threads:True");
+    pinned_give(&bed, pinned_take(&bed, 4096));
+    REQUIRE(bed.pinned->poller.is_running);
+    usleep(100000); /* the thread is waiting by now, as it mostly does */
+    EXPECT_EQ(t_child(child_destroys, &bed), 0);
+    pinned_bed_close(&bed);
+}
+
+/* A device that works in a child: its work is done when a call returns. */
+static acre_status plain_alloc(void *self, size_t bytes, void **out_base)
+{
+    (void)self;
+    *out_base = aligned_alloc(4096, round_up(bytes, 4096));
+    return *out_base ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
+}
+
+static acre_status plain_free(void *self, void *base)
+{
+    (void)self;
+    free(base);
+    return ACRE_OK;
+}
+
+static acre_status plain_register(void *self, void *base, size_t bytes)
+{
+    (void)self;
+    (void)base;
+    (void)bytes;
+    return ACRE_OK;
+}
+
+static acre_status plain_unregister(void *self, void *base)
+{
+    (void)self;
+    (void)base;
+    return ACRE_OK;
+}
+
+struct scene {
+    acre_device *device;
+    acre_pinned *pinned;
+};
+
+static void child_frees(void *arg)
+{
+    struct scene *scene = arg;
+    acre_pinned_stats stats = {.struct_size = sizeof stats};
+    void *stream, *first, *second;
+
+    alarm(20);
+    REQUIRE_OK(acre_stream_native_create(scene->device, 0, 0, &stream));
+    REQUIRE_OK(acre_pinned_alloc(scene->pinned, 4096, &first));
+    REQUIRE_OK(acre_pinned_record_stream(scene->pinned, first, scene->device, stream));
+    REQUIRE_OK(acre_pinned_free(scene->pinned, first));
+    REQUIRE_OK(acre_pinned_alloc(scene->pinned, 4096, &second));
+    REQUIRE(second == first);
+    /* More than there is: the child gets a thread of its own. */
+    REQUIRE_OK(acre_pinned_record_stream(scene->pinned, second, scene->device, stream));
+    REQUIRE_OK(acre_pinned_alloc(scene->pinned, 1 << 20, &first));
+    REQUIRE_OK(acre_pinned_free(scene->pinned, second));
+    do {
+        usleep(1000);
+        REQUIRE_OK(acre_pinned_stats_get(scene->pinned, &stats));
+    } while (stats.waiting_bytes);
+    acre_pinned_destroy(scene->pinned);
+}
+
+TEST(a_child_looks_at_events_by_itself)
+{
+    const acre_pinned_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_TORCH,
+                                       .conf = "pinned_use_background_threads:True",
+                                       .flags = ACRE_PINNED_NO_ENVIRONMENT};
+    struct small small = SMALL_INITIALIZER;
+    acre_backend_desc desc = small_desc("plain", ACRE_DEVICE_PRIVATE, &small);
+    acre_backend_ops ops = *desc.ops;
+    acre_backend *backend;
+    struct scene scene;
+    void *block;
+
+#if defined(__SANITIZE_THREAD__)
+    T_SKIP("ThreadSanitizer does not start threads in children of processes with threads");
+#endif
+    ops.host_alloc = plain_alloc;
+    ops.host_free = plain_free;
+    ops.host_register = plain_register;
+    ops.host_unregister = plain_unregister;
+    desc.ops = &ops;
+    desc.flags |= ACRE_BACKEND_SYNCHRONOUS | ACRE_BACKEND_FORK_SAFE;
+    REQUIRE_OK(acre_backend_register(&desc, &backend));
+    REQUIRE_OK(acre_backend_device(backend, 0, &scene.device));
+    REQUIRE_OK(acre_pinned_create(scene.device, &config, &scene.pinned));
+    REQUIRE_OK(acre_pinned_alloc(scene.pinned, 4096, &block));
+    REQUIRE(scene.pinned->poller.is_running);
+    REQUIRE_OK(acre_pinned_free(scene.pinned, block));
+    EXPECT_EQ(t_child(child_frees, &scene), 0);
+    acre_pinned_destroy(scene.pinned);
+    acre_backend_unregister(backend);
 }
 
 /* ---- A device that refuses to take memory back ---------------------------------------------- */
