@@ -209,10 +209,12 @@ static bool reserve_take(acre_pinned *pinned, size_t *bytes, void **out)
     return true;
 }
 
-/* Takes that back, before anything else is cut off. */
-static void reserve_put(acre_pinned *pinned, const char *base)
+/* Gives back memory that was obtained, or cut off the reserve, in vain. The lock was held since. */
+static void memory_return(acre_pinned *pinned, enum source_method method, char *base, size_t bytes)
 {
-    pinned->reserve.used = (size_t)(base - pinned->reserve.base);
+    if (method == SOURCE_RESERVE)
+        pinned->reserve.used = (size_t)(base - pinned->reserve.base);
+    source_put(pinned->device, method, base, bytes);
 }
 
 /* Memory is there: it becomes part of the pool, or goes back. */
@@ -227,10 +229,7 @@ static acre_status acquire_admit(acre_pinned *pinned, struct host_request *reque
                              : host_arena_add(request->pool, extent, base, bytes);
 
     if (status != ACRE_OK) {
-        if (extent->method == SOURCE_RESERVE)
-            reserve_put(pinned, base);
-        else
-            source_put(pinned->device, extent->method, base, bytes);
+        memory_return(pinned, extent->method, base, bytes);
         host_extent_destroy(extent);
         return status;
     }

@@ -88,6 +88,27 @@ TEST(a_record_that_fails_gives_nothing_back_twice)
             free_with_failing_record(policy, nth);
 }
 
+TEST(what_was_cut_off_the_reserve_in_vain_is_there_again)
+{
+    struct pinned_bed bed;
+
+    for (acre_policy policy = ACRE_POLICY_TORCH; policy <= ACRE_POLICY_ACRE; policy++)
+        for (uint64_t nth = 1, is_over = 0; !is_over; nth++) {
+            acre_sim_usage usage = {.struct_size = sizeof usage};
+            void *block;
+            pinned_bed_open(&bed, policy, "pinned_reserve_segment_size_mb:1");
+            heap_fail_nth(nth);
+            acre_status status = acre_pinned_alloc(bed.pinned, 900 * KIB, &block);
+            is_over = !heap_fail_disarm();
+            if (status != ACRE_OK)
+                block = pinned_take(&bed, 900 * KIB);
+            REQUIRE_OK(acre_sim_usage_get(bed.sim, &usage));
+            EXPECT_EQ(usage.host_count, 1);
+            pinned_give(&bed, block);
+            pinned_bed_close(&bed);
+        }
+}
+
 /* ---- A child of fork ------------------------------------------------------------------------ */
 
 static void child_destroys(void *arg)
