@@ -195,7 +195,8 @@ static void budget_put(size_t bytes)
     lock_drop(&host_lock);
 }
 
-/* Maps fresh pages and enters them. */
+/* Maps fresh pages and enters them. They overlap a range only where the caller unmapped memory
+ * that is still registered. */
 static acre_status range_create(size_t bytes, enum origin origin, acre_status on_failure,
                                 struct host_range **out)
 {
@@ -214,9 +215,13 @@ static acre_status range_create(size_t bytes, enum origin origin, acre_status on
     lock_take(&host_lock);
     status = range_add_locked(range);
     lock_drop(&host_lock);
-    CHECK(status == ACRE_OK);
+    if (status != ACRE_OK) {
+        munmap((void *)range->base, bytes);
+        heap_free(range);
+        return status;
+    }
     *out = range;
-    return status;
+    return ACRE_OK;
 }
 
 static acre_status host_memory_alloc(void *self, int device, size_t bytes, void **out_base)

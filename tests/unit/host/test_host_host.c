@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The backend "host": what it offers beyond the common suite. */
+#include "base/heap.h"
 #include "tests/support/t.h"
 
 #include <acre/acre.h>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 static acre_device *host(void)
@@ -62,6 +64,35 @@ TEST(registered_memory_is_pinned_until_unregistered)
     EXPECT_EQ(acre_host_unregister(host(), mine + 1), ACRE_ERR_INVALID);
     REQUIRE_OK(acre_host_unregister(host(), mine));
     EXPECT(!acre_host_is_pinned(host(), mine));
+}
+
+TEST(memory_unmapped_while_registered_is_refused_not_fatal)
+{
+    acre_device *device = host();
+    uint64_t live = heap_live_count();
+    const size_t bytes = 64 * 4096;
+    void *mine = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *bases[8];
+    int count = 0;
+    acre_status status = ACRE_OK;
+
+    REQUIRE(mine != MAP_FAILED);
+    REQUIRE_OK(acre_host_register(device, mine, bytes));
+    munmap(mine, bytes);
+    /* The system gives these addresses again, mostly at once. */
+    while (count < 8 && (status = acre_device_alloc(device, bytes, &bases[count])) == ACRE_OK)
+        count++;
+    EXPECT(status == ACRE_OK || status == ACRE_ERR_EXISTS);
+    if (status != ACRE_OK) {
+        EXPECT_HAS(acre_last_error(), "overlaps");
+        EXPECT(msync(mine, bytes, MS_ASYNC) != 0); /* it is unmapped again */
+    }
+    REQUIRE_OK(acre_host_unregister(device, mine));
+    while (count > 0)
+        REQUIRE_OK(acre_device_free(device, bases[--count]));
+    REQUIRE_OK(acre_device_alloc(device, bytes, &bases[0]));
+    REQUIRE_OK(acre_device_free(device, bases[0]));
+    EXPECT_EQ(heap_live_count(), live);
 }
 
 static void in_child(void *unused)
