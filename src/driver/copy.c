@@ -63,6 +63,17 @@ static bool is_overlapping(const void *dst, const void *src, size_t bytes)
 
 /* ---- Blocking copies ---------------------------------------------------------------- */
 
+/* To device memory. Drivers return when they have read memory of the host, and at once where both
+ * sides are on devices; what follows on other streams must not overtake the rest. */
+static acre_status copy_and_wait(struct driver *driver, void *dst, const void *src, size_t bytes)
+{
+    acre_status status = driver->vendor->copy(driver, dst, src, bytes);
+
+    if (status != ACRE_OK || !driver->library.call.stream_synchronize)
+        return status;
+    return CALL(stream_synchronize, NULL);
+}
+
 /* Through a temporary, as drivers leave overlapping copies undefined. */
 static acre_status copy_overlapping(struct driver *driver, int device, void *dst, const void *src,
                                     size_t bytes)
@@ -74,7 +85,7 @@ static acre_status copy_overlapping(struct driver *driver, int device, void *dst
         return status;
     status = driver->vendor->copy(driver, middle, src, bytes);
     if (status == ACRE_OK)
-        status = driver->vendor->copy(driver, dst, middle, bytes);
+        status = copy_and_wait(driver, dst, middle, bytes);
     drv_memory_free(driver, device, middle);
     return status;
 }
@@ -96,7 +107,8 @@ acre_status drv_copy_now(void *self, void *dst, const void *src, size_t bytes, a
     }
     return ON_DEVICE(is_overlapping(dst, src, bytes)
                          ? copy_overlapping(driver, device, dst, src, bytes)
-                         : driver->vendor->copy(driver, dst, src, bytes));
+                     : sides.dst_device >= 0 ? copy_and_wait(driver, dst, src, bytes)
+                                             : driver->vendor->copy(driver, dst, src, bytes));
 }
 
 /* ---- Queued copies ------------------------------------------------------------------ */

@@ -26,7 +26,8 @@ static acre_copy_kind kind_of(CUdeviceptr dst, CUdeviceptr src)
 
 /* ---- Blocking ----------------------------------------------------------------------- */
 
-/* A blocking copy waits for the default stream first. */
+/* A blocking copy waits for the default stream first; one between device memory is queued there,
+ * and nobody waits for it. */
 static CUresult copy_now(CUdeviceptr dst, CUdeviceptr src, size_t bytes, acre_copy_kind kind)
 {
     struct place at;
@@ -37,6 +38,8 @@ static CUresult copy_now(CUdeviceptr dst, CUdeviceptr src, size_t bytes, acre_co
     if (!dst || !src)
         return CUDA_ERROR_INVALID_VALUE;
     result = capture_allows();
+    if (!result && kind == ACRE_COPY_DEVICE_TO_DEVICE)
+        return SIM(copy_async, at.device, address_of(dst), address_of(src), bytes, kind, at.sim);
     if (!result)
         result = waited(standin.ops->stream_synchronize(standin.self, at.device, at.sim));
     return result ? result : SIM(copy, address_of(dst), address_of(src), bytes, kind);

@@ -17,6 +17,8 @@
 
 #include <acre/acre.h>
 
+#include <pthread.h>
+
 #define EXPECT_OK(call) EXPECT_EQ(call, ACRE_OK)
 
 /* A test that runs in a child. */
@@ -446,6 +448,62 @@ TEST_IN_CHILD(without_both_the_reason_is_that_of_cuda)
     EXPECT_EQ(acre_backend_find("hip", &backend), ACRE_ERR_UNSUPPORTED);
     EXPECT_HAS(acre_last_error(), "no HIP driver: ");
     EXPECT_EQ(acre_device_count(ACRE_DEVICE_HIP), 0);
+}
+
+/* ---- Blocking copies -------------------------------------------------------------------- */
+
+struct blocking_copy {
+    acre_device *device;
+    char *memory;
+    size_t distance; /* below 4096 bytes, the two sides overlap */
+    _Atomic int is_done;
+};
+
+static void *copy_run(void *arg)
+{
+    struct blocking_copy *copy = arg;
+
+    EXPECT_OK(acre_copy(copy->device, copy->memory + copy->distance, copy->memory, 4096,
+                        ACRE_COPY_DEVICE_TO_DEVICE));
+    copy->is_done = 1;
+    return NULL;
+}
+
+/* Drivers queue such a copy on a stream that those of Acre do not wait for. */
+static void copy_behind_gate(const struct vendor *vendor, size_t distance)
+{
+    struct gate gate = {0};
+    struct blocking_copy copy = {.distance = distance};
+    unsigned char host[4096], back[4096];
+    acre_backend *backend;
+    pthread_t thread;
+
+    REQUIRE_OK(bed_open(vendor, &backend));
+    copy.device = device_of(backend, 0);
+    REQUIRE_OK(acre_device_alloc(copy.device, 8192, (void **)&copy.memory));
+    for (int i = 0; i < 4096; i++)
+        host[i] = (unsigned char)(i * 7);
+    REQUIRE_OK(acre_copy(copy.device, copy.memory, host, 4096, ACRE_COPY_HOST_TO_DEVICE));
+    REQUIRE_OK(acre_launch_host(copy.device, NULL, gate_task, &gate));
+    gate_wait_reached(&gate);
+    REQUIRE(pthread_create(&thread, NULL, copy_run, &copy) == 0);
+    usleep(50000);
+    EXPECT_EQ(copy.is_done, 0);
+    gate_open(&gate);
+    pthread_join(thread, NULL);
+    REQUIRE_OK(acre_copy(copy.device, back, copy.memory + distance, 4096,
+                         ACRE_COPY_DEVICE_TO_HOST));
+    EXPECT_EQ(memcmp(back, host, 4096), 0);
+    REQUIRE_OK(acre_device_free(copy.device, copy.memory));
+    bed_close(vendor, backend);
+}
+
+TEST_IN_CHILD(a_copy_on_the_device_is_done_when_it_returns)
+{
+    copy_behind_gate(&vendor_cuda, 4096);
+    copy_behind_gate(&vendor_cuda, 100);
+    copy_behind_gate(&vendor_hip, 4096);
+    copy_behind_gate(&vendor_hip, 100);
 }
 
 /* ---- Fork ------------------------------------------------------------------------------------ */
