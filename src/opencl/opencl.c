@@ -7,6 +7,7 @@
 #include "base/conf.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/process/fork.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -218,6 +219,9 @@ static void opencl_destroy(void *self)
 {
     struct opencl *cl = self;
 
+    /* In a child of fork its threads are gone, locks may be held, and drivers do not work. */
+    if (cl->fork_generation != fork_generation())
+        return;
     stream_fini(cl);
     event_fini(cl);
     memory_fini(cl);
@@ -239,6 +243,7 @@ static acre_status opencl_create(struct opencl **out)
 
     if (!cl)
         return status;
+    cl->fork_generation = fork_generation();
     lock_init(&cl->lock, RANK_DEVICE, "opencl");
     rbtree_init(&cl->ranges);
     ptrmap_init(&cl->streams);

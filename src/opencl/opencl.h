@@ -60,6 +60,7 @@ struct opencl {
     struct rbtree ranges;   /* all memory, by address; lock */
     struct ptrmap streams;  /* struct stream; lock          */
     struct ptrmap events;   /* struct opencl_event; lock           */
+    unsigned fork_generation; /* of the process that started it    */
 };
 
 /* The backend behind a device, or ACRE_ERR_INVALID. */

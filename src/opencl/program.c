@@ -4,6 +4,7 @@
 #include "opencl/opencl.h"
 
 #include "base/heap.h"
+#include "base/process/fork.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -11,17 +12,30 @@
 
 struct acre_opencl_program {
     struct opencl *self;
+    unsigned fork_generation; /* of the process that made it */
     int device;
     ocl_program program;
 };
 
 struct acre_opencl_kernel {
     struct opencl *self;
+    unsigned fork_generation; /* of the process that made its program */
     int device;
     ocl_kernel kernel;
     ocl_uint arg_count;
     struct lock lock; /* from the first argument until it is enqueued */
 };
+
+/* ACRE_ERR_FORKED in a child of the process that made a program: drivers do not work there. */
+static acre_status child_refuse(unsigned generation, const char *call)
+{
+    if (generation == fork_generation())
+        return ACRE_OK;
+    return status_fail(ACRE_ERR_FORKED,
+                       "%s: the program was built before fork and does not work in the child; "
+                       "build it there, with a backend that was started there",
+                       call);
+}
 
 acre_status acre_opencl_native_get(acre_device *device, acre_opencl_native *out)
 {
@@ -116,6 +130,7 @@ acre_status acre_opencl_program_build(acre_device *device, const char *source, c
     if (!program)
         return ACRE_ERR_HOST_MEMORY;
     program->self = cl;
+    program->fork_generation = fork_generation();
     program->device = device->index;
     status = program_create(program, source, options);
     if (status == ACRE_OK)
@@ -129,7 +144,7 @@ void acre_opencl_program_destroy(acre_opencl_program *program)
 {
     if (!program)
         return;
-    if (program->program)
+    if (program->program && program->fork_generation == fork_generation())
         ocl.ReleaseProgram(program->program);
     heap_free(program);
 }
@@ -148,10 +163,14 @@ acre_status acre_opencl_kernel_create(acre_opencl_program *program, const char *
                            !program ? "program"
                            : name   ? "out"
                                     : "name");
+    status = child_refuse(program->fork_generation, "acre_opencl_kernel_create");
+    if (status != ACRE_OK)
+        return status;
     kernel = heap_zalloc(sizeof *kernel);
     if (!kernel)
         return ACRE_ERR_HOST_MEMORY;
     kernel->self = program->self;
+    kernel->fork_generation = program->fork_generation;
     kernel->device = program->device;
     kernel->kernel = ocl.CreateKernel(program->program, name, &code);
     if (!kernel->kernel)
@@ -177,7 +196,7 @@ void acre_opencl_kernel_destroy(acre_opencl_kernel *kernel)
 {
     if (!kernel)
         return;
-    if (kernel->kernel)
+    if (kernel->kernel && kernel->fork_generation == fork_generation())
         ocl.ReleaseKernel(kernel->kernel);
     lock_fini(&kernel->lock);
     heap_free(kernel);
@@ -246,6 +265,9 @@ static acre_status launch_check(const acre_opencl_kernel *kernel, const acre_ope
                            !kernel ? "kernel"
                            : range ? "args"
                                    : "range");
+    status = child_refuse(kernel->fork_generation, "acre_opencl_launch");
+    if (status != ACRE_OK)
+        return status;
     if (arg_count != kernel->arg_count)
         return status_fail(ACRE_ERR_INVALID,
                            "acre_opencl_launch: the kernel takes %u argument%s, not %u",

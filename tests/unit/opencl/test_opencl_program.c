@@ -12,6 +12,7 @@
 #include <acre/opencl.h>
 
 #include <pthread.h>
+#include <unistd.h>
 
 static const char source[] =
     "__kernel void ramp(__global uint *out, uint first, uint count) {\n"
@@ -40,6 +41,7 @@ struct scene {
     acre_opencl_program *program;
     acre_opencl_kernel *ramp, *add, *sums;
     void *stream;
+    void *memory; /* of some tests */
     uint64_t heap_before, held_before;
 };
 
@@ -473,6 +475,33 @@ TEST(functions_of_c_need_a_device_that_runs_them)
     REQUIRE_OK(acre_launch_host(s.device, s.stream, gate_task, &gate));
     REQUIRE_OK(acre_stream_native_synchronize(s.device, s.stream));
     EXPECT_EQ(gate.is_reached, 1);
+    scene_end(&s);
+}
+
+static void use_in_child(void *arg)
+{
+    struct scene *s = arg;
+    acre_opencl_kernel *kernel;
+
+    alarm(20);
+    EXPECT_EQ(ramp(s, s->stream, s->memory, 0, 1), ACRE_ERR_FORKED);
+    EXPECT_EQ(acre_opencl_kernel_create(s->program, "add", &kernel), ACRE_ERR_FORKED);
+    acre_opencl_kernel_destroy(s->ramp);
+    acre_opencl_program_destroy(s->program);
+    acre_backend_unregister(s->backend);
+}
+
+TEST(a_child_of_fork_is_told_and_may_end_what_there_is)
+{
+    struct gate gate = {.is_open = 1};
+    struct scene s;
+
+    scene_begin(&s, true);
+    REQUIRE_OK(acre_device_alloc(s.device, 4096, &s.memory));
+    REQUIRE_OK(acre_launch_host(s.device, s.stream, gate_task, &gate)); /* which starts a thread */
+    REQUIRE_OK(acre_stream_native_synchronize(s.device, s.stream));
+    EXPECT_EQ(t_child(use_in_child, &s), 0);
+    REQUIRE_OK(acre_device_free(s.device, s.memory));
     scene_end(&s);
 }
 
