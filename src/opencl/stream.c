@@ -195,8 +195,9 @@ static acre_status failure_take_locked(struct stream *stream)
 
     stream->failure = OCL_SUCCESS;
     if (status == ACRE_ERR_NOT_READY) /* enqueued by another thread since */
-        return ACRE_OK;
-    tail_set_locked(stream, NULL, false);
+        status = ACRE_OK;
+    else
+        tail_set_locked(stream, NULL, false);
     if (failure != OCL_SUCCESS)
         return status_fail_native(ACRE_ERR_DEVICE, failure,
                                   "opencl: a host function did not run, because waiting for its "

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* Host functions whose calls of OpenCL fail: what is told, and what runs. */
+#include "opencl/api.h"
+#include "tests/support/gate.h"
+#include "tests/support/opencl_bed.h"
+#include "tests/support/t.h"
+
+#include <acre/opencl.h>
+
+/* A stream of the first device. */
+struct place {
+    acre_backend *backend;
+    acre_device *device;
+    void *stream;
+    uint64_t held_before;
+};
+
+static void place_begin(struct place *place)
+{
+    place->backend = bed_begin();
+    place->held_before = bed_held(place->backend);
+    REQUIRE_OK(acre_backend_device(place->backend, 0, &place->device));
+    REQUIRE_OK(acre_stream_native_create(place->device, 0, 0, &place->stream));
+}
+
+static void place_end(struct place *place)
+{
+    REQUIRE_OK(acre_stream_native_destroy(place->device, place->stream));
+    EXPECT_EQ(bed_held(place->backend), place->held_before);
+    acre_backend_unregister(place->backend);
+}
+
+static ocl_int (*finish_before)(ocl_queue);
+static struct place *finishing; /* where something is enqueued when a queue has been finished */
+static struct gate finish_gate;
+
+static ocl_int wait_in_vain(ocl_uint count, const ocl_event *events)
+{
+    (void)count;
+    (void)events;
+    return OCL_OUT_OF_RESOURCES;
+}
+
+static ocl_int finish_and_enqueue(ocl_queue queue)
+{
+    ocl_int code = finish_before(queue);
+
+    if (finishing)
+        EXPECT_EQ(acre_launch_host(finishing->device, finishing->stream, gate_task, &finish_gate),
+                  ACRE_OK);
+    finishing = NULL;
+    return code;
+}
+
+TEST(a_function_that_did_not_run_is_told_although_more_was_enqueued)
+{
+    ocl_int (*wait_before)(ocl_uint, const ocl_event *);
+    struct gate gate = {.is_open = 1};
+    struct place place;
+    void *queue;
+
+    place_begin(&place);
+    wait_before = ocl.WaitForEvents;
+    ocl.WaitForEvents = wait_in_vain;
+    REQUIRE_OK(acre_launch_host(place.device, place.stream, gate_task, &gate));
+    finish_before = ocl.Finish;
+    REQUIRE_OK(acre_opencl_queue(place.device, place.stream, &queue));
+    REQUIRE_EQ(finish_before(queue), OCL_SUCCESS); /* its turn is over */
+    ocl.WaitForEvents = wait_before;
+    ocl.Finish = finish_and_enqueue;
+    finishing = &place;
+    EXPECT_EQ(acre_stream_native_synchronize(place.device, place.stream), ACRE_ERR_DEVICE);
+    ocl.Finish = finish_before;
+    EXPECT_EQ(gate.is_reached, 0);
+    gate_open(&finish_gate);
+    REQUIRE_OK(acre_stream_native_synchronize(place.device, place.stream));
+    place_end(&place);
+}
+
+T_MAIN()
