@@ -146,7 +146,13 @@ acre_status function_launch_host(void *self, int device, void *handle, void (*fn
     }
     list_push_back(&stream->functions, &function->link);
     pthread_cond_signal(&stream->wake);
-    return stream_leave(stream, call, code, after);
+    /* The function runs from here on, so that a flush that fails refuses nothing: the thread, which
+     * waits for its turn, flushes as well. */
+    struct status_saved before;
+    status_save(&before);
+    if (stream_leave(stream, call, code, after) != ACRE_OK)
+        status_restore(&before);
+    return ACRE_OK;
 
 destroy:
     function_destroy(function);

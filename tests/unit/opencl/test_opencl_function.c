@@ -77,4 +77,26 @@ TEST(a_function_that_did_not_run_is_told_although_more_was_enqueued)
     place_end(&place);
 }
 
+static ocl_int flush_in_vain(ocl_queue queue)
+{
+    (void)queue;
+    return OCL_OUT_OF_RESOURCES;
+}
+
+TEST(a_function_that_is_refused_does_not_run)
+{
+    ocl_int (*flush_before)(ocl_queue);
+    struct gate gate = {.is_open = 1};
+    struct place place;
+
+    place_begin(&place);
+    flush_before = ocl.Flush;
+    ocl.Flush = flush_in_vain;
+    acre_status status = acre_launch_host(place.device, place.stream, gate_task, &gate);
+    ocl.Flush = flush_before;
+    REQUIRE_OK(acre_stream_native_synchronize(place.device, place.stream));
+    EXPECT_EQ(gate.is_reached, status == ACRE_OK);
+    place_end(&place);
+}
+
 T_MAIN()
