@@ -12,6 +12,7 @@
 #include "base/heap.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/process/fork.h"
 #include "base/status.h"
 #include "base/struct_size.h"
 
@@ -27,6 +28,7 @@ struct acre_green {
     uint32_t units;
     void *stream;                        /* the default one                       */
     struct lock lock;                    /* guards what follows                   */
+    struct fork_guard fork_guard;        /* of the lock                           */
     void *sides[ACRE_GREEN_STREAMS_MAX]; /* side_count of them are made           */
     uint32_t side_count, side_next;
     bool is_pushed;
@@ -86,6 +88,7 @@ acre_status acre_green_create(acre_device *device, const acre_green_config *give
     if (status != ACRE_OK)
         goto destroy_native;
     lock_init(&green->lock, RANK_RUNTIME, "green context");
+    fork_guard_lock(&green->fork_guard, &green->lock);
     *out = green;
     return ACRE_OK;
 
@@ -112,6 +115,7 @@ void acre_green_destroy(acre_green *green)
     device->ops->stream_destroy(SELF, green->stream);
     if (device->ops->green_destroy(SELF, green->native) != ACRE_OK)
         log_line(ACRE_LOG_WARN, "a green context could not be destroyed: %s", acre_last_error());
+    fork_guard_end(&green->fork_guard);
     lock_fini(&green->lock);
     heap_free(green);
 }

@@ -8,10 +8,12 @@
 
 #include "base/heap.h"
 #include "base/lock.h"
+#include "base/process/fork.h"
 #include "base/status.h"
 
 struct peer_cache {
     struct lock lock; /* held while the driver is asked */
+    struct fork_guard fork_guard;
     int count;
     _Atomic signed char reaches[]; /* count x count, row: who reaches */
 };
@@ -24,6 +26,7 @@ acre_status peer_cache_create(int device_count, struct peer_cache **out)
     if (!cache)
         return ACRE_ERR_HOST_MEMORY;
     lock_init(&cache->lock, RANK_RUNTIME, "peers");
+    fork_guard_lock(&cache->fork_guard, &cache->lock);
     cache->count = device_count;
     for (size_t i = 0; i < count * count; i++)
         atomic_init(&cache->reaches[i], i / count == i % count ? 1 : -1);
@@ -33,8 +36,10 @@ acre_status peer_cache_create(int device_count, struct peer_cache **out)
 
 void peer_cache_destroy(struct peer_cache *cache)
 {
-    if (cache)
-        lock_fini(&cache->lock);
+    if (!cache)
+        return;
+    fork_guard_end(&cache->fork_guard);
+    lock_fini(&cache->lock);
     heap_free(cache);
 }
 

@@ -4,6 +4,7 @@
 
 #include "backend/stream.h"
 #include "tests/support/gate.h"
+#include "tests/support/small_backend.h"
 
 #include <acre/acre.h>
 
@@ -259,6 +260,99 @@ TEST(every_driver_call_may_fail)
     }
     control.spare(0);
     green_bed_close(&bed);
+}
+
+/* ---- A child of fork, of a backend that works there ------------------------------------------ */
+
+static _Atomic int is_asked;
+
+static acre_status part_create(void *self, int device, const acre_green_config *config,
+                               void **out_green, uint32_t *out_units)
+{
+    (void)self;
+    (void)device;
+    *out_green = &is_asked;
+    *out_units = config->units;
+    return ACRE_OK;
+}
+
+static acre_status part_do(void *self, int device, void *green)
+{
+    (void)self;
+    (void)device;
+    (void)green;
+    return ACRE_OK;
+}
+
+/* The first one is made with the context, the second slowly. */
+static acre_status part_stream(void *self, int device, void *green, uint32_t flags, int priority,
+                               void **out_stream)
+{
+    static _Atomic int made;
+
+    (void)self;
+    (void)device;
+    (void)green;
+    (void)flags;
+    (void)priority;
+    if (made++ == 1) {
+        is_asked = 1;
+        usleep(100000);
+    }
+    *out_stream = &made;
+    return ACRE_OK;
+}
+
+static acre_status part_queues(void *self, int device, uint32_t *out_count)
+{
+    (void)self;
+    (void)device;
+    *out_count = 1;
+    return ACRE_OK;
+}
+
+static void *ask_stream(void *green)
+{
+    void *stream;
+
+    EXPECT_OK(acre_green_stream(green, &stream));
+    return NULL;
+}
+
+static void child_asks(void *green)
+{
+    alarm(20);
+    ask_stream(green);
+}
+
+TEST(a_child_gets_streams_although_its_parent_was_getting_one)
+{
+    const acre_green_config config = {.struct_size = sizeof config, .units = 1};
+    struct small small = SMALL_INITIALIZER;
+    acre_backend_desc desc = small_desc("parts", ACRE_DEVICE_PRIVATE, &small);
+    acre_backend_ops ops = *desc.ops;
+    acre_backend *backend;
+    acre_device *device;
+    acre_green *green;
+    pthread_t thread;
+
+    small.info.compute_units = 1;
+    ops.green_create = part_create;
+    ops.green_destroy = ops.green_push = ops.green_pop = part_do;
+    ops.green_stream = part_stream;
+    ops.green_queues = part_queues;
+    desc.ops = &ops;
+    desc.flags |= ACRE_BACKEND_SYNCHRONOUS | ACRE_BACKEND_FORK_SAFE;
+    REQUIRE_OK(acre_backend_register(&desc, &backend));
+    REQUIRE_OK(acre_backend_device(backend, 0, &device));
+    REQUIRE_OK(acre_green_create(device, &config, &green));
+    REQUIRE_EQ(pthread_create(&thread, NULL, ask_stream, green), 0);
+    while (!is_asked)
+        usleep(100);
+    EXPECT_EQ(t_child(child_asks, green), 0);
+    pthread_join(thread, NULL);
+    acre_green_destroy(green);
+    acre_backend_unregister(backend);
 }
 
 T_MAIN()

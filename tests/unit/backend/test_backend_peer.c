@@ -3,10 +3,12 @@
 #include "backend/peer.h"
 
 #include "tests/support/fault_backend.h"
+#include "tests/support/small_backend.h"
 #include "tests/support/t.h"
 #include "tests/support/tracing_backend.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #define TYPE ACRE_DEVICE_OPENCL
 
@@ -135,6 +137,69 @@ TEST(threads_ask_once_together)
     EXPECT_EQ(tracing_count(asked, WRAP_peer_query), 12);
     acre_backend_unregister(asked);
     acre_backend_unregister(inner);
+}
+
+/* ---- A child of fork, of a backend that works there ------------------------------------------ */
+
+static _Atomic int is_asked;
+
+static acre_status query_slowly(void *self, int device, int other, bool *out_can)
+{
+    (void)self;
+    (void)device;
+    (void)other;
+    is_asked = 1;
+    usleep(100000);
+    *out_can = true;
+    return ACRE_OK;
+}
+
+static acre_status enable(void *self, int device, int other)
+{
+    (void)self;
+    (void)device;
+    (void)other;
+    return ACRE_OK;
+}
+
+static void *ask_one(void *unused)
+{
+    bool can;
+
+    (void)unused;
+    EXPECT_EQ(acre_peer_access(TYPE, 0, 1, &can), ACRE_OK);
+    return NULL;
+}
+
+static void child_asks(void *unused)
+{
+    bool can = false;
+
+    (void)unused;
+    alarm(20);
+    REQUIRE_OK(acre_peer_access(TYPE, 1, 0, &can));
+    EXPECT(can);
+}
+
+TEST(a_child_asks_although_its_parent_was_asking)
+{
+    struct small small = SMALL_INITIALIZER;
+    acre_backend_desc desc = small_desc("slow", TYPE, &small);
+    acre_backend_ops ops = *desc.ops;
+    acre_backend *backend;
+    pthread_t thread;
+
+    ops.peer_query = query_slowly;
+    ops.peer_enable = enable;
+    desc.ops = &ops;
+    desc.flags |= ACRE_BACKEND_FORK_SAFE;
+    REQUIRE_OK(acre_backend_register(&desc, &backend));
+    REQUIRE_EQ(pthread_create(&thread, NULL, ask_one, NULL), 0);
+    while (!is_asked)
+        usleep(100);
+    EXPECT_EQ(t_child(child_asks, NULL), 0);
+    pthread_join(thread, NULL);
+    acre_backend_unregister(backend);
 }
 
 T_MAIN()
