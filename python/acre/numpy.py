@@ -70,7 +70,7 @@ def _start(thread):
     run = thread.run
 
     def run_enabled():
-        del thread.run
+        thread.__dict__.pop("run", None)  # gone already where a start failed before
         if _state["is_enabled"]:
             _install(_state["capsule"])
         run()

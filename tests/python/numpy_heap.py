@@ -166,6 +166,21 @@ class NumpyHeap(unittest.TestCase):
         self.assertEqual(found, [True] * 4)
         self.assertEqual(live(), before)
 
+    def test_a_thread_that_could_not_start_starts_later(self):
+        found, start = [], acre.numpy._thread_start
+        thread = threading.Thread(target=lambda: found.append(owns(numpy.ones(5000))))
+
+        def refuse(_):
+            raise RuntimeError("can't start new thread")
+        acre.numpy._thread_start = refuse
+        try:
+            self.assertRaises(RuntimeError, thread.start)
+        finally:
+            acre.numpy._thread_start = start
+        thread.start()
+        thread.join()
+        self.assertEqual(found, [True])
+
     def test_a_forked_child_goes_on(self):
         kept = numpy.arange(1 << 20)
         expected = work(1)
