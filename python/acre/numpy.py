@@ -132,9 +132,9 @@ def enable(limit_bytes=None, **options):
     options.setdefault("huge_pages", os.environ.get("NUMPY_MADVISE_HUGEPAGE", "1") != "0")
     with _lock:
         if _state["heap"] is None:
-            heap = Heap(limit=limit_bytes, **options).keep()
+            heap = Heap(limit=limit_bytes, **options)  # which ends where NumPy takes no handler
             _state["capsule"] = _capsule(heap)
-            _state["heap"] = heap
+            _state["heap"] = heap.keep()
         elif limit_bytes is not None:
             _state["heap"].limit = limit_bytes
         _install(_state["capsule"])

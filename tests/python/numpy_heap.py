@@ -68,6 +68,23 @@ assert numpy.ones(60 << 20, dtype="uint8").sum(dtype="int64") == 60 << 20
 """
 
 
+# A NumPy that has no place for handlers, more often than there may be heaps.
+IN_VAIN = """
+import acre.numpy, numpy
+capsule = acre.numpy._capsule
+def refuse(heap):
+    raise ImportError("no handlers here")
+acre.numpy._capsule = refuse
+for _ in range(100):
+    try:
+        acre.numpy.enable()
+    except ImportError:
+        pass
+acre.numpy._capsule = capsule
+acre.numpy.enable()
+"""
+
+
 class NumpyHeap(unittest.TestCase):
     def setUp(self):
         acre.numpy.enable()
@@ -180,6 +197,11 @@ class NumpyHeap(unittest.TestCase):
         thread.start()
         thread.join()
         self.assertEqual(found, [True])
+
+    def test_enabling_in_vain_leaves_nothing(self):
+        done = subprocess.run([sys.executable, "-c", IN_VAIN], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_forked_child_goes_on(self):
         kept = numpy.arange(1 << 20)
