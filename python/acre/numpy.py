@@ -33,6 +33,7 @@ _CAPSULE = b"mem_handler"
 
 _state = {"heap": None, "capsule": None, "is_enabled": False}
 _lock = threading.Lock()
+os.register_at_fork(after_in_child=_lock._at_fork_reinit)
 _thread_start = threading.Thread.start
 
 

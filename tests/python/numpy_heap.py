@@ -6,6 +6,7 @@ import gc
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -202,6 +203,26 @@ class NumpyHeap(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", IN_VAIN], capture_output=True, text=True,
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_child_enables_although_its_parent_was_enabling(self):
+        is_held, may_go = threading.Event(), threading.Event()
+
+        def enable():
+            with acre.numpy._lock:
+                is_held.set()
+                may_go.wait()
+        thread = threading.Thread(target=enable)
+        thread.start()
+        is_held.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            acre.numpy.disable()
+            acre.numpy.enable()
+            os._exit(0 if owns(numpy.ones(5000)) else 1)
+        may_go.set()
+        thread.join()
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_a_forked_child_goes_on(self):
         kept = numpy.arange(1 << 20)
