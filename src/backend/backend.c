@@ -508,7 +508,8 @@ undo:
     return status;
 }
 
-static acre_status backend_add(const acre_backend_desc *given, bool is_own, acre_backend **out)
+static acre_status backend_add(const acre_backend_desc *given, bool is_own, const void *library,
+                               acre_backend **out)
 {
     acre_backend_desc desc;
     acre_backend *backend = NULL;
@@ -522,6 +523,7 @@ static acre_status backend_add(const acre_backend_desc *given, bool is_own, acre
         status = backend_create(&desc, is_own, &backend);
     if (status != ACRE_OK)
         return status;
+    backend->library = library;
     lock_take(&registry_lock);
     if (find_locked(backend->name)) {
         lock_drop(&registry_lock);
@@ -539,12 +541,18 @@ static acre_status backend_add(const acre_backend_desc *given, bool is_own, acre
 
 acre_status acre_backend_register(const acre_backend_desc *given, acre_backend **out)
 {
-    return backend_add(given, false, out);
+    return backend_add(given, false, NULL, out);
+}
+
+acre_status backend_register_loaded(const acre_backend_desc *desc, const void *library,
+                                    acre_backend **out)
+{
+    return backend_add(desc, false, library, out);
 }
 
 acre_status backend_register_own(const acre_backend_desc *desc, acre_backend **out)
 {
-    return backend_add(desc, true, out);
+    return backend_add(desc, true, NULL, out);
 }
 
 void acre_backend_unregister(acre_backend *backend)

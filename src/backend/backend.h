@@ -90,6 +90,10 @@ int backend_number_is_live(uint64_t number);
  * sentence. */
 acre_status backend_register_own(const acre_backend_desc *desc, acre_backend **out);
 
+/* As acre_backend_register, for what a library describes: backend_of_library finds it at once. */
+acre_status backend_register_loaded(const acre_backend_desc *desc, const void *library,
+                                    acre_backend **out);
+
 /* Changes under which type a backend is shown; form 0 ends a masquerade. */
 void backend_show(acre_backend *backend, acre_device_type shown, int form);
 

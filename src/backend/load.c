@@ -66,13 +66,23 @@ static int name_is_builtin(const char *name)
     return 0;
 }
 
-/* Asks the library and registers what it describes. */
+/* Whether a library has registered a backend under a name. */
+static int library_has(const void *library, const char *name, acre_backend **out)
+{
+    acre_backend *there = backend_of_library(library);
+
+    if (!there || strcmp(there->name, name) != 0)
+        return 0;
+    *out = there;
+    return 1;
+}
+
+/* Asks the library and registers what it describes, unless another thread is faster. */
 static acre_status load_register(const char *path, acre_backend_describe_fn describe, void *library,
                                  acre_backend **out)
 {
     acre_backend_desc desc = {.struct_size = sizeof desc};
     acre_status status = describe(&desc);
-    acre_backend *before;
 
     if (status != ACRE_OK)
         return status_fail(status, "%s: acre_backend_describe answers %s", path,
@@ -84,14 +94,11 @@ static acre_status load_register(const char *path, acre_backend_describe_fn desc
                            "%s calls its backend \"%s\", as one is called that comes with Acre; it "
                            "needs another name",
                            path, desc.name);
-    before = backend_of_library(library);
-    if (before && strcmp(before->name, desc.name) == 0) {
-        *out = before;
+    if (library_has(library, desc.name, out))
         return ACRE_OK;
-    }
-    status = acre_backend_register(&desc, out);
-    if (status == ACRE_OK)
-        (*out)->library = library;
+    status = backend_register_loaded(&desc, library, out);
+    if (status == ACRE_ERR_EXISTS && library_has(library, desc.name, out))
+        return ACRE_OK;
     return status;
 }
 
