@@ -26,6 +26,7 @@ from torch_acre import _C
 
 _state: dict[str, Any] = {"heap": None, "is_enabled": False}
 _lock = threading.Lock()
+os.register_at_fork(after_in_child=_lock._at_fork_reinit)
 
 
 def _check_library() -> None:
@@ -47,12 +48,15 @@ def enable(limit_bytes: Optional[int] = None, **options: Any) -> None:
     """
     options.setdefault("huge_pages", True)
     with _lock:
-        if _state["heap"] is None:
+        heap = _state["heap"]
+        if heap is None:
             _check_library()
-            _state["heap"] = Heap(limit=limit_bytes, **options).keep()
+            heap = Heap(limit=limit_bytes, **options)  # which ends where PyTorch does not take it
         elif limit_bytes is not None:
-            _state["heap"].limit = limit_bytes
-        _C._cpu_enable(_state["heap"].handle.value)
+            heap.limit = limit_bytes
+        _C._cpu_enable(heap.handle.value)
+        if _state["heap"] is None:
+            _state["heap"] = heap.keep()
         _state["is_enabled"] = True
 
 

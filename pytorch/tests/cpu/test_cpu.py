@@ -5,6 +5,7 @@ import gc
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -193,6 +194,51 @@ def test_idle_memory_goes_back():
     assert cpu.empty_cache() >= 250 << 20
     now = int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
     assert now < high - (240 << 20)
+
+
+def test_a_child_enables_although_its_parent_was_enabling():
+    is_held, may_go = threading.Event(), threading.Event()
+
+    def enable():
+        with cpu._lock:
+            is_held.set()
+            may_go.wait()
+    thread = threading.Thread(target=enable)
+    thread.start()
+    is_held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        cpu.disable()
+        cpu.enable()
+        os._exit(0 if owns(torch.ones(5000)) else 1)
+    may_go.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+IN_VAIN = """
+import acre, torch, torch_acre.cpu as cpu
+enable = cpu._C._cpu_enable
+def refuse(_):
+    raise RuntimeError("refused")
+for _ in range(20):
+    cpu._C._cpu_enable = refuse
+    try:
+        cpu.enable()
+    except RuntimeError as error:
+        assert str(error) == "refused", error
+    cpu._C._cpu_enable = enable
+    assert not cpu.is_enabled() and cpu._state["heap"] is None
+cpu.enable()
+kept = torch.ones(5000)
+print("enabled", cpu.heap().owns(kept.data_ptr()))
+"""
+
+
+def test_enabling_in_vain_leaves_nothing():
+    done = launch(sys.executable, "-c", IN_VAIN)
+    assert done.stdout == "enabled True\n", done.stderr
 
 
 LIMITED = """
