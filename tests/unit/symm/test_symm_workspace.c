@@ -40,7 +40,7 @@ TEST(S71_workspaces_grow_and_never_shrink)
 
 enum { GROUPS = 60 };
 
-static char last_group[16];
+static char last_group[32];
 static _Atomic int is_over;
 
 /* Asks for the workspace that is found after all others. */
