@@ -275,7 +275,7 @@ static void leaves_a_child(struct rank *me)
         close(stay[1]);
         EXPECT_EQ(t_join(pid), 0);
     } else {
-        me->group->timeout_ms = 5000;
+        me->group->timeout_ms = 30000;
         EXPECT_EQ(acre_group_barrier(me->group), ACRE_ERR_PEER);
         EXPECT_HAS(acre_last_error(), "left the group");
         EXPECT(!strstr(acre_last_error(), "is gone"));

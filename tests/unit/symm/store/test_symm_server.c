@@ -305,6 +305,7 @@ static void child_stays(void *arg)
 
     (void)arg;
     close(stay[1]);
+    REQUIRE(write(told[1], "x", 1) == 1);
     EXPECT_EQ(read(stay[0], &byte, 1), 0);
 }
 
@@ -325,7 +326,6 @@ static void serve_and_fork(void *arg)
     REQUIRE(write(told[1], &port, sizeof port) == sizeof port);
     REQUIRE_OK(acre_store_wait(honest, (const char *[]){"go"}, 1, 10000));
     REQUIRE(t_start(child_stays, NULL) > 0);
-    REQUIRE(write(told[1], "x", 1) == 1);
     pause();
 }
 
@@ -369,7 +369,6 @@ static void pop_and_fork(void *port)
     REQUIRE(pthread_create(&thread, NULL, wait_to_pop, store) == 0);
     nanosleep(&(struct timespec){0, 100000000}, NULL); /* now it waits */
     REQUIRE(t_start(child_stays, NULL) > 0);
-    REQUIRE(write(told[1], "x", 1) == 1);
     pause();
 }
 

@@ -253,7 +253,7 @@ TEST(the_child_of_a_killed_process_does_not_hold_its_lock)
     int status = t_child(lock_and_die, NULL);
     EXPECT(WIFSIGNALED(status));
     acre_store *store = store_open();
-    REQUIRE_OK(acre_store_set_timeout(store, 2000));
+    REQUIRE_OK(acre_store_set_timeout(store, 20000));
     expect_text(store, "k", "value");
     acre_store_destroy(store);
     close(stay[0]);
