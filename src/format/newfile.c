@@ -304,16 +304,22 @@ acre_status newfile_open(struct newfile *file, const char *path)
     return status;
 }
 
-/* Gives a file without a name a temporary one. */
-static bool newfile_link(struct newfile *file)
+/* Gives a file without a name one that nothing has. */
+static bool link_as(const struct newfile *file, const char *name)
 {
     char source[32];
 
     snprintf(source, sizeof source, "/proc/self/fd/%d", file->fd);
+    return linkat(AT_FDCWD, source, file->folder, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Gives a file without a name a temporary one. */
+static bool link_temporarily(struct newfile *file)
+{
     if (!temporary_make(file))
         return false;
     slot_take(file);
-    if (linkat(AT_FDCWD, source, file->folder, file->temporary, AT_SYMLINK_FOLLOW) == 0)
+    if (link_as(file, file->temporary))
         return true;
     slot_put(file);
     file->temporary[0] = 0;
@@ -326,11 +332,13 @@ acre_status newfile_commit(struct newfile *file, const char *path)
     sigset_t all, old;
 
     if (file->folder >= 0) {
-        /* No signal ends this thread between the two names. */
+        /* What replaces a file has a temporary name for a moment, since a link replaces nothing. No
+         * signal ends this thread between the two names. */
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &old);
-        if ((!file->temporary[0] && !newfile_link(file)) ||
-            renameat(file->folder, file->temporary, file->folder, file->name) != 0) {
+        bool is_new = !file->temporary[0] && link_as(file, file->name);
+        if (!is_new && ((!file->temporary[0] && !link_temporarily(file)) ||
+                        renameat(file->folder, file->temporary, file->folder, file->name) != 0)) {
             status = newfile_fail(path, "cannot replace");
         } else {
             file->temporary[0] = 0;

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -418,6 +419,35 @@ TEST(a_file_under_way_is_never_open_to_more_than_the_old_one)
     umask(old);
     end();
     newfile_name_always(false);
+}
+
+/* A process that is killed between two names would leave the first. */
+TEST(a_new_file_never_has_another_name)
+{
+    char events[4096];
+    unsigned count = 0;
+
+    begin();
+    int unnamed = open(folder, O_TMPFILE | O_WRONLY, 0600);
+    if (unnamed < 0) {
+        end();
+        T_SKIP("the file system makes no files without a name");
+    }
+    close(unnamed);
+    int watch = inotify_init1(IN_NONBLOCK);
+    REQUIRE(watch >= 0 && inotify_add_watch(watch, folder, IN_CREATE | IN_MOVED_FROM) >= 0);
+    REQUIRE_OK(write_text(path, "new"));
+    ssize_t bytes = read(watch, events, sizeof events);
+    for (ssize_t at = 0; at < bytes; count++) {
+        struct inotify_event event;
+        memcpy(&event, events + at, sizeof event);
+        EXPECT_STR_EQ(events + at + sizeof event, "file");
+        at += (ssize_t)(sizeof event + event.len);
+    }
+    EXPECT_EQ(count, 1);
+    expect_text(path, "new");
+    close(watch);
+    end();
 }
 
 TEST(a_killed_process_leaves_nothing)
