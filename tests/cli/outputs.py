@@ -186,7 +186,7 @@ def stop_in_the_middle(folder, arguments, **more):
                            stderr=subprocess.DEVNULL, **more)
     while job.poll() is None:
         if is_unfinished(folder, job.pid):
-            job.send_signal(signal.SIGSTOP)
+            os.kill(job.pid, signal.SIGSTOP)  # send_signal() would take away a job that has ended
             os.waitid(os.P_PID, job.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             if job.poll() is None and is_unfinished(folder, job.pid):
                 return job
