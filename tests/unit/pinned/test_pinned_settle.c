@@ -202,6 +202,7 @@ TEST(a_child_looks_at_events_by_itself)
     struct scene scene;
     void *block;
 
+    T_NEEDS("fork beside threads");
 #if defined(__SANITIZE_THREAD__)
     T_SKIP("ThreadSanitizer does not start threads in children of processes with threads");
 #endif

@@ -377,6 +377,7 @@ TEST(a_client_that_is_killed_takes_no_value_although_it_has_a_child)
     acre_blob blob = {NULL, 0};
     char byte;
 
+    T_NEEDS("fork beside threads");
 #if defined(__SANITIZE_THREAD__)
     T_SKIP("ThreadSanitizer does not start threads in children of processes with threads");
 #endif
