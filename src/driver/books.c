@@ -38,6 +38,7 @@ void books_init(struct books *books)
     lock_init(&books->lock, RANK_LEAF, "books of a driver");
     rbtree_init(&books->ranges);
     ptrmap_init(&books->objects);
+    books->taken_count = 0;
 }
 
 void books_fini(struct books *books)
@@ -109,7 +110,7 @@ acre_status books_put(struct books *books, const struct book_range *given)
 acre_status books_take(struct books *books, enum range_origin origin, int device, const void *base,
                        struct book_range *out)
 {
-    struct book_range *range, *gone = NULL;
+    struct book_range *range;
     acre_status status = ACRE_OK;
 
     lock_take(&books->lock);
@@ -121,13 +122,40 @@ acre_status books_take(struct books *books, enum range_origin origin, int device
     } else {
         range->open_count--;
         *out = *range;
+        out->entry = NULL;
         if (range->open_count == 0) {
             range_set_remove(&books->ranges, range);
-            gone = range;
+            out->entry = range;
         }
     }
     lock_drop(&books->lock);
-    heap_free(gone);
+    return status;
+}
+
+acre_status books_range_settle(struct books *books, const struct book_range *taken,
+                               acre_status status)
+{
+    struct book_range *range = taken->entry;
+    struct status_saved why;
+
+    if (status == ACRE_OK) {
+        heap_free(range);
+        return ACRE_OK;
+    }
+    if (!range) { /* it is open elsewhere, or was until now */
+        status_save(&why);
+        books_put(books, taken);
+        status_restore(&why);
+        return status;
+    }
+    lock_take(&books->lock);
+    if (!overlap_locked(books, range->base, range->bytes)) {
+        range->open_count = 1;
+        range_set_insert(&books->ranges, range);
+        range = NULL;
+    }
+    lock_drop(&books->lock);
+    heap_free(range); /* somebody has entered it anew */
     return status;
 }
 
@@ -160,7 +188,9 @@ acre_status books_object_put(struct books *books, struct object *object)
     acre_status status;
 
     lock_take(&books->lock);
-    status = ptrmap_put(&books->objects, object, object);
+    status = ptrmap_reserve(&books->objects, books->taken_count + 1);
+    if (status == ACRE_OK)
+        status = ptrmap_put(&books->objects, object, object);
     lock_drop(&books->lock);
     return status;
 }
@@ -192,9 +222,21 @@ acre_status books_object_take(struct books *books, enum object_kind kind, const 
 
     lock_take(&books->lock);
     status = object_find_locked(books, kind, object);
-    if (status == ACRE_OK)
-        ptrmap_take(&books->objects, object);
+    if (status == ACRE_OK && ptrmap_take(&books->objects, object))
+        books->taken_count++;
     lock_drop(&books->lock);
+    return status;
+}
+
+acre_status books_object_settle(struct books *books, struct object *object, acre_status status)
+{
+    lock_take(&books->lock);
+    books->taken_count--;
+    if (status != ACRE_OK)
+        ptrmap_put(&books->objects, object, object); /* cannot fail: its room was kept */
+    lock_drop(&books->lock);
+    if (status == ACRE_OK)
+        heap_free(object);
     return status;
 }
 

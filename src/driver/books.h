@@ -11,7 +11,8 @@
  *   end:   books_fini    forgets all; the driver's side is the caller's business
  *
  * The lock is inside, is a leaf, and is never held while the driver is called:
- * what is to be freed is taken out first and put back if the driver refuses.
+ * what is to be freed is taken out first. The settle calls end that: they forget
+ * it, or put it back if the driver refuses, for which nothing has to be had.
  */
 #ifndef SRC_DRIVER_BOOKS_H
 #define SRC_DRIVER_BOOKS_H
@@ -39,6 +40,7 @@ struct book_range {
     int device;               /* -1 for host memory                                         */
     enum range_origin origin;
     unsigned open_count;      /* of RANGE_OPENED: how often                                 */
+    struct book_range *entry; /* of a copy: what was taken out; NULL: it is in the books    */
 };
 
 /* Kinds of objects. */
@@ -54,6 +56,7 @@ struct books {
     struct lock lock;
     struct rbtree ranges;   /* of struct book_range by base; they never overlap */
     struct ptrmap objects;  /* address of a struct object to itself        */
+    size_t taken_count;     /* objects taken out and not settled: the map has room for them */
 };
 
 void books_init(struct books *books);
@@ -64,10 +67,13 @@ void books_fini(struct books *books);
  * there), ACRE_ERR_HOST_MEMORY. An opened range that is there counts again. */
 acre_status books_put(struct books *books, const struct book_range *range);
 /* Takes out the range with that exact base and origin, of that device unless it is
- * host memory; out gets a copy. An opened range stays while it is open elsewhere;
- * out->open_count tells how often. Errors: ACRE_ERR_INVALID. */
+ * host memory; out gets a copy, for books_range_settle. An opened range stays while
+ * it is open elsewhere; out->open_count tells how often. Errors: ACRE_ERR_INVALID. */
 acre_status books_take(struct books *books, enum range_origin origin, int device,
                        const void *base, struct book_range *out);
+/* After a take: ACRE_OK forgets the range, all else puts it back. Returns status. */
+acre_status books_range_settle(struct books *books, const struct book_range *taken,
+                               acre_status status);
 /* The range around a pointer. */
 bool books_find(struct books *books, const void *pointer, struct book_range *out);
 
@@ -79,6 +85,8 @@ bool books_any(struct books *books, struct book_range *out);
 acre_status books_object_put(struct books *books, struct object *object);
 acre_status books_object_check(struct books *books, enum object_kind kind, const void *object);
 acre_status books_object_take(struct books *books, enum object_kind kind, const void *object);
+/* After a take: ACRE_OK frees the object, all else puts it back. Returns status. */
+acre_status books_object_settle(struct books *books, struct object *object, acre_status status);
 
 /* How much is in the books, for tests. */
 void books_count(struct books *books, uint64_t *out_ranges, uint64_t *out_objects);

@@ -396,14 +396,14 @@ acre_status driver_create(const struct vendor *vendor, struct driver **out)
     return ACRE_OK;
 }
 
-/* Gives back what users left behind. */
+/* Gives back what users left behind. What the driver refuses is lost, and nothing else. */
 static void leftovers_free(struct driver *driver)
 {
-    acre_status status = ACRE_OK;
     struct book_range range;
 
-    while (status == ACRE_OK && books_any(&driver->books, &range)) {
+    while (books_any(&driver->books, &range)) {
         void *base = (void *)range.base;
+        acre_status status = ACRE_ERR_UNSUPPORTED;
 
         switch (range.origin) {
         case RANGE_ALLOC:
@@ -420,9 +420,11 @@ static void leftovers_free(struct driver *driver)
             break;
         case RANGE_RESERVED: /* what is mapped there is not known */
         case RANGE_POOLED:   /* goes with its pool */
-            status = books_take(&driver->books, range.origin, range.device, base, &range);
             break;
         }
+        if (status != ACRE_OK &&
+            books_take(&driver->books, range.origin, range.device, base, &range) == ACRE_OK)
+            books_range_settle(&driver->books, &range, ACRE_OK);
     }
 }
 

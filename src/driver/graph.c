@@ -125,13 +125,16 @@ acre_status drv_graph_destroy(void *self, int device, void *handle)
 {
     struct driver *driver = self;
     struct graph *graph = handle;
-    acre_status status = books_object_take(&driver->books, OBJECT_GRAPH, graph), first;
+    acre_status status = books_object_take(&driver->books, OBJECT_GRAPH, graph);
 
     (void)device;
     if (status != ACRE_OK)
         return status;
-    first = CALL(graph_exec_destroy, graph->exec);
-    status = CALL(graph_destroy, graph->native);
-    heap_free(graph);
-    return first != ACRE_OK ? first : status;
+    if (graph->native)
+        status = CALL(graph_destroy, graph->native);
+    if (status == ACRE_OK) {
+        graph->native = NULL;
+        status = CALL(graph_exec_destroy, graph->exec);
+    }
+    return books_object_settle(&driver->books, &graph->object, status);
 }

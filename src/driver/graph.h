@@ -8,7 +8,7 @@
 /* What a capture became: as recorded, and ready to be launched. */
 struct graph {
     struct object object;
-    driver_graph native;
+    driver_graph native; /* NULL: given back; what is launched does not need it */
     driver_graph_exec exec;
 };
 

@@ -109,11 +109,12 @@ acre_status drv_green_destroy(void *self, int device, void *handle)
 
     if (status != ACRE_OK)
         return status;
-    streams_forget(driver, green);
     status = ON_DEVICE(CALL(green_destroy, green->native));
-    atomic_fetch_sub(&driver->green_count, 1);
-    heap_free(green);
-    return status;
+    if (status == ACRE_OK) {
+        streams_forget(driver, green);
+        atomic_fetch_sub(&driver->green_count, 1);
+    }
+    return books_object_settle(&driver->books, &green->object, status);
 }
 
 acre_status drv_green_stream(void *self, int device, void *handle, uint32_t flags, int priority,

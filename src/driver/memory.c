@@ -56,10 +56,7 @@ acre_status drv_memory_free(void *self, int device, void *base)
 
     if (status != ACRE_OK)
         return status;
-    status = native_free(driver, device, range.native);
-    if (status != ACRE_OK)
-        books_put(&driver->books, &range);
-    return status;
+    return books_range_settle(&driver->books, &range, native_free(driver, device, range.native));
 }
 
 /* ---- Page-locked memory ------------------------------------------------------------- */
@@ -97,10 +94,7 @@ acre_status drv_memory_host_free(void *self, void *base)
 
     if (status != ACRE_OK)
         return status;
-    status = ON_DEVICE_MEMORY(CALL(host_free, base));
-    if (status != ACRE_OK)
-        books_put(&driver->books, &range);
-    return status;
+    return books_range_settle(&driver->books, &range, ON_DEVICE_MEMORY(CALL(host_free, base)));
 }
 
 acre_status drv_memory_host_register(void *self, void *base, size_t bytes)
@@ -122,8 +116,9 @@ acre_status drv_memory_host_register(void *self, void *base, size_t bytes)
         return status;
     status = ON_DEVICE_MEMORY(
         CALL(host_register, base, bytes, DRIVER_REGISTER_PORTABLE | DRIVER_REGISTER_MAPPED));
-    if (status != ACRE_OK)
-        books_take(&driver->books, RANGE_REGISTERED, device, base, &range);
+    if (status != ACRE_OK &&
+        books_take(&driver->books, RANGE_REGISTERED, device, base, &range) == ACRE_OK)
+        books_range_settle(&driver->books, &range, ACRE_OK);
     return status == ACRE_ERR_DEVICE_MEMORY ? ACRE_ERR_HOST_MEMORY : status;
 }
 
@@ -137,10 +132,8 @@ acre_status drv_memory_host_unregister(void *self, void *base)
 
     if (status != ACRE_OK)
         return status;
-    status = ON_DEVICE_MEMORY(CALL(host_unregister, base));
-    if (status != ACRE_OK)
-        books_put(&driver->books, &range);
-    return status;
+    return books_range_settle(&driver->books, &range,
+                              ON_DEVICE_MEMORY(CALL(host_unregister, base)));
 }
 
 /* ---- Pointers ----------------------------------------------------------------------- */
@@ -271,8 +264,5 @@ acre_status drv_memory_ipc_close(void *self, int device, void *base)
 
     if (status != ACRE_OK)
         return status;
-    status = ON_DEVICE_MEMORY(CALL(ipc_close, base));
-    if (status != ACRE_OK)
-        books_put(&driver->books, &range);
-    return status;
+    return books_range_settle(&driver->books, &range, ON_DEVICE_MEMORY(CALL(ipc_close, base)));
 }

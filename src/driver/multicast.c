@@ -116,9 +116,7 @@ acre_status drv_multicast_release(void *self, void *handle)
         status = status_fail(ACRE_ERR_BUSY, "multicast_release: memory is still bound");
     else
         status = ON_DEVICE_MEMORY(CALL(release, multicast->native));
-    if (status == ACRE_OK || books_object_put(&driver->books, &multicast->object) != ACRE_OK)
-        heap_free(multicast);
-    return status;
+    return books_object_settle(&driver->books, &multicast->object, status);
 }
 
 /* ---- Binding ------------------------------------------------------------------------ */

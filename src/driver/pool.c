@@ -125,10 +125,8 @@ acre_status drv_pool_free(void *self, int device, void *base, void *stream)
 
     if (status != ACRE_OK)
         return status;
-    status = ON_STREAM_MEMORY(stream, CALL(pool_free_async, base, stream));
-    if (status != ACRE_OK)
-        books_put(&driver->books, &range);
-    return status;
+    return books_range_settle(&driver->books, &range,
+                              ON_STREAM_MEMORY(stream, CALL(pool_free_async, base, stream)));
 }
 
 /* ---- Levels -------------------------------------------------------------------------------- */

@@ -73,9 +73,7 @@ acre_status drv_virtual_unreserve(void *self, int device, void *base, size_t byt
                              bytes, base, range.bytes);
     else
         status = CALL(unreserve, base, bytes);
-    if (status != ACRE_OK)
-        books_put(&driver->books, &range);
-    return status;
+    return books_range_settle(&driver->books, &range, status);
 }
 
 /* ---- Physical memory ---------------------------------------------------------------- */
@@ -166,12 +164,7 @@ acre_status drv_virtual_release(void *self, int device, void *handle)
         status = books_object_take(&driver->books, OBJECT_MEMORY, handle);
     if (status != ACRE_OK)
         return status;
-    status = CALL(release, physical->native);
-    if (status == ACRE_OK)
-        heap_free(physical);
-    else if (books_object_put(&driver->books, &physical->object) != ACRE_OK)
-        heap_free(physical);
-    return status;
+    return books_object_settle(&driver->books, &physical->object, CALL(release, physical->native));
 }
 
 /* ---- Mapping ------------------------------------------------------------------------ */

@@ -506,6 +506,60 @@ TEST_IN_CHILD(a_copy_on_the_device_is_done_when_it_returns)
     copy_behind_gate(&vendor_hip, 100);
 }
 
+/* ---- What a driver does not take back ----------------------------------------------------- */
+
+/* Each half of a graph is refused once, as often as the driver is asked; it stays a graph until
+ * all of it is gone. */
+static void refuse_graph(const struct vendor *vendor, const char *half, const char *other)
+{
+    struct standin_control control;
+    acre_backend *backend;
+    void *stream, *graph;
+
+    REQUIRE_OK(bed_open(vendor, &backend));
+    control = bed_control(vendor);
+    acre_device *device = device_of(backend, 0);
+    REQUIRE_OK(acre_stream_native_create(device, 0, 0, &stream));
+    REQUIRE_OK(acre_capture_begin(device, stream));
+    REQUIRE_OK(acre_capture_end(device, stream, &graph));
+    control.fail(half, 1, STANDIN_UNKNOWN);
+    control.fail(half, 1, STANDIN_UNKNOWN); /* the call after that one */
+    control.fail(other, 1, STANDIN_UNKNOWN);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ(acre_graph_destroy(device, graph), ACRE_ERR_DEVICE);
+        EXPECT_OK(acre_graph_launch(device, graph, stream));
+    }
+    EXPECT_OK(acre_graph_destroy(device, graph));
+    EXPECT_EQ(control.fail_end(), 3);
+    EXPECT_EQ(acre_graph_destroy(device, graph), ACRE_ERR_INVALID);
+    EXPECT_EQ(live_now(vendor).graphs, 0);
+    EXPECT_OK(acre_stream_native_destroy(device, stream));
+    bed_close(vendor, backend);
+}
+
+TEST_IN_CHILD(a_graph_that_is_refused_can_be_destroyed_again)
+{
+    refuse_graph(&vendor_cuda, "cuGraphExecDestroy", "cuGraphDestroy");
+    refuse_graph(&vendor_cuda, "cuGraphDestroy", "cuGraphExecDestroy");
+    refuse_graph(&vendor_hip, "hipGraphExecDestroy", "hipGraphDestroy");
+}
+
+TEST_IN_CHILD(leftovers_go_back_although_one_is_refused)
+{
+    struct standin_live live;
+    acre_backend *backend;
+    void *base;
+
+    REQUIRE_OK(bed_open(&vendor_cuda, &backend));
+    for (int i = 0; i < 3; i++)
+        REQUIRE_OK(acre_device_alloc(device_of(backend, 0), 4096, &base));
+    bed_control(&vendor_cuda).fail("cuMemFree_v2", 1, STANDIN_UNKNOWN);
+    acre_backend_unregister(backend);
+    EXPECT_EQ(bed_control(&vendor_cuda).fail_end(), 1);
+    bed_control(&vendor_cuda).live(&live);
+    EXPECT_EQ(live.allocations, 1);
+}
+
 /* ---- Fork ------------------------------------------------------------------------------------ */
 
 static void use_in_child(void *backend)
