@@ -178,16 +178,31 @@ int backend_number_is_live(uint64_t number)
     return is_there;
 }
 
-void backend_show(acre_backend *backend, acre_device_type shown, int form)
+static void show_locked(acre_backend *backend, acre_device_type shown, int form)
 {
-    lock_take(&registry_lock);
     backend->shown = (int)shown;
     backend->form = form;
     backend->masquerade_number = ++number_last;
     for (int i = 0; i < backend->device_count; i++)
         backend->devices[i].type = (int)shown;
     slots_update_locked();
+}
+
+acre_status backend_show(acre_backend *backend, acre_device_type shown, int form)
+{
+    acre_status status = ACRE_OK;
+
+    lock_take(&registry_lock);
+    if (!is_registered_locked(backend))
+        status = status_fail(ACRE_ERR_INVALID, "the backend to masquerade is not registered");
+    else if (form && backend->form)
+        status =
+            status_fail(ACRE_ERR_STATE, "backend \"%s\" is already shown as type %s", backend->name,
+                        acre_device_type_name((acre_device_type)backend->shown));
+    else if (form || backend->form)
+        show_locked(backend, shown, form);
     lock_drop(&registry_lock);
+    return status;
 }
 
 /* Whether ACRE_BACKENDS, a list of names with commas between, lets a built-in
@@ -256,10 +271,9 @@ static acre_status builtin_start_type(const struct builtin *builtin)
     if (status != ACRE_ERR_UNSUPPORTED || builtin->type != ACRE_DEVICE_CUDA || !hip)
         return status;
     status_save(&why);
-    if (builtin_start(hip, &backend) == ACRE_OK && !backend->form) {
-        backend_show(backend, ACRE_DEVICE_CUDA, ACRE_MASQUERADE_TRANSLATE);
+    if (builtin_start(hip, &backend) == ACRE_OK &&
+        backend_show(backend, ACRE_DEVICE_CUDA, ACRE_MASQUERADE_TRANSLATE) == ACRE_OK)
         return ACRE_OK;
-    }
     status_restore(&why);
     return status;
 }

@@ -94,8 +94,9 @@ acre_status backend_register_own(const acre_backend_desc *desc, acre_backend **o
 acre_status backend_register_loaded(const acre_backend_desc *desc, const void *library,
                                     acre_backend **out);
 
-/* Changes under which type a backend is shown; form 0 ends a masquerade. */
-void backend_show(acre_backend *backend, acre_device_type shown, int form);
+/* Changes under which type a backend is shown; form 0 ends a masquerade, if there is one.
+ * Errors: ACRE_ERR_INVALID (it is not registered), ACRE_ERR_STATE (it masquerades already). */
+acre_status backend_show(acre_backend *backend, acre_device_type shown, int form);
 
 /* The current device of a backend on this thread, under the type it is shown. */
 acre_status backend_current(acre_backend *backend, acre_device_id *out);

@@ -27,18 +27,12 @@ acre_status acre_masquerade_register(acre_backend *backend, acre_device_type sho
                            acre_device_type_name(shown), (int)shown);
     if (form != ACRE_MASQUERADE_TRANSLATE && form != ACRE_MASQUERADE_RENAME)
         return status_fail(ACRE_ERR_INVALID, "masquerade form %d does not exist", (int)form);
-    if (!backend_is_registered(backend))
-        return status_fail(ACRE_ERR_INVALID, "the backend to masquerade is not registered");
-    if (backend->form)
-        return status_fail(ACRE_ERR_STATE, "backend \"%s\" is already shown as type %s",
-                           backend->name, acre_device_type_name((acre_device_type)backend->shown));
-    backend_show(backend, shown, (int)form);
-    return ACRE_OK;
+    return backend_show(backend, shown, (int)form);
 }
 
 void acre_masquerade_unregister(acre_backend *backend)
 {
-    if (backend && backend->form)
+    if (backend)
         backend_show(backend, backend->type, 0);
 }
 

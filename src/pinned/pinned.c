@@ -244,22 +244,19 @@ acre_status acre_pinned_conf_set(acre_pinned *pinned, const char *text)
     if (!copy)
         return ACRE_ERR_HOST_MEMORY;
     quick_lock_take(&pinned->lock);
+    acre_status status = cache_conf_read(&pinned->conf, "acre_pinned_conf_set", text, NULL);
+    if (status == ACRE_OK) {
+        char *old = pinned->conf_text;
+        pinned->conf_text = copy;
+        copy = old;
+        pinned_update_plain_locked(pinned);
+    }
     conf = pinned->conf;
     quick_lock_drop(&pinned->lock);
-    acre_status status = cache_conf_read(&conf, "acre_pinned_conf_set", text, NULL);
-    if (status != ACRE_OK) {
-        heap_free(copy);
-        return status;
-    }
-    quick_lock_take(&pinned->lock);
-    char *old = pinned->conf_text;
-    pinned->conf = conf;
-    pinned->conf_text = copy;
-    pinned_update_plain_locked(pinned);
-    quick_lock_drop(&pinned->lock);
-    heap_free(old);
-    warn_of_thresholds(&conf);
-    return ACRE_OK;
+    heap_free(copy);
+    if (status == ACRE_OK)
+        warn_of_thresholds(&conf);
+    return status;
 }
 
 int acre_pinned_conf_get(acre_pinned *pinned, char *buffer, size_t bytes)

@@ -117,4 +117,50 @@ TEST(policy_torch_with_a_background_thread)
     run(ACRE_POLICY_TORCH, "pinned_use_background_threads:True");
 }
 
+/* ---- Options ------------------------------------------------------------------------------- */
+
+static _Atomic bool is_over;
+
+static void *set_cached(void *arg)
+{
+    char text[64];
+
+    for (int i = 0; !is_over; i++) {
+        snprintf(text, sizeof text, "pinned_max_cached_size_mb:%d", 100 + i % 64);
+        refused += acre_pinned_conf_set(bed.pinned, text) != ACRE_OK;
+    }
+    return arg;
+}
+
+static uint64_t round_threshold(void)
+{
+    quick_lock_take(&bed.pinned->lock);
+    uint64_t bytes = bed.pinned->conf.pinned_max_round_threshold_bytes;
+    quick_lock_drop(&bed.pinned->lock);
+    return bytes;
+}
+
+/* Each of two threads sets an option of its own, which the other must leave alone. */
+TEST(options_that_two_threads_set_are_all_heeded)
+{
+    pthread_t thread;
+    char text[64];
+    int lost = 0;
+
+    refused = 0;
+    pinned_bed_open(&bed, ACRE_POLICY_ACRE, NULL);
+    REQUIRE(pthread_create(&thread, NULL, set_cached, NULL) == 0);
+    for (int i = 0; i < (int)(t_count(200000, 2000000) / t_slowness()); i++) {
+        snprintf(text, sizeof text, "pinned_max_round_threshold_mb:%d", 1 << i % 7);
+        refused += acre_pinned_conf_set(bed.pinned, text) != ACRE_OK;
+        for (int look = 0; look < 4; look++)
+            lost += round_threshold() != (uint64_t)MIB << i % 7;
+    }
+    is_over = true;
+    pthread_join(thread, NULL);
+    EXPECT_EQ(refused, 0);
+    EXPECT_EQ(lost, 0);
+    pinned_bed_close(&bed);
+}
+
 T_MAIN()

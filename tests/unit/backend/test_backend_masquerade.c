@@ -5,6 +5,8 @@
 #include "tests/support/sim_pair.h"
 #include "tests/support/small_backend.h"
 
+#include <pthread.h>
+
 static acre_backend *hip;
 
 static void begin(acre_masquerade_form form)
@@ -263,6 +265,43 @@ TEST(bad_masquerades_are_refused)
               ACRE_ERR_STATE);
     EXPECT_HAS(acre_last_error(), "cuda");
     acre_backend_unregister(backend);
+}
+
+/* ---- Two threads --------------------------------------------------------------------------- */
+
+static acre_backend *contended;
+static _Atomic int shown_count; /* threads that were told that it is shown as they want */
+static _Atomic uint64_t wrong;
+
+/* Shows the backend, unless somebody else does, and ends that. */
+static void *show_often(void *arg)
+{
+    acre_device_type shown = (acre_device_type)(intptr_t)arg;
+
+    for (uint64_t i = 0; i < t_count(1000000, 10000000) / t_slowness(); i++) {
+        acre_status status =
+            acre_masquerade_register(contended, shown, ACRE_MASQUERADE_TRANSLATE);
+        if (status == ACRE_OK) {
+            wrong += shown_count++ != 0 || contended->shown != (int)shown;
+            shown_count--;
+            acre_masquerade_unregister(contended);
+        } else {
+            wrong += status != ACRE_ERR_STATE;
+        }
+    }
+    return NULL;
+}
+
+TEST(of_two_threads_that_show_one_backend_one_is_told_so)
+{
+    pthread_t thread;
+
+    contended = sim_pair("fake", ACRE_DEVICE_HIP, ACRE_STREAM_CODEC_CUDA);
+    REQUIRE(pthread_create(&thread, NULL, show_often, (void *)(intptr_t)ACRE_DEVICE_CUDA) == 0);
+    show_often((void *)(intptr_t)ACRE_DEVICE_OPENCL);
+    pthread_join(thread, NULL);
+    EXPECT_EQ(wrong, 0);
+    acre_backend_unregister(contended);
 }
 
 T_MAIN()
