@@ -48,14 +48,22 @@ static acre_status acquire_do_obtain(acre_pinned *pinned, size_t bytes,
     return ACRE_OK;
 }
 
-/* The device did not take an extent back: it is offered again when the lock is next left. */
+/* The device did not take an extent back: it is offered again when the lock is left later. */
 static void extent_stay_locked(acre_pinned *pinned, struct extent *extent)
 {
     extent->pool = &pinned->shared; /* its own may end */
+    extent->pause = extent->pause < PINNED_PAUSE_MAX ? 2 * extent->pause + 1 : PINNED_PAUSE_MAX;
+    extent->pause_left = extent->pause;
     level_undo_down(&pinned->allocations, 1);
     level_undo_down(&pinned->allocated_bytes, extent->bytes);
     record_extent_locked(pinned, extent, ACRE_ACTION_SEGMENT_ALLOC);
     list_push_back(&pinned->doomed, &extent->link);
+}
+
+void pinned_offer_locked(acre_pinned *pinned)
+{
+    LIST_FOR_EACH(link, &pinned->doomed)
+        CONTAINER_OF(link, struct extent, link)->pause_left = 0;
 }
 
 acre_status pinned_leave(acre_pinned *pinned)
@@ -65,6 +73,10 @@ acre_status pinned_leave(acre_pinned *pinned)
 
     LIST_FOR_EACH_SAFE(link, after, &pinned->doomed) {
         struct extent *extent = CONTAINER_OF(link, struct extent, link);
+        if (extent->pause_left) {
+            extent->pause_left--;
+            continue;
+        }
         list_remove(link);
         list_push_back(&doomed, link);
         level_down(&pinned->allocations, 1);
@@ -286,6 +298,7 @@ static bool is_shortage(acre_status status)
 /* Waits for pending uses and dooms all idle memory. */
 static void acquire_press(acre_pinned *pinned)
 {
+    pinned_offer_locked(pinned);
     settle_collect_locked(pinned, &pinned->shared, true);
     host_drain_locked(pinned, &pinned->shared);
     settle_release_locked(pinned, &pinned->shared, 0);

@@ -95,6 +95,8 @@ struct extent {
     uint64_t order;        /* grows with every extent of the pool               */
     enum source_method method;
     uint32_t history_stack; /* that obtained it; 0: not known                   */
+    uint32_t pause;         /* the device refuses it: how often it is passed over between tries */
+    uint32_t pause_left;    /* until the next one                               */
 };
 
 #endif

@@ -144,6 +144,7 @@ static void doomed_fini(acre_pinned *pinned, bool is_forked)
 {
     if (!is_forked) {
         quick_lock_take(&pinned->lock);
+        pinned_offer_locked(pinned);
         pinned_leave(pinned);
     }
     while (!list_empty(&pinned->doomed)) {
@@ -309,6 +310,7 @@ acre_status acre_pinned_empty(acre_pinned *pinned)
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_empty: a cache is needed");
     REFUSE_FORKED_PINNED(pinned);
     quick_lock_take(&pinned->lock);
+    pinned_offer_locked(pinned);
     give_back_locked(pinned, &pinned->shared, 0, &first);
     LIST_FOR_EACH(link, &pinned->pools) {
         struct host_pool *pool = CONTAINER_OF(link, struct host_pool, link);
@@ -331,6 +333,7 @@ acre_status acre_pinned_trim(acre_pinned *pinned, uint64_t keep_bytes, uint64_t 
         return status_fail(ACRE_ERR_INVALID, "acre_pinned_trim: a cache is needed");
     REFUSE_FORKED_PINNED(pinned);
     quick_lock_take(&pinned->lock);
+    pinned_offer_locked(pinned);
     uint64_t bytes = give_back_locked(pinned, &pinned->shared, keep_bytes, &first);
     acre_status status = pinned_leave(pinned);
     if (out_bytes)

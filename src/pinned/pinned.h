@@ -26,6 +26,7 @@ enum {
     PINNED_STEP = 16,      /* an extent is one so-many-th of what is held, within:   */
     PINNED_STEP_MIN = 1 << 20,
     PINNED_STEP_MAX = 64 << 20,
+    PINNED_PAUSE_MAX = 1023, /* most calls that pass by memory which the device refuses */
 };
 
 /* Memory obtained at once, when the first piece is needed. */
@@ -101,8 +102,11 @@ static inline bool pinned_is_torch(const acre_pinned *pinned)
     return pinned->policy == ACRE_POLICY_TORCH;
 }
 
-/* Drops the lock and gives back what is doomed. Errors: what the backend says first. */
+/* Drops the lock and gives back what is doomed. What the device refused is offered again after
+ * twice as many calls each time, or after pinned_offer_locked. Errors: what the backend says
+ * first. */
 acre_status pinned_leave(acre_pinned *pinned);
+void pinned_offer_locked(acre_pinned *pinned);
 
 /* Bytes active now; and the most there ever were. */
 int64_t pinned_active_bytes(const acre_pinned *pinned);

@@ -280,4 +280,30 @@ TEST(what_the_device_does_not_take_back_is_offered_again)
         }
 }
 
+/* Frees of nothing take the slow way and do no more. */
+TEST(what_the_device_goes_on_refusing_is_offered_ever_more_rarely)
+{
+    struct pinned_bed bed;
+
+    pinned_bed_open(&bed, ACRE_POLICY_ACRE, NULL);
+    acre_backend_ops ops = *bed.devices[0]->ops;
+    ops_before = bed.devices[0]->ops;
+    ops.host_free = free_reluctantly;
+    bed.devices[0]->ops = &ops;
+    pinned_give(&bed, pinned_take(&bed, 4096));
+    refusals = 1000;
+    EXPECT_EQ(acre_pinned_empty(bed.pinned), ACRE_ERR_DEVICE);
+    for (int i = 0; i < 500; i++)
+        EXPECT_EQ(acre_pinned_free(bed.pinned, &bed), ACRE_ERR_INVALID);
+    EXPECT_EQ(1000 - refusals, 1 + 7); /* with pauses of 1, 3, 7 and up to 127 calls */
+    EXPECT_EQ(acre_pinned_empty(bed.pinned), ACRE_ERR_DEVICE);
+    EXPECT_EQ(1000 - refusals, 1 + 7 + 1); /* who asks for it gets a try at once */
+    EXPECT_EQ(pinned_verify(bed.pinned), ACRE_OK);
+    refusals = 0;
+    for (int i = 0; i < 1024; i++)
+        EXPECT_EQ(acre_pinned_free(bed.pinned, &bed), ACRE_ERR_INVALID);
+    EXPECT_EQ(pinned_stats(&bed).allocations.current, 0);
+    pinned_bed_close(&bed);
+}
+
 T_MAIN()
