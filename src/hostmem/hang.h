@@ -6,7 +6,13 @@
  *
  *   a source of several mappings, before Linux 6.17     it is asked about first
  *   limits on addresses below what is mapped already    they are looked at first
- *   anything else                                       the hole is mapped again
+ *   strict accounting, when memory runs out             nothing is moved under it
+ *   no memory of the kernel itself, or a limit that     the hole is mapped again
+ *   another thread has lowered meanwhile
+ *
+ * Until it is, another thread may get addresses of the hole from the kernel: the block and that
+ * thread would then share them. Only the last line leaves that open, and a process whose kernel
+ * has no memory for a few hundred bytes is about to be ended.
  */
 #ifndef SRC_HOSTMEM_HANG_H
 #define SRC_HOSTMEM_HANG_H
