@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FOLDER "/dev/shm"
@@ -14,13 +15,25 @@
 static int is_own;       /* nobody else sees the folder     */
 static int count_before; /* names when the child began      */
 
+/* Whether a name may be one of the test's. */
+static int is_ours(DIR *folder, const char *name)
+{
+    struct stat stat;
+
+    if (is_own)
+        return *name != '.';
+    return strstr(name, "acre") != NULL &&
+           fstatat(dirfd(folder), name, &stat, AT_SYMLINK_NOFOLLOW) == 0 &&
+           stat.st_uid == geteuid();
+}
+
 static int name_count(void)
 {
     DIR *folder = opendir(FOLDER);
     int count = 0;
 
     for (struct dirent *entry; folder && (entry = readdir(folder));)
-        count += is_own ? *entry->d_name != '.' : strstr(entry->d_name, "acre") != NULL;
+        count += is_ours(folder, entry->d_name);
     if (folder)
         closedir(folder);
     return count;

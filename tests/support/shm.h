@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What processes leave in /dev/shm. Other programs use that folder as well, so a test looks at one
  * of its own where the machine lets it: the folder is empty then, and every name in it was made by
- * the test. Elsewhere it looks at names that speak of us in the common one, and waits for those of
- * others to go: what a killed process has left stays. */
+ * the test. Elsewhere it looks at names of the same user that speak of us in the common one, and
+ * waits for those of others to go: what a killed process has left stays. */
 #ifndef TESTS_SUPPORT_SHM_H
 #define TESTS_SUPPORT_SHM_H
 
