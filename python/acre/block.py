@@ -57,7 +57,8 @@ class Block(Closing):
 
     def read(self, count=None, offset=0):
         """Copies bytes from the device; all from the offset on when no count is given."""
-        count = self.size - offset if count is None else count
+        offset = size(offset, "offset").value
+        count = max(self.size - offset, 0) if count is None else size(count, "count").value
         place = self.place(offset, count)
         buffer = ctypes.create_string_buffer(max(count, 1))
         if count:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Memory of other packages."""
 import ctypes
+import os
 
 from . import capsule, structs
 from .closing import Closing
@@ -8,6 +9,8 @@ from .error import Error
 from .library import call, locked
 
 _CALLS = {capsule.PLAIN: "acre_from_dlpack", capsule.VERSIONED: "acre_from_dlpack_versioned"}
+_takers = {}  # calls that take a capsule at this moment, by its number
+os.register_at_fork(after_in_child=_takers.clear)
 
 
 class Imported(Closing):
@@ -27,13 +30,18 @@ class Imported(Closing):
 def from_dlpack(source):
     """Takes the memory of an object with __dlpack__ (an array of NumPy, a tensor of
     PyTorch) or of a capsule, without copying."""
-    taken = source.__dlpack__() if hasattr(source, "__dlpack__") else source
-    name = capsule.kind_of(taken)
-    if name is None:
-        raise Error(f"{type(source).__name__} is neither an object with __dlpack__ nor a capsule "
-                    "of DLPack that nobody took")
-    pointer, size = structs.data_ptr(), ctypes.c_uint64()
-    call(_CALLS[name], ctypes.c_void_p(capsule.address_of(taken, name)), ctypes.byref(pointer),
-         ctypes.byref(size))
-    capsule.mark_used(taken, name)
+    taken, me = source.__dlpack__() if hasattr(source, "__dlpack__") else source, object()
+    try:
+        is_mine = _takers.setdefault(id(taken), me) is me  # another thread may take it as well
+        name = capsule.kind_of(taken) if is_mine else None
+        if name is None:
+            raise Error(f"{type(source).__name__} is neither an object with __dlpack__ nor a "
+                        "capsule of DLPack that nobody took")
+        pointer, size = structs.data_ptr(), ctypes.c_uint64()
+        call(_CALLS[name], ctypes.c_void_p(capsule.address_of(taken, name)), ctypes.byref(pointer),
+             ctypes.byref(size))
+        capsule.mark_used(taken, name)
+    finally:
+        if _takers.get(id(taken)) is me:
+            del _takers[id(taken)]
     return Imported(pointer, size.value)

@@ -148,8 +148,11 @@ def make(name, *arguments):
 
 
 def encode(value):
-    """A path or string for C; None stays."""
-    return None if value is None else os.fsencode(value)
+    """A path or string for C, which would end it at its first NUL; None stays."""
+    encoded = None if value is None else os.fsencode(value)
+    if encoded is not None and b"\0" in encoded:
+        raise ValueError(f"there is a NUL in {value!r}")
+    return encoded
 
 
 def version():

@@ -33,6 +33,12 @@ class Plan:
                 f"{size_text(self.lower_bound)}>")
 
 
+def _buffer(start: int, end: int, size: int) -> ctypes.Structure:
+    return structs.plan_buffer(start=number(start, ctypes.c_uint64, "start"),
+                               end=number(end, ctypes.c_uint64, "end"),
+                               size=number(size, ctypes.c_uint64, "size"))
+
+
 def _place(buffers: ctypes.Array, count: int, capacity: int, seconds: float, seed: int) -> Plan:
     config = structs.sized(structs.plan_config, capacity=capacity, seconds=seconds, seed=seed)
     result = structs.sized(structs.plan_result)
@@ -53,8 +59,7 @@ def plan(what: Union[Path, Sequence[tuple[int, int, int]]], capacity: int = 0, s
     150
     """
     if not isinstance(what, (str, os.PathLike)):
-        buffers = (structs.plan_buffer * max(len(what), 1))(
-            *(structs.plan_buffer(start=start, end=end, size=size) for start, end, size in what))
+        buffers = (structs.plan_buffer * max(len(what), 1))(*(_buffer(*row) for row in what))
         return _place(buffers, len(what), capacity, seconds, seed)
     table = make("acre_plan_read_device", encode(what), number(device, ctypes.c_uint32, "device"))
     try:

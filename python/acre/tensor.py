@@ -48,7 +48,7 @@ class Tensor:
         self.dtype = parse_dtype(dtype)
         self.offset = number(offset, ctypes.c_uint64, "offset").value
         size = (self.dtype.bits + 7) // 8
-        self.shape = max(block.size - offset, 0) // size if shape is None else shape
+        self.shape = max(block.size - self.offset, 0) // size if shape is None else shape
         if not isinstance(self.shape, (tuple, list)):
             self.shape = (self.shape,)
         self.shape = tuple(number(extent, ctypes.c_int64, "extent").value for extent in self.shape)
@@ -113,8 +113,10 @@ class Tensor:
         device = self.block.cache.device.id
         return _DEVICES[device.type], max(device.index, 0)
 
-    def __dlpack__(self, stream=None, max_version=None, **_):
+    def __dlpack__(self, stream=None, max_version=None, dl_device=None, copy=None, **_):
         """A capsule; the versioned form for those who say that they know it."""
+        if copy or dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError("a tensor shares memory of its own device; read() copies it")
         is_versioned = max_version is not None and max_version[0] >= 1
         layout, _shape = self._layout()
         owner = self._owner()

@@ -184,6 +184,33 @@ class Dlpack(unittest.TestCase):
         self.assertRaises(acre.Error, acre.from_dlpack, capsule)
         self.assertRaises(acre.Error, acre.from_dlpack, 5)
 
+    def test_a_capsule_is_taken_by_one_of_several_threads(self):
+        capsule = self.cache.alloc(100).__dlpack__()
+        others = []
+
+        def call(*arguments):  # in the middle of taking
+            self.assertRaises(acre.Error, acre.from_dlpack, capsule)
+            others.append(1)
+            before(*arguments)
+
+        before, acre.imported.call = acre.imported.call, call
+        try:
+            taken = acre.from_dlpack(capsule)
+        finally:
+            acre.imported.call = before
+        self.assertEqual(others, [1])
+        self.assertRaises(acre.Error, acre.from_dlpack, capsule)
+        taken.close()
+        self.assertEqual(live(self.cache), 0)
+
+    def test_a_copy_and_another_device_are_refused(self):
+        block = self.cache.alloc(100)
+        own = block.__dlpack_device__()
+        for keywords in ({"copy": True}, {"dl_device": (2, 0)}):
+            self.assertRaises(BufferError, block.__dlpack__, **keywords)
+        for keywords in ({"copy": False}, {"copy": None, "dl_device": None}, {"dl_device": own}):
+            self.assertEqual(acre.from_dlpack(block.__dlpack__(**keywords)).address, block.address)
+
     def test_both_forms_come_back(self):
         for version in (None, (1, 0)):
             block = self.cache.alloc(64)

@@ -103,6 +103,26 @@ class Devices(unittest.TestCase):
                 self.assertRaises(acre.Error, block.tensor, "uint8", shape)
             self.assertEqual(cache.stats(), before)
 
+    def test_numbers_of_other_kinds_are_taken_as_what_they_are(self):
+        class Count:  # as a small number of NumPy, which fits no greater one beside itself
+            def __index__(self):
+                return 5
+
+        with acre.Cache(acre.Device("cpu")) as cache:
+            block = cache.alloc(Count())
+            block.write(b"12345")
+            self.assertEqual(block.read(Count()), b"12345")
+            self.assertEqual(block.read(offset=Count()), b"")
+            self.assertEqual(block.tensor(offset=Count()).shape, (0,))
+            self.assertRaises(acre.Error, block.read, offset=6)
+
+    def test_names_with_a_nul_are_refused(self):
+        (place / "short").write_bytes(b"kept")
+        for attempt in (lambda name: acre.File(name, "w"), acre.Snapshot, acre.replay, acre.plan,
+                        lambda name: acre.Cache(conf=name)):
+            self.assertRaisesRegex(ValueError, "NUL", attempt, f"{place / 'short'}\0.pickle")
+        self.assertEqual((place / "short").read_bytes(), b"kept")
+
     def test_numbers_that_do_not_fit_are_refused_by_heaps(self):
         with acre.Heap() as heap:
             held = heap.alloc(100)
@@ -488,6 +508,9 @@ class Tools(unittest.TestCase):
         self.assertEqual((listed.height, listed.is_optimal), (150, True))
         with self.assertRaises(acre.Error):
             acre.plan([(0, 2, 100), (1, 3, 50)], capacity=120)
+        for bad in (2**64 + 5, -1, 1.5):
+            for row in ((bad, 2**63, 5), (0, bad, 5), (0, 2, bad)):
+                self.assertRaises(acre.Error, acre.plan, [row])
 
     def test_answers_print_as_sentences(self):
         answer = acre.why(place / "b.pickle", device=0)
