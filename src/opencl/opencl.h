@@ -116,6 +116,7 @@ acre_status copy_fill(void *self, int device, void *dst, int value, size_t bytes
 struct stream {
     int device;
     int priority;
+    bool is_leaving;     /* being destroyed: waited for, but not found; opencl.lock */
     ocl_queue queue;
     struct lock lock;
     ocl_event tail;      /* of what was enqueued last; NULL: known to be idle; lock */

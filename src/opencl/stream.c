@@ -17,7 +17,7 @@ static acre_status stream_find_locked(struct opencl *cl, int device, void *handl
 {
     struct stream *stream = handle ? ptrmap_get(&cl->streams, handle) : NULL;
 
-    if (!stream || stream->device != device)
+    if (!stream || stream->device != device || stream->is_leaving)
         return status_fail(ACRE_ERR_INVALID, "opencl: %p is not a stream of device %d", handle,
                            device);
     *out = stream;
@@ -103,13 +103,17 @@ acre_status stream_create(void *self, int device, uint32_t flags, int priority, 
     return status;
 }
 
-/* Runs what is queued, then lets go of the stream, which nobody finds any more. */
-static acre_status stream_end(struct stream *stream)
+/* Runs what is queued, then lets go of the stream, which nobody finds any more. Until then, who
+ * waits for all work waits for its work too. */
+static acre_status stream_end(struct opencl *cl, struct stream *stream)
 {
     ocl_int code;
 
     function_thread_end(stream);
     code = ocl.Finish(stream->queue);
+    lock_take(&cl->lock);
+    ptrmap_take(&cl->streams, stream);
+    lock_drop(&cl->lock);
     stream_release(stream);
     return code == OCL_SUCCESS ? ACRE_OK : api_fail("Finish", code);
 }
@@ -123,9 +127,9 @@ acre_status stream_destroy(void *self, int device, void *handle)
     lock_take(&cl->lock);
     status = stream_find_locked(cl, device, handle, &stream);
     if (status == ACRE_OK)
-        ptrmap_take(&cl->streams, stream);
+        stream->is_leaving = true;
     lock_drop(&cl->lock);
-    return status == ACRE_OK ? stream_end(stream) : status;
+    return status == ACRE_OK ? stream_end(cl, stream) : status;
 }
 
 void stream_fini(struct opencl *cl)
@@ -133,8 +137,10 @@ void stream_fini(struct opencl *cl)
     const struct ptrmap_entry *entry;
     size_t at = 0;
 
-    while ((entry = ptrmap_next(&cl->streams, &at)))
-        stream_end(entry->value);
+    while ((entry = ptrmap_next(&cl->streams, &at))) {
+        stream_end(cl, entry->value);
+        at = 0; /* the others have moved */
+    }
     ptrmap_fini(&cl->streams);
 }
 

@@ -7,6 +7,10 @@
 
 #include <acre/opencl.h>
 
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
 /* A stream of the first device. */
 struct place {
     acre_backend *backend;
@@ -97,6 +101,57 @@ TEST(a_function_that_is_refused_does_not_run)
     REQUIRE_OK(acre_stream_native_synchronize(place.device, place.stream));
     EXPECT_EQ(gate.is_reached, status == ACRE_OK);
     place_end(&place);
+}
+
+/* ---- A stream that ends -------------------------------------------------------------------- */
+
+struct ending {
+    struct place place;
+    struct gate gate;
+    void *memory;
+    _Atomic int has_freed;
+};
+
+static void *destroy_stream(void *arg)
+{
+    struct place *place = &((struct ending *)arg)->place;
+
+    EXPECT_EQ(acre_stream_native_destroy(place->device, place->stream), ACRE_OK);
+    return NULL;
+}
+
+static void *free_memory(void *arg)
+{
+    struct ending *ending = arg;
+
+    EXPECT_EQ(acre_device_free(ending->place.device, ending->memory), ACRE_OK);
+    EXPECT_EQ(ending->gate.is_open, 1); /* a fill stood behind the gate */
+    ending->has_freed = 1;
+    return NULL;
+}
+
+TEST(memory_is_freed_after_the_work_of_a_stream_that_is_being_destroyed)
+{
+    struct ending ending = {.gate = {.is_open = 0}};
+    struct place *place = &ending.place;
+    pthread_t threads[2];
+
+    place_begin(place);
+    REQUIRE_OK(acre_device_alloc(place->device, 4096, &ending.memory));
+    REQUIRE_OK(acre_launch_host(place->device, place->stream, gate_task, &ending.gate));
+    REQUIRE_OK(acre_fill_async(place->device, ending.memory, 1, 4096, place->stream));
+    gate_wait_reached(&ending.gate);
+    REQUIRE(pthread_create(&threads[0], NULL, destroy_stream, &ending) == 0);
+    while (acre_stream_native_query(place->device, place->stream) == ACRE_ERR_NOT_READY)
+        sched_yield();
+    REQUIRE(pthread_create(&threads[1], NULL, free_memory, &ending) == 0);
+    for (int i = 0; i < 20 && !ending.has_freed; i++)
+        usleep(5000); /* time to be wrong in */
+    gate_open(&ending.gate);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    EXPECT_EQ(bed_held(place->backend), place->held_before);
+    acre_backend_unregister(place->backend);
 }
 
 T_MAIN()
