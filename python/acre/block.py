@@ -5,7 +5,7 @@ import ctypes
 from .closing import Closing
 from .device import DEVICE_TO_HOST, HOST_TO_DEVICE
 from .error import Error
-from .lease import leases
+from .lease import lent
 from .handle import held
 from .library import call, give_back
 from .number import size
@@ -25,7 +25,7 @@ class Block(Closing):
         return f"{self.size} bytes at {self.address:#x} on {self.cache.device!r}"
 
     def _check(self):
-        used = sum(held is self for held in list(leases.values()))
+        used = sum(block is self for block in lent())
         if used:
             raise Error(f"arrays or tensors made of this block are still in use: {used}; it is "
                         "freed when they and the block are gone", "ACRE_ERR_BUSY", 23)

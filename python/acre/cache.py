@@ -9,7 +9,7 @@ from .closing import Closing, close_all
 from .device import Device
 from .error import Error, choose
 from .history import LEVELS, History
-from .handle import held
+from .handle import Handle, held
 from .library import ask, call, encode, end, lib, make
 from .snapshot import Snapshot
 from .tensor import users_of
@@ -44,10 +44,10 @@ class Cache(Closing):
         size = number.size(size).value
         handle = self.handle
         with held(handle):  # until closing knows the block
-            pointer = make("acre_cache_alloc", handle, ctypes.c_size_t(size),
-                           stream.handle if stream else None)
-            block = Block(self, pointer, size)
+            block = Block(self, Handle(), size)  # nothing yet; what it gets has an owner at once
             self._blocks.add(block)
+            call("acre_cache_alloc", handle, ctypes.c_size_t(size),
+                 stream.handle if stream else None, ctypes.byref(block.handle))
         return block
 
     def empty(self):

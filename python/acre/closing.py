@@ -87,3 +87,12 @@ class Closing:
             self.close()
         except Error:
             pass
+        except BaseException:  # a signal's: nobody else would close it
+            self._close_after_all()
+            raise
+
+    def _close_after_all(self):
+        try:
+            self.close()
+        except Error:
+            pass

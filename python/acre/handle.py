@@ -15,13 +15,13 @@ from .error import Error
 
 NOBODY = 0  # the number of no thread
 
-_lock = RLock()  # of all handles; a __del__ may come at any place, also while it is held
+atomic = RLock()  # of all handles; a __del__ may come at any place, also while it is held
 _generation = 0  # of the process; a child of fork has none of its parent's other threads
 
 
 def _begin_child():
     global _generation
-    _lock._at_fork_reinit()
+    atomic._at_fork_reinit()
     _generation += 1
 
 
@@ -47,14 +47,14 @@ class held:
     def __enter__(self):
         self.thread, self.frame = get_ident(), id(sys._getframe(1))
         self.own, self.generation = frozenset((ref(self),)), _generation
-        with _lock:
+        with atomic:
             if any(handle.ender not in (None, self.thread) for handle in self.handles):
                 raise Error("another thread closes it", "ACRE_ERR_STATE", 14)
             for handle in self.handles:
                 handle.calls |= self.own
 
     def __exit__(self, *_):
-        with _lock:
+        with atomic:
             for handle in self.handles:
                 handle.calls -= self.own
 
@@ -74,7 +74,7 @@ def _is_used(handle):
 
 def claim(handle):
     """Whether the calling thread is the one that ends a handle; an Error while calls use it."""
-    with _lock:
+    with atomic:
         if getattr(handle, "ender", None) is not None:
             return False
         if getattr(handle, "calls", None) and _is_used(handle):
@@ -86,6 +86,6 @@ def claim(handle):
 
 def unclaim(handle):
     """It did not end after all, if the calling thread was to end it."""
-    with _lock:
+    with atomic:
         if getattr(handle, "ender", None) == get_ident():
             handle.ender = None

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Memory of other packages."""
 import ctypes
-import os
+from functools import partial
 
 from . import capsule, structs
 from .closing import Closing
 from .error import Error
-from .library import call, locked
+from .handle import atomic
+from .library import check, lib, locked
 
 _CALLS = {capsule.PLAIN: "acre_from_dlpack", capsule.VERSIONED: "acre_from_dlpack_versioned"}
-_takers = {}  # calls that take a capsule at this moment, by its number
-os.register_at_fork(after_in_child=_takers.clear)
 
 
 class Imported(Closing):
@@ -18,10 +17,23 @@ class Imported(Closing):
     size in bytes, and the id of its device."""
 
     def __init__(self, pointer, size):
-        self.address = pointer.data or 0
-        self.size = size
-        self.device_id = (pointer.device.type, pointer.device.index)
-        self._handle = pointer
+        self._size = size
+        self._handle = self._pointer = pointer
+
+    @property
+    def address(self):
+        """Where it begins, as a number."""
+        return self._pointer.data or 0
+
+    @property
+    def size(self):
+        """How many bytes there are."""
+        return self._size.value
+
+    @property
+    def device_id(self):
+        """Type and index of its device."""
+        return self._pointer.device.type, self._pointer.device.index
 
     def _end(self, handle):
         locked.acre_data_ptr_clear(ctypes.byref(handle))
@@ -30,18 +42,20 @@ class Imported(Closing):
 def from_dlpack(source):
     """Takes the memory of an object with __dlpack__ (an array of NumPy, a tensor of
     PyTorch) or of a capsule, without copying."""
-    taken, me = source.__dlpack__() if hasattr(source, "__dlpack__") else source, object()
-    try:
-        is_mine = _takers.setdefault(id(taken), me) is me  # another thread may take it as well
-        name = capsule.kind_of(taken) if is_mine else None
+    taken = source.__dlpack__() if hasattr(source, "__dlpack__") else source
+    pointer, size = structs.data_ptr(), ctypes.c_uint64()
+    imported = Imported(pointer, size)  # nothing yet; what is taken has an owner at once
+    with atomic:  # another thread may take the capsule as well
+        name = capsule.kind_of(taken)
         if name is None:
             raise Error(f"{type(source).__name__} is neither an object with __dlpack__ nor a "
                         "capsule of DLPack that nobody took")
-        pointer, size = structs.data_ptr(), ctypes.c_uint64()
-        call(_CALLS[name], ctypes.c_void_p(capsule.address_of(taken, name)), ctypes.byref(pointer),
-             ctypes.byref(size))
-        capsule.mark_used(taken, name)
-    finally:
-        if _takers.get(id(taken)) is me:
-            del _takers[id(taken)]
-    return Imported(pointer, size.value)
+        taking = map(partial.__call__, (
+            partial(capsule.rename, taken, capsule.USED[name]),
+            partial(getattr(lib, _CALLS[name]), ctypes.c_void_p(capsule.address_of(taken, name)),
+                    ctypes.byref(pointer), ctypes.byref(size))))
+        _, status = taking  # in one step, which no signal interrupts
+        if status:
+            capsule.rename(taken, name)
+        check(status)
+    return imported

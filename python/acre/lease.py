@@ -2,31 +2,24 @@
 """Who uses memory of a block besides the block itself."""
 import ctypes
 import itertools
+from weakref import WeakValueDictionary
 
-leases = {}  # blocks by the number of the lease
+_leases = WeakValueDictionary()  # by their numbers
 _numbers = itertools.count(1)
 
 
-def lend(block):
-    """The number of a new lease, which keeps a block alive until it is given back."""
-    number = next(_numbers)
-    leases[number] = block
-    return number
-
-
-def give_back(number, held=leases):
-    """Ends a lease."""
-    held.pop(number, None)
-
-
 class Lease:
-    """A lease that ends when nobody refers to it any more."""
+    """Keeps a block alive, and is counted, until nobody refers to it any more. No code runs at its
+    beginning or end that a signal could interrupt half-way."""
 
     def __init__(self, block):
-        self.number = lend(block)
+        self.block = block
+        _leases[next(_numbers)] = self
 
-    def __del__(self, end=give_back):
-        end(self.number)
+
+def lent():
+    """The blocks that are lent at this moment, each as often as it is."""
+    return [lease.block for lease in [ref() for ref in _leases.valuerefs()] if lease is not None]
 
 
 def buffer_of(block, address, size):

@@ -113,10 +113,10 @@ def ask(name, *arguments):
 
 def call(name, *arguments):
     """Calls a function that returns a status; raises Error unless it is ACRE_OK."""
-    _check(ask(name, *arguments))
+    check(ask(name, *arguments))
 
 
-def _check(status):
+def check(status):
     if status:
         raise Error(text(lib.acre_last_error()), text(lib.acre_status_name(status)), status,
                     lib.acre_last_native())
@@ -137,7 +137,7 @@ def give_back(name, owner, handle):
         status = getattr(lib, name)(owner, handle)
         if status:
             handle.ender = get_ident()
-        _check(status)
+        check(status)
 
 
 def make(name, *arguments):

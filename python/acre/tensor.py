@@ -3,12 +3,13 @@
 import ctypes
 import math
 import re
+from functools import partial
 
 from . import capsule, tool_structs as structs
 from .error import Error
-from .handle import held
-from .lease import Lease, buffer_of, leases
-from .library import call, lib, locked, make
+from .handle import Handle, held
+from .lease import Lease, buffer_of, lent
+from .library import call, check, lib, locked
 from .number import number
 
 _CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
@@ -22,7 +23,7 @@ _KINDS = {0: ("i", {1: "b", 2: "h", 4: "i", 8: "q"}), 1: ("u", {1: "B", 2: "H", 
 
 def users_of(cache):
     """How many tensors that were given away use memory of a cache."""
-    return sum(block.cache is cache for block in list(leases.values()))
+    return sum(block.cache is cache for block in lent())
 
 
 def parse_dtype(dtype):
@@ -68,16 +69,6 @@ class Tensor:
         layout.shape = ctypes.cast(numbers, type(layout.shape))
         return layout, numbers
 
-    def _owner(self):
-        """A data pointer that keeps the block alive until it is cleared."""
-        handle = self.block.handle
-        lease = Lease(self.block)
-        owner = structs.data_ptr()
-        call("acre_data_ptr_closure", handle, _drop, ctypes.c_void_p(id(lease)),
-             self.block.cache.device.id, ctypes.byref(owner))
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(lease))  # the data pointer's
-        return owner
-
     def _format(self):
         """NumPy's letter for the type and the struct module's; AttributeError for a type or
         a device that arrays of the host cannot have."""
@@ -118,12 +109,26 @@ class Tensor:
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError("a tensor shares memory of its own device; read() copies it")
         is_versioned = max_version is not None and max_version[0] >= 1
-        layout, _shape = self._layout()
-        owner = self._owner()
         name = "acre_to_dlpack_versioned" if is_versioned else "acre_to_dlpack"
+        handle, device = self.block.handle, self.block.cache.device.id
+        layout, _shape = self._layout()
+        made, owner, lease = Handle(), structs.data_ptr(), ctypes.py_object(Lease(self.block))
+        taken, filling = capsule.empty(capsule.VERSIONED if is_versioned else capsule.PLAIN, made)
+        there = ctypes.byref(owner)
+        owning = map(partial.__call__, (
+            partial(ctypes.pythonapi.Py_IncRef, lease),  # until the owner drops it
+            partial(locked.acre_data_ptr_closure, handle, _drop, ctypes.c_void_p(id(lease.value)),
+                    device, there)))
         try:
-            tensor = make(name, ctypes.byref(owner), ctypes.byref(layout))
-        except Error:
-            locked.acre_data_ptr_clear(ctypes.byref(owner))
-            raise
-        return capsule.new(tensor, capsule.VERSIONED if is_versioned else capsule.PLAIN)
+            with held(handle):
+                _, status = owning
+                if status:
+                    ctypes.pythonapi.Py_DecRef(lease)
+                check(status)
+            call(name, there, ctypes.byref(layout), ctypes.byref(made))
+        finally:  # also where a signal interrupts this
+            if made:
+                tuple(filling)
+            elif owner.deleter:
+                locked.acre_data_ptr_clear(there)
+        return taken

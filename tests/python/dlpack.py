@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Arrays of NumPy to Acre and back by DLPack, on host memory."""
 import gc
+import signal
 import sys
+import threading
 import unittest
 
 import acre
@@ -186,22 +188,63 @@ class Dlpack(unittest.TestCase):
 
     def test_a_capsule_is_taken_by_one_of_several_threads(self):
         capsule = self.cache.alloc(100).__dlpack__()
-        others = []
+        taken, threads = [], []
 
-        def call(*arguments):  # in the middle of taking
-            self.assertRaises(acre.Error, acre.from_dlpack, capsule)
-            others.append(1)
-            before(*arguments)
+        def take():
+            try:
+                taken.append(acre.from_dlpack(capsule))
+            except acre.Error as error:
+                taken.append(error)
 
-        before, acre.imported.call = acre.imported.call, call
+        def address_of(*arguments):  # in the middle of taking
+            if not threads:
+                threads.append(threading.Thread(target=take))
+                threads[0].start()
+                threads[0].join(0.1)
+            return before(*arguments)
+
+        before, acre.capsule.address_of = acre.capsule.address_of, address_of
         try:
-            taken = acre.from_dlpack(capsule)
+            take()
         finally:
-            acre.imported.call = before
-        self.assertEqual(others, [1])
-        self.assertRaises(acre.Error, acre.from_dlpack, capsule)
-        taken.close()
+            acre.capsule.address_of = before
+        threads[0].join()
+        self.assertEqual(sorted(type(each).__name__ for each in taken), ["Error", "Imported"])
+        next(each for each in taken if isinstance(each, acre.Imported)).close()
         self.assertEqual(live(self.cache), 0)
+
+    def test_nothing_is_lost_where_signals_interrupt(self):
+        class Stop(Exception):
+            pass
+
+        def stop(*_):
+            raise Stop()
+
+        def steps():
+            numpy.from_dlpack(block)
+            numpy.asarray(block.tensor())
+            acre.from_dlpack(block).close()
+
+        block, printed = self.cache.alloc(100), sys.unraisablehook
+        sys.unraisablehook = lambda _: None  # what interrupts the end of something
+        before = signal.signal(signal.SIGALRM, stop)
+        try:
+            for turn in range(1500):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 1e-5 + turn * 4e-7)
+                    steps()
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except Stop:
+                    pass
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except Stop:
+                    pass
+        finally:
+            signal.signal(signal.SIGALRM, before)
+            sys.unraisablehook = printed
+        gc.collect()
+        self.assertEqual(acre.tensor.users_of(self.cache), 0)  # so that the cache can be closed
 
     def test_a_copy_and_another_device_are_refused(self):
         block = self.cache.alloc(100)
