@@ -20,7 +20,7 @@ static void adapter_free(struct deleter_owner *owner, void *pointer)
 {
     const struct host_adapter *adapter = CONTAINER_OF(owner, struct host_adapter, owner);
 
-    if (UNLIKELY(acre_pinned_free(adapter->pinned, pointer) != ACRE_OK))
+    if (UNLIKELY(pinned_free_surely(adapter->pinned, pointer) != ACRE_OK))
         log_line(ACRE_LOG_ERROR, "free of %p failed: %s", pointer, acre_last_error());
 }
 

@@ -135,6 +135,9 @@ void host_drain_locked(acre_pinned *pinned, struct host_pool *pool);
 /* A LIVE piece is freed: it becomes free, waits, or is kept for a graph. On failure it
  * stays LIVE. */
 acre_status settle_free_locked(acre_pinned *pinned, struct host_block *host_block);
+/* After settle_free_locked failed: the piece is freed all the same, and its uses are recorded when
+ * events are next looked at. */
+void settle_postpone_locked(acre_pinned *pinned, struct host_block *host_block);
 /* Looks at the events of a pool; waits for them if is_waiting. */
 acre_status settle_collect_locked(acre_pinned *pinned, struct host_pool *pool, bool is_waiting);
 /* No graph uses the CAPTURED blocks of a pool any more. */
@@ -156,6 +159,9 @@ void host_sweep_locked(acre_pinned *pinned);
 /* Size, in bytes, of the block behind a live allocation.
  * Errors: ACRE_ERR_INVALID ("invalid host pointer"). */
 acre_status pinned_block_bytes(acre_pinned *pinned, void *pointer, uint64_t *out_bytes);
+/* As acre_pinned_free, for callers who cannot try again: what cannot be recorded now is later.
+ * Errors: ACRE_ERR_INVALID, ACRE_ERR_FORKED. */
+acre_status pinned_free_surely(acre_pinned *pinned, void *pointer);
 /* The pinned cache behind an allocator; NULL for allocators of other kinds. */
 acre_pinned *pinned_of_allocator(const acre_allocator *allocator);
 /* Walks every structure. Errors: ACRE_ERR_INTERNAL names the first fact that does not hold. */

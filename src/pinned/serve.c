@@ -133,6 +133,22 @@ static __attribute__((noinline)) acre_status free_slow(acre_pinned *pinned, void
     return is_caught ? ACRE_OK : status;
 }
 
+acre_status pinned_free_surely(acre_pinned *pinned, void *pointer)
+{
+    acre_status status = acre_pinned_free(pinned, pointer);
+
+    if (LIKELY(status == ACRE_OK) || pinned_check_fork(pinned) != ACRE_OK)
+        return status;
+    quick_lock_take(&pinned->lock);
+    struct host_block *host_block = find_live_locked(pinned, pointer);
+    if (host_block && host_block->uses) {
+        settle_postpone_locked(pinned, host_block);
+        status = ACRE_OK;
+    }
+    quick_lock_drop(&pinned->lock);
+    return status;
+}
+
 /* The lock is held, and what is at hand does not do. */
 static __attribute__((noinline)) acre_status alloc_miss(acre_pinned *pinned, size_t bytes,
                                                         void **out)

@@ -60,6 +60,15 @@ static acre_status wait_locked(acre_pinned *pinned, struct host_block *host_bloc
     return ACRE_OK;
 }
 
+void settle_postpone_locked(acre_pinned *pinned, struct host_block *host_block)
+{
+    record_block_locked(pinned, host_block, ACRE_ACTION_FREE_REQUESTED);
+    list_push_back(&host_block->pool->postponed, &host_block->link);
+    host_block->state = PIECE_WAITING;
+    pinned->waiting_bytes += host_block->bytes;
+    poller_notify(&pinned->poller);
+}
+
 /* Keeps a LIVE piece until no graph uses it. */
 static void capture_locked(acre_pinned *pinned, struct host_block *host_block)
 {

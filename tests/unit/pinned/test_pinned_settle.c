@@ -223,6 +223,39 @@ TEST(a_child_looks_at_events_by_itself)
     acre_backend_unregister(backend);
 }
 
+/* A data pointer goes once and cannot say that it failed. */
+TEST(what_a_data_pointer_frees_is_free_once_its_uses_can_be_recorded)
+{
+    for (acre_policy policy = ACRE_POLICY_TORCH; policy <= ACRE_POLICY_ACRE; policy++) {
+        acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_EVENT_RECORD,
+                                .nth = 1, .status = ACRE_ERR_DEVICE};
+        struct gate gate = {0};
+        struct pinned_bed bed;
+        acre_allocator *allocator;
+        acre_data_ptr ptr;
+
+        pinned_bed_open(&bed, policy, NULL);
+        REQUIRE_OK(acre_pinned_allocator(bed.pinned, &allocator));
+        REQUIRE_OK(acre_allocator_allocate(allocator, 4096, &ptr));
+        void *block = ptr.data;
+        REQUIRE_OK(acre_launch_host(bed.devices[0], bed.streams[0], gate_task, &gate));
+        pinned_use(&bed, block, 0);
+        REQUIRE_OK(acre_sim_fault_arm(bed.sim, &fault));
+        acre_data_ptr_clear(&ptr);
+        EXPECT_EQ(acre_sim_fault_disarm(bed.sim), 1);
+        EXPECT_EQ(acre_pinned_free(bed.pinned, block), ACRE_ERR_INVALID);
+        void *other = pinned_take(&bed, 4096);
+        EXPECT(other != block); /* a stream uses it still */
+        gate_open(&gate);
+        REQUIRE_OK(acre_stream_native_synchronize(bed.devices[0], bed.streams[0]));
+        REQUIRE_OK(pinned_process(bed.pinned));
+        EXPECT_EQ(pinned_verify(bed.pinned), ACRE_OK);
+        EXPECT_PTR_EQ(pinned_take(&bed, 4096), block);
+        acre_allocator_destroy(allocator);
+        pinned_bed_close(&bed);
+    }
+}
+
 /* ---- A device that refuses to take memory back ---------------------------------------------- */
 
 static const acre_backend_ops *ops_before;
