@@ -7,8 +7,10 @@
  *      └──────► gone ◄──────────┘                        hung up: gone
  *
  * A client has one request under way; while it waits its bytes are not read. Every change
- * of the table tries all who wait again. A child of fork keeps no socket of either side, so that
- * who is killed is gone for the other although a child of it lives.
+ * of the table tries all who wait again. Strangers may connect and say nothing: few are in GREETING
+ * at a time, and the first of them is reset when another needs its place or descriptor. A child of
+ * fork keeps no socket of either side, so that who is killed is gone for the other although a child
+ * of it lives.
  */
 #include "base/process/fork.h"
 #include "base/process/fork_fd.h"
@@ -29,9 +31,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CLIENTS_MAX 8192
-#define GREETING_MS 10000 /* after which a client without a proof is dropped            */
-#define PAUSE_MS    100   /* before another try to accept when descriptors have run out */
+#define CLIENTS_MAX   8192
+#define GREETINGS_MAX 256   /* clients without a proof at a time                            */
+#define GREETING_MS   10000 /* after which a client without a proof is dropped              */
+#define PLACE_MS      250   /* after which it may be reset when its place is needed         */
+#define PAUSE_MS      100   /* before another try to accept when descriptors have run out   */
 
 enum client_state { CLIENT_GREETING, CLIENT_READY, CLIENT_WAITING };
 
@@ -58,7 +62,7 @@ struct acre_store_server {
     pthread_t thread;
     struct table table; /* the thread's, as all that follows          */
     struct list clients;
-    int client_count;
+    int client_count, greeting_count;
     int64_t paused_until; /* no connections are taken before; 0: they are */
     bool has_changed;     /* those who wait must be tried again         */
     struct pollfd *polls; /* room for poll_room                         */
@@ -71,6 +75,7 @@ static void client_destroy(struct acre_store_server *server, struct server_clien
 {
     list_remove(&client->link);
     server->client_count--;
+    server->greeting_count -= client->state == CLIENT_GREETING;
     fork_fd_close(client->fd);
     message_fini(&client->request);
     acre_blob_free(&client->in);
@@ -177,6 +182,8 @@ static void take_greeting(struct acre_store_server *server, struct server_client
     greeting_proof(server->key, 'S', client->nonce, nonce, expected);
     greeting_proof(server->key, 'K', client->nonce, nonce, client->session.key);
     client->state = CLIENT_READY;
+    server->greeting_count--;
+    server->paused_until = 0; /* its place among those who greet is free */
     client->in_used = 0;
     if (blob_copy(&client->out, expected, PROOF_BYTES) != ACRE_OK ||
         !client_expect(client, FRAME_HEAD))
@@ -241,14 +248,40 @@ static bool server_grow(struct acre_store_server *server)
     return true;
 }
 
+/* Resets the client that is in GREETING for longest; a reset tells it to try again, as hanging up
+ * does not. False: there is none, or it is too early and no connections are taken before. */
+static bool server_make_place(struct acre_store_server *server)
+{
+    const struct linger at_once = {1, 0};
+
+    LIST_FOR_EACH(it, &server->clients) {
+        struct server_client *client = CONTAINER_OF(it, struct server_client, link);
+        int64_t due = client->deadline - (GREETING_MS - PLACE_MS) * NS_PER_MS;
+        if (client->state != CLIENT_GREETING)
+            continue;
+        if (deadline_left_ns(due) > 0) {
+            server->paused_until = due;
+            return false;
+        }
+        setsockopt(client->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        client_destroy(server, client);
+        return true;
+    }
+    return false;
+}
+
 static void server_accept(struct acre_store_server *server)
 {
-    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    bool is_full = server->greeting_count >= GREETINGS_MAX || server->client_count >= CLIENTS_MAX;
     uint8_t hello[HELLO_BYTES];
 
+    if (is_full && !server_make_place(server) && server->paused_until)
+        return;
+    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         /* No descriptor is left: who wants to connect waits in the queue of the listener. */
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+        if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) &&
+            !server_make_place(server) && !server->paused_until)
             server->paused_until = deadline_in_ms(PAUSE_MS);
         return;
     }
@@ -270,6 +303,7 @@ static void server_accept(struct acre_store_server *server)
         client->is_gone = true;
     list_push_back(&server->clients, &client->link);
     server->client_count++;
+    server->greeting_count++;
     client_flush(client);
 }
 

@@ -12,10 +12,13 @@
 #include "symm/store/net.h"
 #include "symm/store/store.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define GRACE_MS 5000 /* that a server has beyond the deadline to say it passed */
+#define RETRY_MS 10   /* before another greeting                                */
 
 struct tcp_connection {
     struct list link; /* in tcp->idle while nobody uses it */
@@ -46,6 +49,14 @@ static acre_status fail_refused(const struct tcp *tcp)
                        tcp->host, tcp->port);
 }
 
+/* A server that many strangers connect to may need the place before the greeting is over; then it
+ * resets the connection, which it does not do to who has another secret. */
+static bool was_reset(acre_status status)
+{
+    return status == ACRE_ERR_PEER &&
+           (acre_last_native() == ECONNRESET || acre_last_native() == EPIPE);
+}
+
 /* Exchanges greetings on a fresh connection. */
 static acre_status store_tcp_greet(struct tcp *tcp, struct tcp_connection *connection,
                                    int64_t deadline)
@@ -66,7 +77,7 @@ static acre_status store_tcp_greet(struct tcp *tcp, struct tcp_connection *conne
     status = net_send(connection->fd, answer, sizeof answer, deadline);
     if (status == ACRE_OK)
         status = net_receive(connection->fd, proof, sizeof proof, deadline);
-    if (status == ACRE_ERR_PEER)
+    if (status == ACRE_ERR_PEER && !was_reset(status))
         return fail_refused(tcp);
     if (status != ACRE_OK)
         return status;
@@ -77,7 +88,8 @@ static acre_status store_tcp_greet(struct tcp *tcp, struct tcp_connection *conne
     return ACRE_OK;
 }
 
-static acre_status connection_create(struct tcp *tcp, int64_t deadline, struct tcp_connection **out)
+/* Connects and greets, once. */
+static acre_status connection_try(struct tcp *tcp, int64_t deadline, struct tcp_connection **out)
 {
     struct tcp_connection *connection = heap_zalloc(sizeof *connection);
 
@@ -96,6 +108,21 @@ static acre_status connection_create(struct tcp *tcp, int64_t deadline, struct t
         connection_destroy(connection);
     else
         *out = connection;
+    return status;
+}
+
+static acre_status connection_create(struct tcp *tcp, int64_t deadline, struct tcp_connection **out)
+{
+    acre_status status = connection_try(tcp, deadline, out);
+
+    while (was_reset(status)) {
+        if (deadline_left_ns(deadline) == 0)
+            return status_fail(ACRE_ERR_TIMEOUT,
+                               "store: %s:%u had no place for another client before the deadline",
+                               tcp->host, tcp->port);
+        nanosleep(&(struct timespec){0, RETRY_MS * NS_PER_MS}, NULL);
+        status = connection_try(tcp, deadline, out);
+    }
     return status;
 }
 

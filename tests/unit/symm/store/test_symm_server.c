@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -22,8 +23,8 @@ static acre_store *honest;
 static void begin(void)
 {
     REQUIRE_OK(acre_store_server_create(NULL, 0, "secret", &server));
-    REQUIRE_OK(acre_store_connect("127.0.0.1", acre_store_server_port(server), "secret", 5000,
-                                  &honest));
+    REQUIRE_OK(
+        acre_store_connect("127.0.0.1", acre_store_server_port(server), "secret", 5000, &honest));
 }
 
 static void end(void)
@@ -185,8 +186,7 @@ static int64_t cpu_ns(void)
 static void rest_with_limit(bool is_zero)
 {
     enum { CLIENTS = 8 };
-    struct sockaddr_in in = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct rlimit old, tight;
     uint8_t hello[HELLO_BYTES];
     int fds[CLIENTS];
@@ -292,6 +292,109 @@ TEST(a_frame_that_says_it_is_too_long_is_refused_at_once)
     REQUIRE_OK(net_send(fd, head, sizeof head, soon()));
     expect_hung_up(fd);
     end();
+}
+
+/* ---- Strangers who say nothing ------------------------------------------------------- */
+
+TEST(strangers_who_say_nothing_hold_a_bounded_number_of_descriptors)
+{
+    enum { STRANGERS = 350, HELD_MAX = 256 };
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    acre_store *store;
+    int fds[STRANGERS];
+
+    begin();
+    in.sin_port = htons(acre_store_server_port(server));
+    int before = t_fd_count();
+    for (int i = 0; i < STRANGERS; i++) {
+        REQUIRE((fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0);
+        REQUIRE(connect(fds[i], (struct sockaddr *)&in, sizeof in) == 0);
+    }
+    /* It is served after all who connected before it, with a descriptor at each end. */
+    REQUIRE_OK(
+        acre_store_connect("127.0.0.1", acre_store_server_port(server), "secret", 60000, &store));
+    EXPECT(t_fd_count() - before - STRANGERS - 2 <= HELD_MAX);
+    acre_store_destroy(store);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fds[i]);
+    end();
+}
+
+/* Serves a store with few descriptors; stays until it is killed. */
+static void serve_with_few(void *arg)
+{
+    struct rlimit limit;
+
+    begin();
+    uint16_t port = acre_store_server_port(server);
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    int next = dup(0);
+    limit.rlim_cur = (rlim_t)next + 16;
+    close(next);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    REQUIRE(write(*(int *)arg, &port, sizeof port) == sizeof port);
+    pause();
+}
+
+TEST(strangers_who_say_nothing_keep_nobody_out)
+{
+    enum { STRANGERS = 40 };
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    acre_store *first, *late = NULL;
+    int fds[STRANGERS], says[2];
+    uint64_t number = 0;
+    uint16_t port;
+
+    REQUIRE(pipe(says) == 0);
+    pid_t pid = t_start(serve_with_few, &says[1]);
+    REQUIRE(read(says[0], &port, sizeof port) == sizeof port);
+    REQUIRE_OK(acre_store_connect("127.0.0.1", port, "secret", 60000, &first));
+    in.sin_port = htons(port);
+    for (int i = 0; i < STRANGERS; i++) {
+        REQUIRE((fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0);
+        REQUIRE(connect(fds[i], (struct sockaddr *)&in, sizeof in) == 0);
+    }
+    /* Silent ones are let go after ten seconds anyway. */
+    EXPECT_EQ(acre_store_connect("127.0.0.1", port, "secret", 7000, &late), ACRE_OK);
+    EXPECT_EQ(acre_store_ping(first, 7, &number), ACRE_OK);
+    acre_store_destroy(late);
+    acre_store_destroy(first);
+    REQUIRE(kill(pid, SIGKILL) == 0);
+    t_join(pid);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fds[i]);
+    close(says[0]);
+    close(says[1]);
+}
+
+static void *connect_late(void *port)
+{
+    acre_store *store = NULL;
+
+    EXPECT_EQ(acre_store_connect("127.0.0.1", *(uint16_t *)port, "secret", 60000, &store), ACRE_OK);
+    acre_store_destroy(store);
+    return NULL;
+}
+
+TEST(a_client_whose_place_was_needed_comes_again)
+{
+    const struct linger at_once = {1, 0};
+    pthread_t thread;
+    bool is_loopback;
+    int listener, fd;
+    uint16_t port;
+
+    REQUIRE_OK(net_listen(NULL, 0, &listener, &port, &is_loopback));
+    REQUIRE(fcntl(listener, F_SETFL, 0) == 0);
+    REQUIRE(pthread_create(&thread, NULL, connect_late, &port) == 0);
+    REQUIRE((fd = accept(listener, NULL, NULL)) >= 0);
+    REQUIRE(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
+    close(listener);
+    close(fd);
+    REQUIRE_OK(acre_store_server_create(NULL, port, "secret", &server));
+    pthread_join(thread, NULL);
+    acre_store_server_destroy(server);
+    EXPECT_EQ(heap_live_count(), 0);
 }
 
 /* ---- Children of fork --------------------------------------------------------------- */
