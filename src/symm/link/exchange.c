@@ -206,16 +206,40 @@ static acre_status collect_far(const acre_group *group, enum record_type type,
     return ACRE_OK;
 }
 
+/* Room for waiting for all, taken before anything is sent: once the others have what they wait for,
+ * this rank may not fail for want of memory. */
+struct collecting {
+    bool *is_missing;
+    struct pollfd *polls;
+};
+
+static void collecting_fini(struct collecting *collecting)
+{
+    heap_free(collecting->is_missing);
+    heap_free(collecting->polls);
+}
+
+static acre_status collecting_init(struct collecting *collecting, int count)
+{
+    collecting->is_missing = heap_array((size_t)count, sizeof *collecting->is_missing);
+    collecting->polls = heap_array((size_t)count, sizeof *collecting->polls);
+    if (collecting->is_missing && collecting->polls)
+        return ACRE_OK;
+    collecting_fini(collecting);
+    *collecting = (struct collecting){NULL, NULL};
+    return ACRE_ERR_HOST_MEMORY;
+}
+
 /* Takes a message of a type from every other rank. On failure those that came are closed. */
 static acre_status exchange_collect(const acre_group *group, enum record_type type,
-                                    struct link_offer *offers, int64_t deadline)
+                                    const struct collecting *collecting, struct link_offer *offers,
+                                    int64_t deadline)
 {
-    bool *is_missing = heap_array((size_t)group->count, sizeof *is_missing);
-    struct pollfd *polls = heap_array((size_t)group->count, sizeof *polls);
+    bool *is_missing = collecting->is_missing;
+    acre_status status = ACRE_OK;
     int missing = 0;
-    acre_status status = is_missing && polls ? ACRE_OK : ACRE_ERR_HOST_MEMORY;
 
-    for (int i = 0; i < group->count && status == ACRE_OK; i++) {
+    for (int i = 0; i < group->count; i++) {
         is_missing[i] = i != group->rank && !group->peers->peers[i].is_far;
         missing += is_missing[i];
     }
@@ -232,7 +256,7 @@ static acre_status exchange_collect(const acre_group *group, enum record_type ty
             }
         }
         if (missing > 0 && status == ACRE_OK)
-            status = wait_some(group, polls, is_missing, deadline);
+            status = wait_some(group, collecting->polls, is_missing, deadline);
     }
     if (status == ACRE_ERR_PEER)
         fail_waiting(group, is_missing);
@@ -240,11 +264,9 @@ static acre_status exchange_collect(const acre_group *group, enum record_type ty
         is_missing[i] = group->peers->peers[i].is_far;
     if (status == ACRE_OK && group->peers->has_far)
         status = collect_far(group, type, offers, is_missing, deadline);
-    for (int i = 0; i < group->count && status != ACRE_OK && is_missing; i++)
+    for (int i = 0; i < group->count && status != ACRE_OK; i++)
         if (i != group->rank && !is_missing[i] && !group->peers->peers[i].is_far)
             offer_close(&offers[i]);
-    heap_free(is_missing);
-    heap_free(polls);
     return status;
 }
 
@@ -262,19 +284,45 @@ static void send_failure(const acre_group *group, acre_status status)
     status_restore(&saved);
 }
 
+acre_status exchange_refuse_locked(acre_group *group, acre_status status, int64_t deadline)
+{
+    struct record card = {.status = status};
+    struct status_saved saved;
+    int gone;
+
+    status_save(&saved);
+    snprintf(card.text, sizeof card.text, "%s", acre_last_error());
+    if (group_join_locked(group, deadline) == ACRE_OK) {
+        group->epoch++;
+        exchange_stamp(group, RECORD_CARD, &card);
+        send_each(group, &card, NULL, deadline, &gone);
+        status_restore(&saved);
+        send_failure(group, status);
+    }
+    status_restore(&saved);
+    return status;
+}
+
 acre_status exchange_offers_locked(acre_group *group, const struct link_offer *mine,
                                    struct link_offer *offers, int64_t deadline)
 {
-    acre_status status = group_join_locked(group, deadline);
+    struct collecting collecting;
+    acre_status status = collecting_init(&collecting, group->count);
 
     if (status != ACRE_OK)
+        return exchange_refuse_locked(group, status, deadline);
+    status = group_join_locked(group, deadline);
+    if (status != ACRE_OK) {
+        collecting_fini(&collecting);
         return status;
+    }
     group->epoch++;
     struct link_offer own = *mine;
     exchange_stamp(group, RECORD_CARD, &own.record);
     status = send_all(group, &own.record, own.fds, deadline);
     if (status == ACRE_OK)
-        status = exchange_collect(group, RECORD_CARD, offers, deadline);
+        status = exchange_collect(group, RECORD_CARD, &collecting, offers, deadline);
+    collecting_fini(&collecting);
     if (status != ACRE_OK) {
         send_failure(group, status);
         return status;
@@ -297,29 +345,49 @@ static acre_status votes_read(const acre_group *group, const struct link_offer *
 
 acre_status exchange_vote_locked(acre_group *group, acre_status mine, int64_t deadline)
 {
-    struct record vote = {.status = mine};
+    struct record vote = {.status = ACRE_OK};
+    struct collecting collecting = {NULL, NULL};
+    struct link_offer *votes = NULL;
+    acre_status status = mine;
 
-    if (mine != ACRE_OK) {
-        send_failure(group, mine);
-        return mine;
-    }
-    struct link_offer *votes = heap_array((size_t)group->count, sizeof *votes);
-    if (!votes) {
-        send_failure(group, ACRE_ERR_HOST_MEMORY);
-        return ACRE_ERR_HOST_MEMORY;
+    if (status == ACRE_OK)
+        status = collecting_init(&collecting, group->count);
+    if (status == ACRE_OK && !(votes = heap_array((size_t)group->count, sizeof *votes)))
+        status = ACRE_ERR_HOST_MEMORY;
+    if (status != ACRE_OK) {
+        send_failure(group, status);
+        collecting_fini(&collecting);
+        return status;
     }
     exchange_stamp(group, RECORD_VERDICT, &vote);
-    acre_status status = send_all(group, &vote, NULL, deadline);
+    status = send_all(group, &vote, NULL, deadline);
     if (status == ACRE_OK)
-        status = exchange_collect(group, RECORD_VERDICT, votes, deadline);
+        status = exchange_collect(group, RECORD_VERDICT, &collecting, votes, deadline);
     if (status == ACRE_OK) {
         status = votes_read(group, votes);
         for (int i = 0; i < group->count; i++)
             if (i != group->rank)
                 offer_close(&votes[i]);
     }
+    collecting_fini(&collecting);
     heap_free(votes);
     return status;
+}
+
+/* What the others offered instead of coming to a barrier. */
+static acre_status barrier_check(const acre_group *group, const struct link_offer *offers)
+{
+    for (int i = 0; i < group->count; i++) {
+        const struct record *record = &offers[i].record;
+        if (record->status != ACRE_OK)
+            return status_fail(record->status, "barrier of group \"%s\": rank %d failed: %s",
+                               group->name, i, record->text);
+        if (record->kind != KIND_NONE)
+            return status_fail(ACRE_ERR_INVALID,
+                               "barrier of group \"%s\": rank %d is in a rendezvous instead",
+                               group->name, i);
+    }
+    return ACRE_OK;
 }
 
 acre_status exchange_barrier_locked(acre_group *group, int64_t deadline)
@@ -328,18 +396,13 @@ acre_status exchange_barrier_locked(acre_group *group, int64_t deadline)
     struct link_offer *offers = heap_array((size_t)group->count, sizeof *offers);
 
     if (!offers)
-        return ACRE_ERR_HOST_MEMORY;
+        return exchange_refuse_locked(group, ACRE_ERR_HOST_MEMORY, deadline);
     acre_status status = exchange_offers_locked(group, &mine, offers, deadline);
     if (status == ACRE_OK) {
         for (int i = 0; i < group->count; i++)
             if (i != group->rank)
                 offer_close(&offers[i]);
-        for (int i = 0; i < group->count && status == ACRE_OK; i++)
-            if (offers[i].record.kind != KIND_NONE)
-                status = status_fail(ACRE_ERR_INVALID,
-                                     "barrier of group \"%s\": rank %d is in a "
-                                     "rendezvous instead",
-                                     group->name, i);
+        status = barrier_check(group, offers);
         status = exchange_vote_locked(group, status, deadline);
     }
     heap_free(offers);

@@ -26,6 +26,9 @@ struct link_offer {
  * The lock of the group is held. After failure no vote is due. */
 acre_status exchange_offers_locked(acre_group *group, const struct link_offer *mine,
                                   struct link_offer *offers, int64_t deadline);
+/* Takes part in the next epoch only to say why this rank cannot; gives status, which is recorded.
+ * Waits for the others only where nobody has joined yet. */
+acre_status exchange_refuse_locked(acre_group *group, acre_status status, int64_t deadline);
 /* Says how it went and waits for what the others say; gives the common result. mine is
  * ACRE_OK, or a failure that is recorded. */
 acre_status exchange_vote_locked(acre_group *group, acre_status mine, int64_t deadline);

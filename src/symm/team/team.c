@@ -228,11 +228,14 @@ acre_status team_create_locked(acre_group *group, struct memory *memory,
                                const struct layout *layout, struct team **out)
 {
     struct link_offer *offers = heap_array((size_t)group->count, sizeof *offers);
+    int64_t deadline = deadline_in_ms(group->timeout_ms);
     struct team *team = NULL;
     acre_status status = offers ? team_new(group, memory, layout, &team) : ACRE_ERR_HOST_MEMORY;
 
     if (status == ACRE_OK)
-        status = team_meet(team, offers, deadline_in_ms(group->timeout_ms));
+        status = team_meet(team, offers, deadline);
+    else
+        exchange_refuse_locked(group, status, deadline);
     heap_free(offers);
     if (status != ACRE_OK && team) {
         heap_free(team->places); /* nobody uses a team that did not come about */
