@@ -56,15 +56,12 @@ static acre_status fail_missing(struct work *work, uint64_t seen, int dead)
 {
     const struct team *team = work->symm->team;
     bool is_missing[BARRIER_RANKS_MAX];
-    char list[256];
 
     if (dead >= 0)
         return work_fail_wait(work, ACRE_ERR_PEER, dead, "");
     for (int i = 0; i < team->count; i++)
         is_missing[i] = i != team->rank && !(seen >> i & 1);
-    ranks_text(list, sizeof list, is_missing, team->count);
-    return status_fail(ACRE_ERR_TIMEOUT, "%s: %s did not come within %llu ms", work->call, list,
-                       (unsigned long long)work->timeout_ms);
+    return work_fail_late(work, is_missing, "come");
 }
 
 acre_status barrier_meet(struct work *work, int channel)
@@ -73,7 +70,7 @@ acre_status barrier_meet(struct work *work, int channel)
     struct control *control = team_control(team, 0);
     _Atomic uint64_t *state = &control->barriers[channel].word;
     uint64_t bit = (uint64_t)1 << team->rank, all = ((uint64_t)1 << team->count) - 1;
-    uint64_t seen = atomic_fetch_or(state, bit) | bit;
+    uint64_t seen = atomic_fetch_or(state, bit) | bit, came = seen; /* came: at any time */
     uint32_t generation = generation_of(seen);
     struct spot spot = generation_spot(control, state);
 
@@ -88,10 +85,11 @@ acre_status barrier_meet(struct work *work, int channel)
         /* Who came last may have died, or been stopped, before it opened the barrier. */
         if (generation_of(seen) != generation || (uint32_t)seen == all)
             return barrier_open(state, spot, generation, all);
+        came |= seen;
         int dead = missing_dead(team, seen);
         if (dead < 0 && deadline_left_ns(work_deadline(work)) > 0)
             continue;
         if (barrier_leave(state, generation, bit, all))
-            return fail_missing(work, seen, dead);
+            return fail_missing(work, (uint32_t)came == all ? seen : came, dead);
     }
 }

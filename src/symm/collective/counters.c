@@ -92,6 +92,19 @@ static int missing_dead(const struct team *team, int channel, uint32_t round)
     return -1;
 }
 
+/* The rank that is waited for is late, and others may be. */
+static acre_status fail_late(struct work *work, int channel, int rank, uint32_t round)
+{
+    const struct team *team = work->symm->team;
+    bool is_late[WORLD_MAX];
+    uint32_t seen;
+
+    for (int i = 0; i < team->count; i++)
+        is_late[i] = i == rank || (i != team->rank &&
+                                   !has_come(counters_arrivals(team, i, channel), round, &seen));
+    return work_fail_late(work, is_late, "come to the barrier");
+}
+
 /* Waits for one rank; one that is late, or any that is dead, makes the barrier fail. */
 static acre_status counters_wait(struct work *work, int channel, int rank, uint32_t round)
 {
@@ -108,7 +121,7 @@ static acre_status counters_wait(struct work *work, int channel, int rank, uint3
             continue;
         if (count_take_back(work, channel, round, other))
             return dead >= 0 ? work_fail_wait(work, ACRE_ERR_PEER, dead, "")
-                             : work_fail_wait(work, ACRE_ERR_TIMEOUT, rank, "come to the barrier");
+                             : fail_late(work, channel, rank, round);
     }
     return ACRE_OK;
 }

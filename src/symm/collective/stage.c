@@ -64,6 +64,18 @@ static int missing_dead(const struct team *team, size_t line, uint32_t step)
     return -1;
 }
 
+/* The rank that is waited for is late, and others may be. */
+static acre_status fail_late(struct work *work, int rank, size_t line, uint32_t step)
+{
+    const struct team *team = work->symm->team;
+    bool is_late[WORLD_MAX];
+
+    for (int i = 0; i < team->count; i++)
+        is_late[i] = i == rank ||
+                     (i != team->rank && atomic_load(&lines_of(team, i, step)[line].step) != step);
+    return work_fail_late(work, is_late, "take part");
+}
+
 /* Waits for a line. Looking at it is enough most of the time; sleeping is done on the last
  * line of the step, which is written after all others. */
 static acre_status line_await(struct work *work, int rank, struct line *line, struct line *last,
@@ -83,11 +95,12 @@ static acre_status line_await(struct work *work, int rank, struct line *line, st
         struct spot spot = {&last->step, team_control(team, rank)};
         if (word_await(work, spot, seen, -1, 50 * NS_PER_MS) == ACRE_OK)
             continue;
-        int dead = missing_dead(team, (size_t)(last - lines_of(team, rank, step)), step);
+        size_t at = (size_t)(last - lines_of(team, rank, step));
+        int dead = missing_dead(team, at, step);
         if (dead >= 0)
             return work_fail_wait(work, ACRE_ERR_PEER, dead, "");
         if (deadline_left_ns(work_deadline(work)) == 0)
-            return work_fail_wait(work, ACRE_ERR_TIMEOUT, rank, "take part");
+            return fail_late(work, rank, at, step);
     }
 }
 

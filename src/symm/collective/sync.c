@@ -51,6 +51,17 @@ static int missing_dead(const struct team *team, uint32_t step)
     return -1;
 }
 
+/* The rank that is waited for is late, and others may be. */
+static acre_status fail_late(struct work *work, int rank, uint32_t step)
+{
+    const struct team *team = work->symm->team;
+    bool is_late[WORLD_MAX];
+
+    for (int i = 0; i < team->count; i++)
+        is_late[i] = i == rank || (int32_t)(atomic_load(sequence_spot(team, i).word) - step) < 0;
+    return work_fail_late(work, is_late, "take part");
+}
+
 /* Waits until a rank has finished a step. */
 static acre_status wait_for(struct work *work, int rank, uint32_t step)
 {
@@ -67,7 +78,7 @@ static acre_status wait_for(struct work *work, int rank, uint32_t step)
             continue;
         atomic_store_explicit(&team->is_broken, true, memory_order_relaxed);
         return dead >= 0 ? work_fail_wait(work, ACRE_ERR_PEER, dead, "")
-                         : work_fail_wait(work, ACRE_ERR_TIMEOUT, rank, "take part");
+                         : fail_late(work, rank, step);
     }
     return ACRE_OK;
 }

@@ -176,3 +176,12 @@ acre_status work_fail_wait(const struct work *work, acre_status status, int rank
     return status_fail(status, "%s: rank %d did not %s within %llu ms", work->call, rank, for_what,
                        (unsigned long long)work->timeout_ms);
 }
+
+acre_status work_fail_late(const struct work *work, const bool *is_late, const char *for_what)
+{
+    char list[256];
+
+    ranks_text(list, sizeof list, is_late, work->symm->team->count);
+    return status_fail(ACRE_ERR_TIMEOUT, "%s: %s did not %s within %llu ms", work->call, list,
+                       for_what, (unsigned long long)work->timeout_ms);
+}

@@ -45,5 +45,7 @@ void *work_pointer(struct work *work, const void *pointer, size_t bytes);
 /* Records a failed wait for one rank. */
 acre_status work_fail_wait(const struct work *work, acre_status status, int rank,
                            const char *for_what);
+/* Records that ranks were late: all for which is_late says so, which are any but none. */
+acre_status work_fail_late(const struct work *work, const bool *is_late, const char *for_what);
 
 #endif

@@ -8,6 +8,8 @@
 
 #include "tests/support/ranks.h"
 
+#include <acre/collective.h>
+
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -271,6 +273,60 @@ static void stopped_opener(struct rank *me)
 TEST(a_barrier_to_which_all_came_opens_although_the_last_is_stopped)
 {
     ranks_run(3, stopped_opener);
+}
+
+/* Rank 1 came, and gives up before rank 0 does: only rank 2 is late. */
+static void gives_up_before(struct rank *me)
+{
+    enum { CHANNEL = 3 };
+    void *base;
+    acre_symm *symm = ranks_symm(me, 64, &base);
+    _Atomic uint64_t *state = &team_control(symm->team, 0)->barriers[CHANNEL].word;
+
+    ranks_meet(me, 0);
+    while (me->rank == 0 && (uint32_t)atomic_load(state) != 2)
+        usleep(1000);
+    if (me->rank != 2) {
+        EXPECT_EQ(acre_symm_barrier(symm, CHANNEL, me->rank == 1 ? 500 : 1500), ACRE_ERR_TIMEOUT);
+        EXPECT_HAS(acre_last_error(), me->rank == 1 ? "rank" : ": rank 2 did not come within");
+    }
+    ranks_meet(me, 1);
+    acre_symm_release(symm);
+    acre_symm_free(base);
+}
+
+TEST(who_gave_up_a_barrier_is_not_called_late)
+{
+    ranks_run(3, gives_up_before);
+}
+
+/* Rank 0 is alone, which neither a large nor a small reduction, nor a barrier keeps to itself. */
+static void all_are_late(struct rank *me)
+{
+    acre_collective_options options = {.struct_size = sizeof options, .timeout_ms = 100};
+    float out[8];
+    void *base;
+    acre_symm *large = ranks_symm(me, 65536, &base), *small = ranks_symm(me, 64, &base);
+
+    ranks_meet(me, 0);
+    if (me->rank == 0) {
+        EXPECT_EQ(acre_symm_all_reduce(large, 0, 16384, ACRE_DTYPE_F32, NULL, &options),
+                  ACRE_ERR_TIMEOUT);
+        EXPECT_HAS(acre_last_error(), "ranks 1, 2 did not take part");
+        EXPECT_EQ(acre_symm_all_reduce(small, 0, 8, ACRE_DTYPE_F32, out, &options),
+                  ACRE_ERR_TIMEOUT);
+        EXPECT_HAS(acre_last_error(), "ranks 1, 2 did not take part");
+        EXPECT_EQ(acre_symm_barrier(small, 0, 100), ACRE_ERR_TIMEOUT);
+        EXPECT_HAS(acre_last_error(), "ranks 1, 2 did not come");
+    }
+    ranks_meet(me, 1);
+    acre_symm_release(large);
+    acre_symm_release(small);
+}
+
+TEST(all_who_are_late_are_named)
+{
+    ranks_run(3, all_are_late);
 }
 
 T_MAIN()
