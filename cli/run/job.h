@@ -47,6 +47,8 @@ struct job {
     struct process *processes;
     int running;
     int signals;        /* a signalfd                              */
+    int lost_error;     /* errno of what could not be printed, or 0 */
+    bool lacks_ranks;   /* some could not be started               */
     int first_rank;     /* the first that ended, or -1             */
     int failed_rank;    /* the first that failed, or -1            */
     int signal_got;     /* one that ends this command, or 0        */

@@ -29,8 +29,11 @@ static void write_bytes(struct job *job, int to, const char *data, size_t bytes)
             continue;
         }
         ssize_t done = write(to, data, bytes < PIECE_BYTES ? bytes : PIECE_BYTES);
-        if (done < 0 && errno != EINTR && errno != EAGAIN)
+        if (done < 0 && errno != EINTR && errno != EAGAIN) {
+            if (errno != EBADF && job->lost_error == 0) /* a closed output is not read on purpose */
+                job->lost_error = errno;
             return;
+        }
         data += done > 0 ? done : 0;
         bytes -= done > 0 ? (size_t)done : 0;
     }

@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DRAIN_MS = 200, DRAIN_MS_MAX = 2000, LATE_SECONDS = 10 };
+enum { DRAIN_MS = 200, DRAIN_MS_MAX = 2000, LATE_SECONDS = 10, STORE_MS = 1000 };
 
 /* ---- Starting ---------------------------------------------------------------------- */
 
@@ -194,8 +194,12 @@ static int run_report(struct job *job)
         output_say(job, "stopped by signal %d (%s)", job->signal_got, strsignal(job->signal_got));
         return CLI_NO;
     }
-    if (job->failed_rank < 0)
-        return CLI_DONE;
+    if (job->failed_rank < 0) {
+        if (job->lost_error)
+            output_say(job, "not all that the ranks printed could be written: %s",
+                       strerror(job->lost_error));
+        return job->lost_error || job->lacks_ranks ? CLI_NO : CLI_DONE;
+    }
     if (WIFSIGNALED(status))
         output_say(job, "rank %d was killed by signal %d (%s)%s", job->failed_rank,
                    WTERMSIG(status), strsignal(WTERMSIG(status)), others);
@@ -207,8 +211,9 @@ static int run_report(struct job *job)
 
 /* ---- The store ------------------------------------------------------------------------------ */
 
-/* Serves a store with a fresh secret and tells the ranks where. */
-static bool run_serve(acre_store_server **out)
+/* Serves a store with a fresh secret, connects to it and tells the ranks where. Without that
+ * connection, for which there may be no descriptor, nobody is told who is late. */
+static bool run_serve(struct job *job, acre_store_server **out)
 {
     uint8_t bytes[16];
     char secret[33], address[48];
@@ -221,7 +226,10 @@ static bool run_serve(acre_store_server **out)
         fprintf(stderr, "acre run: %s\n", acre_last_error());
         return false;
     }
-    snprintf(address, sizeof address, "tcp:127.0.0.1:%u", acre_store_server_port(*out));
+    uint16_t port = acre_store_server_port(*out);
+    if (acre_store_connect("127.0.0.1", port, secret, STORE_MS, &job->store) == ACRE_OK)
+        acre_store_set_timeout(job->store, STORE_MS);
+    snprintf(address, sizeof address, "tcp:127.0.0.1:%u", port);
     setenv("ACRE_STORE", address, 1);
     setenv("ACRE_STORE_SECRET", secret, 1);
     return true;
@@ -289,25 +297,24 @@ static int run_run(struct job *job, const char *store)
     set_number("LOCAL_WORLD_SIZE", job->count);
     if (store)
         setenv("ACRE_STORE", store, 1);
-    else if (!run_serve(&server))
+    else if (!run_serve(job, &server))
         return CLI_BAD;
-    if (!store && acre_store_open(getenv("ACRE_STORE"), &job->store) == ACRE_OK)
-        acre_store_set_timeout(job->store, 1000);
     int started = 0, port = run_reserve_port();
     while (started < job->count && run_start(job, started))
         started++;
     if (started < job->count) {
         output_say(job, "rank %d: %s", started, strerror(errno));
         job->count = job->processes[started].pid > 0 ? started + 1 : started;
+        job->lacks_ranks = true;
         job_stop(job);
     }
     run_watch(job);
-    int status = started == 0 ? CLI_BAD : run_report(job);
-    acre_store_destroy(job->store);
-    acre_store_server_destroy(server);
     for (int i = 0; i < job->count; i++)
         for (int k = 0; k < 2; k++)
             output_close(job, i, &job->processes[i].outputs[k]);
+    int status = started == 0 ? CLI_BAD : run_report(job);
+    acre_store_destroy(job->store);
+    acre_store_server_destroy(server);
     free(job->processes);
     if (port >= 0)
         close(port);
@@ -336,7 +343,7 @@ static void run_help(void)
           "The ranks get ACRE_RANK, ACRE_WORLD_SIZE, ACRE_STORE and ACRE_STORE_SECRET; and, as\n"
           "torchrun sets them, RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and\n"
           "MASTER_PORT, a port that is kept free for rank 0. Exit status: 0 all ranks ended with\n"
-          "0, 1 one did not, 2 bad use.\n\n"
+          "0, 1 one did not or its lines could not be written, 2 bad use.\n\n"
           "Example: three greetings\n"
           "  acre run -n 3 -- sh -c 'echo rank $ACRE_RANK of $ACRE_WORLD_SIZE'\n",
           stdout);

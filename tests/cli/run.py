@@ -7,6 +7,7 @@ not end fails by the limit of subprocess.
 """
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -295,6 +296,27 @@ def ranks_get_no_descriptor_of_the_command(folder):
     assert job.returncode == 0 and out == 3 * "[0, 1, 2]\n", (out, problem)
 
 
+def without_descriptors_it_ends(folder):
+    """With few descriptors fewer ranks than asked for, or none, can be started: that is said, and
+    is a failure. With some numbers the store has none left to talk to this command."""
+    for few in range(6, 24):
+        job = start(folder, 4, "exit 0",
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (few, few)))
+        _, err = job.communicate(timeout=LIMIT)
+        assert (job.returncode == 0) == ("Too many open files" not in err), (few, err)
+    assert job.returncode == 0, err
+
+
+def a_full_disk_is_told(folder):
+    """What ranks print is lost; they themselves go on."""
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        job = start(folder, 2, "echo line; echo end >end$ACRE_RANK", stdout=full)
+        _, err = job.communicate(timeout=LIMIT)
+    assert job.returncode == 1 and "could be written: No space left on device" in err, err
+    for rank in range(2):
+        assert until(folder / f"end{rank}") == "end"
+
+
 for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_not_hold_it,
              signals_reach_what_an_ended_rank_left, a_stubborn_rank_is_killed,
              user_signals_are_passed_on_and_end_nothing,
@@ -304,7 +326,8 @@ for case in (a_writer_left_behind_does_not_hold_it, a_sleeper_left_behind_does_n
              ends_although_its_parent_ignores_children, what_is_ignored_stays_ignored,
              closed_outputs_do_not_hold_it, the_job_ends_with_the_reader_of_its_output,
              the_port_is_free_for_a_rank, the_example_of_sharing_leaves_no_child,
-             ranks_are_bound_to_what_is_allowed, ranks_get_no_descriptor_of_the_command):
+             ranks_are_bound_to_what_is_allowed, ranks_get_no_descriptor_of_the_command,
+             without_descriptors_it_ends, a_full_disk_is_told):
     with tempfile.TemporaryDirectory() as name:
         case(pathlib.Path(name))
         passed += 1
