@@ -141,6 +141,7 @@ bool block_check(const struct block *block, const char **fact)
     FACT((block->state == BLOCK_WAITING) == (block->event_count > 0));
     FACT(block->state == BLOCK_LIVE || !block->uses);
     FACT(block->state == BLOCK_LIVE || !block->is_oversize);
+    FACT(block->state == BLOCK_LIVE || !block->is_late);
     FACT(block->state != BLOCK_LIVE || block->requested <= block->bytes);
     return true;
 }

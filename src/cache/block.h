@@ -73,7 +73,7 @@ struct block {
         struct rbnode node;  /* place in the pool: by size, or unmapped (torch)    */
         struct {
             union {
-                struct list link;  /* place in a bin (policy acre); list of direct ones */
+                struct list link;  /* place in a bin (policy acre); direct; late ones  */
                 struct block *cached_next; /* next in a lane (policy acre)         */
             };
             _Atomic(struct arena *) key; /* the lanes it may go to (policy acre); NULL */
@@ -94,9 +94,10 @@ struct block {
     uint32_t event_count;    /* events until it is free; WAITING only              */
     uint32_t stack;          /* that allocated it (history.h); 0: not known        */
     uint8_t state;           /* enum block_state                                   */
-    bool is_oversize;        /* counted in oversize_allocations                    */
-    bool is_expandable;      /* of an expandable segment (policy torch)            */
-    bool is_stitched;        /* a segment of its own, made of LENT blocks (acre)   */
+    bool is_oversize : 1;    /* counted in oversize_allocations                    */
+    bool is_expandable : 1;  /* of an expandable segment (policy torch)            */
+    bool is_stitched : 1;    /* a segment of its own, made of LENT blocks (acre)   */
+    bool is_late : 1;        /* its free was noted (late.h); LIVE and DIRECT only  */
     uint16_t bin;            /* place in a lane, or in bins (policy acre)          */
     uint16_t class_budget;   /* account in a lane; the same                        */
 };
@@ -212,7 +213,7 @@ struct block *block_create(struct block_store *store);
 /* Takes an object back; it is in no list and has no neighbours that matter. */
 static inline void block_destroy(struct block_store *store, struct block *block)
 {
-    CHECK(!block->uses && !block->event_count);
+    CHECK(!block->uses && !block->event_count && !block->is_late);
     CHECK(atomic_load_explicit(&block->tag, memory_order_relaxed) == 0);
     block->state = BLOCK_SPARE;
     block->next = store->spares;

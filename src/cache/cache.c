@@ -109,6 +109,7 @@ acre_status acre_cache_create(acre_device *device, const acre_cache_config *conf
     deferred_init(&cache->deferred, device);
     shares_init(&cache->shares);
     capture_waits_init(&cache->capture_waits);
+    late_init(&cache->late);
     list_init(&cache->marks);
     status = cache_init(cache, &copy, &given);
     if (status != ACRE_OK)
@@ -195,7 +196,6 @@ void acre_cache_destroy(acre_cache *cache)
         cache->policy->fini(cache);
     give_back_all(cache);
     pools_fini(cache);
-    late_fini(cache);
     cache->policy->pool_fini(cache, &cache->small);
     cache->policy->pool_fini(cache, &cache->large);
     deferred_fini(&cache->deferred);
@@ -383,6 +383,8 @@ static acre_status free_tagged_locked(acre_cache *cache, struct block *block)
 
 acre_status cache_free_block_locked(acre_cache *cache, struct block *block)
 {
+    if (block->is_late)
+        late_withdraw_locked(cache, block);
     if (UNLIKELY(block->state == BLOCK_DIRECT))
         return free_direct_locked(cache, block);
     return block_is_tagged(block) ? free_tagged_locked(cache, block) : free_locked(cache, block);

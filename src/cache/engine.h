@@ -50,12 +50,12 @@ static inline acre_status engine_collect_locked(acre_cache *cache, void *stream)
     return engine_collect_slow_locked(cache, stream);
 }
 
-/* The block that is LIVE, or DIRECT, with that base; NULL otherwise. */
+/* The block that is LIVE, or DIRECT, with that base, and was not freed late; NULL otherwise. */
 static inline struct block *engine_find_locked(const acre_cache *cache, const void *pointer)
 {
     struct block *block = map_find(&cache->map, pointer);
 
-    if (!block || block->base != pointer)
+    if (!block || block->base != pointer || block->is_late)
         return NULL;
     if (block_is_tagged(block) && !block_tag_is_live(block))
         return NULL; /* freed, and kept by a thread */

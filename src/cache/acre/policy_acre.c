@@ -122,7 +122,7 @@ static void settle_split(acre_cache *cache)
         const struct block *block = CONTAINER_OF(link, struct segment, link)->first;
         int class = block->pool->is_small ? CREDIT_SMALL : CREDIT_LARGE;
         if (block_is_split(block) || (block->state != BLOCK_FREE && block->state != BLOCK_LIVE) ||
-            block_tag_is_live(block))
+            block_tag_is_live(block) || block->is_late)
             continue;
         count[class]--;
         bytes[class] -= (int64_t)block->bytes;

@@ -54,7 +54,8 @@ static void count_locked(const acre_cache *cache, uint64_t *segments, uint64_t *
 
 acre_block_state layout_state_of(const struct block *block)
 {
-    if (block->state == BLOCK_LIVE && block_is_tagged(block) && !block_tag_is_live(block))
+    if (block->state == BLOCK_LIVE && block_is_tagged(block) && !block_tag_is_live(block) &&
+        !block->is_late)
         return ACRE_BLOCK_FREE;
     return (acre_block_state)block->state;
 }

@@ -2,39 +2,15 @@
 /* See late.h. */
 #include "cache/pools/late.h"
 
-#include "base/heap.h"
 #include "base/status.h"
 #include "cache/cache.h"
 #include "cache/engine.h"
+#include "cache/observe/record.h"
 
-enum {
-    LATE_TRIES = 8, /* so often a pool may wake and fall asleep again right then */
-};
-
-static bool has_room(struct late *late)
+void late_init(struct late *late)
 {
-    if (late->count < late->capacity)
-        return true;
-    size_t capacity = 2 * late->capacity + 16;
-    void **pointers = heap_realloc(late->pointers, capacity * sizeof *pointers);
-    if (!pointers)
-        return false;
-    late->pointers = pointers;
-    late->capacity = capacity;
-    return true;
-}
-
-/* Notes a live block, of a sleeping pool or of any. False: it is none, or host memory is short. */
-static bool late_note(acre_cache *cache, void *pointer, bool is_any)
-{
-    quick_lock_take(&cache->lock);
-    const struct block *block = engine_find_locked(cache, pointer);
-    bool is_late = block && (is_any || (block->segment && pool_is_asleep(block->pool))) &&
-                   has_room(&cache->late);
-    if (is_late)
-        cache->late.pointers[cache->late.count++] = pointer;
-    quick_lock_drop(&cache->lock);
-    return is_late;
+    *late = (struct late){0};
+    list_init(&late->blocks);
 }
 
 /* Whether a free that was refused so may succeed later. */
@@ -44,34 +20,78 @@ static bool may_succeed(acre_status refusal)
            refusal == ACRE_ERR_HOST_MEMORY;
 }
 
+/* Notes a live block. Its tag, if it has one, says that it is nobody's to free. */
+static void late_note_locked(acre_cache *cache, struct block *block)
+{
+    block->is_late = true;
+    if (block->state == BLOCK_DIRECT) {
+        cache->late.direct_count++;
+        return;
+    }
+    if (block_is_tagged(block))
+        atomic_store_explicit(&block->tag, 0, memory_order_release);
+    list_push_back(&cache->late.blocks, &block->link);
+}
+
+void late_withdraw_locked(acre_cache *cache, struct block *block)
+{
+    block->is_late = false;
+    if (block->state == BLOCK_DIRECT) {
+        cache->late.direct_count--;
+        return;
+    }
+    list_remove(&block->link);
+    if (block_is_tagged(block)) /* used, so that only a thread with the lock can claim it */
+        atomic_store_explicit(&block->tag, (uintptr_t)block->base | BLOCK_TAG_USED,
+                              memory_order_release);
+}
+
+/* Frees a live block, or notes it when that may succeed later. */
+static acre_status late_try_locked(acre_cache *cache, struct block *block)
+{
+    acre_status status = cache_free_block_locked(cache, block);
+
+    if (!may_succeed(status))
+        return status;
+    late_note_locked(cache, block);
+    return ACRE_OK;
+}
+
 acre_status late_free(acre_cache *cache, void *pointer, acre_status refusal)
 {
     acre_status status = refusal;
 
-    for (int i = 0; i < LATE_TRIES && status == ACRE_ERR_STATE; i++)
-        status = late_note(cache, pointer, false) ? ACRE_OK : acre_cache_free(cache, pointer);
-    return may_succeed(status) && late_note(cache, pointer, true) ? ACRE_OK : status;
+    if (!may_succeed(refusal))
+        return refusal;
+    record_gather(cache, ACRE_CONTEXT_ALL);
+    quick_lock_take(&cache->lock);
+    struct block *block = engine_find_locked(cache, pointer);
+    if (block)
+        status = late_try_locked(cache, block);
+    cache_check_locked(cache);
+    quick_lock_drop(&cache->lock);
+    record_gather_end(cache);
+    return status;
 }
 
 void late_settle_locked(acre_cache *cache)
 {
-    struct late *late = &cache->late;
+    struct list *noted = &cache->late.blocks;
     struct status_saved before;
-    size_t kept = 0;
 
-    if (!late->count)
+    if (list_empty(noted) && !cache->late.direct_count)
         return;
-    status_save(&before); /* some may still be refused */
-    for (size_t i = 0; i < late->count; i++) {
-        struct block *block = engine_find_locked(cache, late->pointers[i]);
-        if (block && may_succeed(cache_free_block_locked(cache, block)))
-            late->pointers[kept++] = late->pointers[i];
+    status_save(&before);            /* some may still be refused */
+    struct list *last = noted->prev; /* what is refused again comes behind it, in order */
+    for (bool is_last = list_empty(noted); !is_last;) {
+        struct list *first = noted->next;
+        is_last = first == last;
+        late_try_locked(cache, CONTAINER_OF(first, struct block, link));
     }
-    late->count = kept;
+    LIST_FOR_EACH_SAFE(link, after, &cache->direct) {
+        struct block *block = CONTAINER_OF(link, struct block, link);
+        if (block->is_late)
+            late_try_locked(cache, block);
+    }
     status_restore(&before);
-}
-
-void late_fini(acre_cache *cache)
-{
-    heap_free(cache->late.pointers);
 }

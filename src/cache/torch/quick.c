@@ -191,8 +191,9 @@ acre_status quick_free(acre_cache *cache, void *pointer)
     struct block *block = place ? atomic_load_explicit(place, memory_order_relaxed) : NULL;
     struct shelf *shelf;
     if (UNLIKELY(!block || block->base != pointer || block->state != BLOCK_LIVE || block->uses ||
-                 block->is_oversize || block->is_expandable || block->pool->owner ||
-                 cache->history.is_armed || !(shelf = shelf_at_hand(block->pool, block->stream)))) {
+                 block->is_oversize || block->is_expandable || block->is_late ||
+                 block->pool->owner || cache->history.is_armed ||
+                 !(shelf = shelf_at_hand(block->pool, block->stream)))) {
         quick_lock_drop(&cache->lock);
         return cache_free(cache, pointer);
     }

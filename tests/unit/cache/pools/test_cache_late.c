@@ -56,4 +56,134 @@ TEST(expandable_frees_are_kept_without_host_memory)
     free_without_host_memory(ACRE_POLICY_TORCH, "expandable_segments:True");
 }
 
+/* Not even the first note of a cache needs host memory, and what was noted is nobody's to free. */
+static void note_without_host_memory(acre_policy policy, const char *conf)
+{
+    enum { COUNT = 100 };
+    struct share_bed bed = share_bed_open("memory:512MiB", policy, conf);
+    acre_pool_config config = {.struct_size = sizeof config, .flags = ACRE_POOL_STITCHED};
+    acre_pool_id id = acre_pool_id_next();
+    acre_allocator *allocator;
+    acre_data_ptr ptrs[COUNT];
+    void *pointers[COUNT];
+
+    REQUIRE_OK(acre_pool_create(bed.cache, id, &config));
+    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
+    REQUIRE_OK(acre_pool_begin(bed.cache, id, NULL));
+    for (int i = 0; i < COUNT; i++) {
+        REQUIRE_OK(acre_allocator_allocate(allocator, 500, &ptrs[i]));
+        pointers[i] = ptrs[i].data;
+    }
+    REQUIRE_OK(acre_pool_end(bed.cache, id));
+    REQUIRE_OK(acre_cache_sleep(bed.cache, &id, NULL, ACRE_SLEEP_DISCARD));
+    acre_host_limit_set(1);
+    for (int i = 0; i < COUNT; i++)
+        acre_data_ptr_clear(&ptrs[i]);
+    acre_host_limit_set(0);
+    EXPECT_EQ(live_now(&bed), COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        EXPECT_EQ(acre_cache_free(bed.cache, pointers[i]), ACRE_ERR_INVALID);
+        EXPECT_EQ(acre_cache_record_stream(bed.cache, pointers[i], bed.device), ACRE_ERR_INVALID);
+    }
+    REQUIRE_OK(acre_cache_check(bed.cache));
+    REQUIRE_OK(acre_cache_wake(bed.cache, &id, NULL));
+    EXPECT_EQ(live_now(&bed), 0);
+    REQUIRE_OK(acre_cache_check(bed.cache));
+    REQUIRE_OK(acre_pool_release(bed.cache, id));
+    acre_allocator_destroy(allocator);
+    share_bed_close(&bed);
+}
+
+TEST(stitched_frees_are_noted_without_host_memory)
+{
+    note_without_host_memory(ACRE_POLICY_ACRE, NULL);
+}
+
+TEST(expandable_frees_are_noted_without_host_memory)
+{
+    note_without_host_memory(ACRE_POLICY_TORCH, "expandable_segments:True");
+}
+
+/* Blocks that another stream uses: their frees need host memory, and are done when there is some.
+ * Until then nobody gets their memory. */
+static void free_used_without_host_memory(acre_policy policy)
+{
+    enum { COUNT = 50 };
+    struct share_bed bed = share_bed_open("memory:512MiB", policy, NULL);
+    acre_allocator *allocator;
+    acre_data_ptr ptrs[COUNT];
+    void *streams[2], *pointers[COUNT], *again;
+
+    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
+    for (int i = 0; i < 2; i++)
+        REQUIRE_OK(acre_stream_native_create(bed.device, 0, 0, &streams[i]));
+    for (int i = 0; i < COUNT; i++) {
+        REQUIRE_OK(acre_allocator_allocate(allocator, 3000, &ptrs[i]));
+        pointers[i] = ptrs[i].data;
+        REQUIRE_OK(acre_cache_record_stream(bed.cache, pointers[i], streams[i % 2]));
+    }
+    acre_host_limit_set(1);
+    for (int i = 0; i < COUNT; i++)
+        acre_data_ptr_clear(&ptrs[i]);
+    acre_host_limit_set(0);
+    EXPECT_EQ(live_now(&bed), COUNT);
+    REQUIRE_OK(acre_cache_check(bed.cache));
+    REQUIRE_OK(acre_cache_alloc(bed.cache, 3000, NULL, &again));
+    for (int i = 0; i < COUNT; i++) {
+        EXPECT(again != pointers[i]);
+        EXPECT_EQ(acre_cache_free(bed.cache, pointers[i]), ACRE_ERR_INVALID);
+    }
+    REQUIRE_OK(acre_cache_free(bed.cache, again));
+    REQUIRE_OK(acre_cache_empty(bed.cache));
+    EXPECT_EQ(live_now(&bed), 0);
+    for (int i = 0; i < 2; i++)
+        REQUIRE_OK(acre_stream_native_destroy(bed.device, streams[i]));
+    acre_allocator_destroy(allocator);
+    share_bed_close(&bed);
+}
+
+TEST(acre_frees_of_used_blocks_are_noted_without_host_memory)
+{
+    free_used_without_host_memory(ACRE_POLICY_ACRE);
+}
+
+TEST(torch_frees_of_used_blocks_are_noted_without_host_memory)
+{
+    free_used_without_host_memory(ACRE_POLICY_TORCH);
+}
+
+/* Memory that was not cached is not given back during a capture, which may be the first that is
+ * noted, too. */
+TEST(frees_of_uncached_memory_are_noted_without_host_memory)
+{
+    struct share_bed bed = share_bed_open("memory:512MiB", ACRE_POLICY_ACRE, NULL);
+    acre_recording *recording;
+    acre_allocator *allocator;
+    acre_data_ptr ptrs[2];
+    void *stream;
+
+    REQUIRE_OK(acre_stream_native_create(bed.device, 0, 0, &stream));
+    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
+    acre_cache_enable(bed.cache, false);
+    for (int i = 0; i < 2; i++)
+        REQUIRE_OK(acre_allocator_allocate(allocator, 3000, &ptrs[i]));
+    acre_cache_enable(bed.cache, true);
+    REQUIRE_OK(acre_recording_begin(bed.cache, stream, NULL, &recording));
+    void *pointer = ptrs[0].data;
+    acre_host_limit_set(1);
+    acre_data_ptr_clear(&ptrs[0]);
+    acre_host_limit_set(0);
+    EXPECT_EQ(acre_cache_free(bed.cache, pointer), ACRE_ERR_INVALID);
+    EXPECT_EQ(bed_usage(&bed.sim).alloc_count, 2);
+    REQUIRE_OK(acre_recording_end(recording));
+    acre_recording_destroy(recording);
+    REQUIRE_OK(acre_cache_empty(bed.cache));
+    EXPECT_EQ(bed_usage(&bed.sim).alloc_count, 1);
+    acre_data_ptr_clear(&ptrs[1]);
+    EXPECT_EQ(bed_usage(&bed.sim).alloc_count, 0);
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, stream));
+    acre_allocator_destroy(allocator);
+    share_bed_close(&bed);
+}
+
 T_MAIN()
