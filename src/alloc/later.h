@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Frees that a cache refuses for now, of callers who do not come again: deleters, PyTorch.
  *
- * The deleter of an allocator of the cache remembers what it cannot free while a pool sleeps,
- * and frees it when the pool wakes. */
+ * The deleter of an allocator of the cache notes what it cannot free while a pool sleeps, a capture
+ * runs, or the device or host memory fails, and frees it later; that needs no memory. */
 #ifndef SRC_ALLOC_LATER_H
 #define SRC_ALLOC_LATER_H
 
@@ -11,17 +11,13 @@
 
 #include <stdbool.h>
 
-/* After acre_cache_free refused: leaves the block to that deleter, which says in the log what it
- * cannot do either. False: it was refused for another reason, or nothing could be done. */
-static inline bool later_free(acre_cache *cache, void *pointer, acre_status refusal)
+/* After acre_cache_free refused: leaves the block to the deleter of an allocator of that cache.
+ * False: it was refused for a reason that does not pass. */
+static inline bool later_free(acre_allocator *allocator, void *pointer, acre_status refusal)
 {
-    acre_allocator *allocator;
-
-    if (refusal != ACRE_ERR_STATE || acre_cache_allocator(cache, &allocator) != ACRE_OK)
-        return false;
-    bool is_left = acre_allocator_raw_deallocate(allocator, pointer) == ACRE_OK;
-    acre_allocator_destroy(allocator);
-    return is_left;
+    return (refusal == ACRE_ERR_STATE || refusal == ACRE_ERR_DEVICE ||
+            refusal == ACRE_ERR_HOST_MEMORY) &&
+           acre_allocator_raw_deallocate(allocator, pointer) == ACRE_OK;
 }
 
 #endif

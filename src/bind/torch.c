@@ -7,8 +7,8 @@
  */
 #include "bind/torch.h"
 
-#include "bind/torch_retry.h"
 #include "bind/torch_scope.h"
+#include "bind/torch_use.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -56,6 +56,7 @@ static torch_fail_fn *torch_raiser(void *caller)
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* of caches and the choice  */
 static acre_backend *chosen;                               /* by making; NULL: not yet  */
+static acre_allocator *allocators[DEVICES_MAX];            /* of caches; before those   */
 static _Atomic(acre_cache *) caches[DEVICES_MAX];          /* written under making      */
 
 /* Around fork: a child finds the locks free, and no scope half changed. */
@@ -63,12 +64,12 @@ static void fork_prepare(void)
 {
     pthread_mutex_lock(&making);
     torch_scope_fork(true);
-    retry_fork(true);
+    use_fork(true);
 }
 
 static void fork_done(void)
 {
-    retry_fork(false);
+    use_fork(false);
     torch_scope_fork(false);
     pthread_mutex_unlock(&making);
 }
@@ -114,7 +115,11 @@ static acre_cache *torch_make(int index)
     if (!cache && status == ACRE_OK) {
         status = acre_cache_create(device, NULL, &cache);
         if (status == ACRE_OK)
+            status = acre_cache_allocator(cache, &allocators[index]);
+        if (status == ACRE_OK)
             atomic_store_explicit(&caches[index], cache, memory_order_release);
+        else
+            acre_cache_destroy(cache);
     }
     pthread_mutex_unlock(&making);
     return status == ACRE_OK ? cache : NULL;
@@ -126,6 +131,14 @@ static acre_cache *torch_present(int device)
     if (device < 0 || device >= DEVICES_MAX)
         return NULL;
     return atomic_load_explicit(&caches[device], memory_order_acquire);
+}
+
+/* The same with its allocator. */
+static struct torch_home home_of(int device)
+{
+    acre_cache *cache = torch_present(device);
+
+    return (struct torch_home){cache, cache ? allocators[device] : NULL};
 }
 
 acre_cache *acre_torch_cache(int device)
@@ -140,7 +153,7 @@ void *acre_torch_malloc(ssize_t bytes, int device, void *stream)
     acre_cache *cache = acre_torch_cache(device);
     void *pointer = NULL;
 
-    retry_all();
+    use_retry();
     if (!cache || acre_cache_alloc(cache, (size_t)bytes, stream, &pointer) != ACRE_OK) {
         if (cache)
             torch_say("out of memory", device);
@@ -154,10 +167,10 @@ void *acre_torch_malloc(ssize_t bytes, int device, void *stream)
 
 void acre_torch_free(void *pointer, ssize_t bytes, int device, void *stream)
 {
-    acre_cache *cache = torch_present(device);
+    struct torch_home home = home_of(device);
 
     (void)bytes, (void)stream; /* the cache knows both */
-    if (pointer && (!cache || !retry_free(cache, pointer)))
+    if (pointer && (!home.cache || !use_free(home, pointer)))
         torch_say("freeing failed", device);
 }
 
@@ -169,7 +182,7 @@ void acre_torch_init(int device_count)
 
 void acre_torch_reset(void)
 {
-    retry_all();
+    use_retry();
     for (int i = 0; i < DEVICES_MAX; i++)
         if (torch_present(i) && acre_cache_empty(torch_present(i)) != ACRE_OK)
             torch_say("emptying failed", i);
@@ -183,21 +196,21 @@ void acre_torch_memory_fraction(double fraction, int device)
         torch_say("setting the memory fraction failed", device);
 }
 
-/* The cache in which an address is live, and the size of its block; or NULL. */
-static acre_cache *cache_of_pointer(void *pointer, uint64_t *out_bytes)
+/* The device whose cache has a live block at an address, and the size of that block; or -1. */
+static int device_of_pointer(void *pointer, uint64_t *out_bytes)
 {
     for (int i = 0; i < DEVICES_MAX; i++)
         if (torch_present(i) &&
             acre_cache_block_bytes(torch_present(i), pointer, out_bytes) == ACRE_OK)
-            return torch_present(i);
-    return NULL;
+            return i;
+    return -1;
 }
 
 void *acre_torch_base_alloc(void *pointer, size_t *bytes)
 {
     uint64_t extent = 0;
     void *base = pointer;
-    acre_cache *cache = cache_of_pointer(pointer, &extent);
+    acre_cache *cache = torch_present(device_of_pointer(pointer, &extent));
 
     /* Memory that is pages has no one base; then the block answers for itself. */
     if (cache && acre_cache_base(cache, pointer, &base, &extent) != ACRE_OK)
@@ -210,9 +223,9 @@ void *acre_torch_base_alloc(void *pointer, size_t *bytes)
 void acre_torch_record_stream(void *pointer, void *stream)
 {
     uint64_t bytes;
-    acre_cache *cache = cache_of_pointer(pointer, &bytes);
+    struct torch_home home = home_of(device_of_pointer(pointer, &bytes));
 
-    if (pointer && (!cache || acre_cache_record_stream(cache, pointer, stream) != ACRE_OK))
+    if (pointer && (!home.cache || !use_note(home, pointer, stream)))
         torch_say("recording a stream failed", -1);
 }
 

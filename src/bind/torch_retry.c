@@ -9,6 +9,7 @@
 
 struct refused {
     acre_cache *cache;
+    acre_allocator *allocator; /* of that cache */
     void *pointer;
 };
 
@@ -17,7 +18,7 @@ static struct refused *items; /* lock; never ended, like the caches */
 static size_t capacity;       /* lock                               */
 static _Atomic size_t count;  /* written under lock                 */
 
-static bool retry_add(acre_cache *cache, void *pointer)
+static bool retry_add(const struct refused *item)
 {
     bool is_noted = true;
 
@@ -32,18 +33,19 @@ static bool retry_add(acre_cache *cache, void *pointer)
         }
     }
     if (is_noted)
-        items[count++] = (struct refused){cache, pointer};
+        items[count++] = *item;
     pthread_mutex_unlock(&lock);
     return is_noted;
 }
 
-bool retry_free(acre_cache *cache, void *pointer)
+bool retry_free(acre_cache *cache, acre_allocator *allocator, void *pointer)
 {
     acre_status status = acre_cache_free(cache, pointer);
 
-    if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY)
-        return retry_add(cache, pointer);
-    return status == ACRE_OK || later_free(cache, pointer, status);
+    if ((status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY) &&
+        retry_add(&(struct refused){cache, allocator, pointer}))
+        return true;
+    return status == ACRE_OK || later_free(allocator, pointer, status);
 }
 
 void retry_all(void)
@@ -58,7 +60,7 @@ void retry_all(void)
         if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY)
             items[kept++] = items[i];
         else if (status != ACRE_OK)
-            later_free(items[i].cache, items[i].pointer, status);
+            later_free(items[i].allocator, items[i].pointer, status);
     }
     count = kept;
     pthread_mutex_unlock(&lock);

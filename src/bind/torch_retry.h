@@ -3,11 +3,12 @@
 #ifndef SRC_BIND_TORCH_RETRY_H
 #define SRC_BIND_TORCH_RETRY_H
 
+#include <acre/allocator.h>
 #include <acre/cache.h>
 
-/* Frees, now or when retry_all() succeeds, or when the pool of it wakes. False: it is not live in
- * that cache, or there was no host memory to note it, and it stays live. */
-bool retry_free(acre_cache *cache, void *pointer);
+/* Frees, now or when retry_all() succeeds, or when the cache can. The allocator is one of the
+ * cache, and stays. False: it is not live in that cache. */
+bool retry_free(acre_cache *cache, acre_allocator *allocator, void *pointer);
 
 /* Tries what is left; cheap when nothing is. */
 void retry_all(void);

@@ -3,6 +3,7 @@
  * failed: it ends the scope and releases the pool as if it had not. */
 #include "base/heap.h"
 #include "bind/torch.h"
+#include "tests/support/gate.h"
 #include "tests/support/t.h"
 
 #include <stdlib.h>
@@ -43,6 +44,14 @@ static void begin(void)
     setenv("ACRE_SIM", "memory:1GiB", 1);
     setenv("ACRE_TORCH_QUIET", "1", 1);
     REQUIRE(acre_torch_cache(0));
+}
+
+static int64_t live_now(void)
+{
+    acre_cache_stats stats = {.struct_size = sizeof stats};
+
+    REQUIRE_OK(acre_cache_stats_get(acre_torch_cache(0), &stats));
+    return stats.allocation.all.current;
 }
 
 /* Two graphs share a pool, and one of them is dropped: the other keeps the memory it replays
@@ -96,6 +105,66 @@ TEST(releases_are_counted_for_each_pool)
     }
     acre_torch_release_pool(0, first);
     EXPECT_EQ(uses_of(first), 0);
+    acre_torch_reset();
+}
+
+/* Memory that streams use which could not be noted: nobody else gets it before they are done. */
+TEST(uses_that_could_not_be_noted_keep_their_blocks)
+{
+    enum { COUNT = 40, SMALL = 3000 };
+    struct gate gate = {0};
+    void *stream, *pointers[COUNT], *others[COUNT];
+
+    begin();
+    acre_device *device = acre_cache_device(acre_torch_cache(0));
+    REQUIRE_OK(acre_stream_native_create(device, 0, 0, &stream));
+    for (int i = 0; i < COUNT; i++)
+        REQUIRE((pointers[i] = acre_torch_malloc(SMALL, 0, NULL)));
+    REQUIRE_OK(acre_launch_host(device, stream, gate_task, &gate));
+    acre_host_limit_set(1);
+    for (int i = 0; i < COUNT; i++)
+        acre_torch_record_stream(pointers[i], stream);
+    for (int i = 0; i < COUNT / 2; i++) /* the later half when there is memory again */
+        acre_torch_free(pointers[i], SMALL, 0, NULL);
+    acre_host_limit_set(0);
+    for (int i = COUNT / 2; i < COUNT; i++)
+        acre_torch_free(pointers[i], SMALL, 0, NULL);
+    for (int i = 0; i < COUNT; i++) {
+        REQUIRE((others[i] = acre_torch_malloc(SMALL, 0, NULL)));
+        for (int k = 0; k < COUNT; k++)
+            EXPECT(others[i] != pointers[k]);
+    }
+    gate_open(&gate);
+    REQUIRE_OK(acre_stream_native_synchronize(device, stream));
+    for (int i = 0; i < COUNT; i++)
+        acre_torch_free(others[i], SMALL, 0, NULL);
+    acre_torch_reset();
+    EXPECT_EQ(live_now(), 0);
+    REQUIRE_OK(acre_cache_check(acre_torch_cache(0)));
+    REQUIRE_OK(acre_stream_native_destroy(device, stream));
+}
+
+TEST(what_is_freed_while_its_pool_sleeps_needs_no_host_memory)
+{
+    acre_pool_config config = {.struct_size = sizeof config, .flags = ACRE_POOL_STITCHED};
+
+    begin();
+    acre_cache *cache = acre_torch_cache(0);
+    acre_pool_id pool = acre_pool_id_next();
+    REQUIRE_OK(acre_pool_create(cache, pool, &config));
+    acre_torch_begin_allocate_to_pool(0, pool, NULL);
+    void *pointer = acre_torch_malloc(BYTES, 0, NULL);
+    acre_torch_end_allocate_to_pool(0, pool);
+    REQUIRE(pointer);
+    REQUIRE_OK(acre_cache_sleep(cache, &pool, NULL, ACRE_SLEEP_DISCARD));
+    acre_host_limit_set(1);
+    acre_torch_free(pointer, BYTES, 0, NULL);
+    acre_host_limit_set(0);
+    EXPECT_EQ(live_now(), 1);
+    REQUIRE_OK(acre_cache_wake(cache, &pool, NULL));
+    EXPECT_EQ(live_now(), 0);
+    acre_torch_release_pool(0, pool);
+    REQUIRE_OK(acre_pool_release(cache, pool));
     acre_torch_reset();
 }
 

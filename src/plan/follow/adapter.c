@@ -19,21 +19,34 @@ struct plan_ticket {
     struct plan_ticket *next; /* in planner.refused */
 };
 
-/* Deleters cannot report: what the device or host memory refuses now is tried again. */
+/* Leaves memory whose free was refused to a deleter of the cache, which knows when a pool wakes. */
+static bool leave_to_cache(acre_planner *planner, void *pointer, acre_status refusal)
+{
+    acre_allocator *allocator;
+
+    if (acre_cache_allocator(planner->cache, &allocator) != ACRE_OK)
+        return false;
+    bool is_left = later_free(allocator, pointer, refusal);
+    acre_allocator_destroy(allocator);
+    return is_left;
+}
+
+/* Deleters cannot report: what is refused now is tried again, by the cache or with the ticket. */
 static void delete_ticket(void *context)
 {
     struct plan_ticket *ticket = context;
     acre_planner *planner = ticket->planner;
     acre_status status = planner_free_shared(planner, ticket->pointer);
 
-    if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY) {
+    if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY ||
+        (status == ACRE_ERR_STATE && !leave_to_cache(planner, ticket->pointer, status))) {
         quick_lock_take(&planner->lock);
         ticket->next = atomic_load_explicit(&planner->refused, memory_order_relaxed);
         atomic_store_explicit(&planner->refused, ticket, memory_order_relaxed);
         quick_lock_drop(&planner->lock);
         return;
     }
-    if (status != ACRE_OK && !later_free(planner->cache, ticket->pointer, status))
+    if (status != ACRE_OK && status != ACRE_ERR_STATE)
         log_line(ACRE_LOG_ERROR, "free of %p failed: %s", ticket->pointer, acre_last_error());
     heap_free(ticket);
 }

@@ -37,7 +37,7 @@ TEST(statistics_and_streams_are_those_of_its_device)
 }
 
 /* Deleters cannot be told to come again. */
-TEST(what_is_freed_while_its_pool_sleeps_is_freed_on_waking)
+static void free_asleep(uint64_t host_limit)
 {
     acre_pool_config config = {.struct_size = sizeof config, .flags = ACRE_POOL_STITCHED};
     acre_pool_stats stats = {.struct_size = sizeof stats};
@@ -52,15 +52,29 @@ TEST(what_is_freed_while_its_pool_sleeps_is_freed_on_waking)
     REQUIRE_OK(acre_allocator_allocate(allocator, 1 << 20, &ptr));
     REQUIRE_OK(acre_pool_end(ground.cache, pool));
     REQUIRE_OK(acre_cache_sleep(ground.cache, &pool, NULL, ACRE_SLEEP_DISCARD));
+    acre_host_limit_set(host_limit);
     acre_data_ptr_clear(&ptr);
+    acre_host_limit_set(0);
     REQUIRE_OK(acre_pool_stats_get(ground.cache, pool, &stats));
     EXPECT_EQ(stats.live_count, 1);
     REQUIRE_OK(acre_cache_wake(ground.cache, &pool, NULL));
+    if (host_limit) /* the planner has it, and tries it again when it is called */
+        REQUIRE_OK(acre_allocator_empty_cache(allocator));
     REQUIRE_OK(acre_pool_stats_get(ground.cache, pool, &stats));
     EXPECT_EQ(stats.live_count, 0);
     REQUIRE_OK(acre_pool_release(ground.cache, pool));
     acre_allocator_destroy(allocator);
     close_ground();
+}
+
+TEST(what_is_freed_while_its_pool_sleeps_is_freed_on_waking)
+{
+    free_asleep(0);
+}
+
+TEST(what_is_freed_while_its_pool_sleeps_needs_no_host_memory)
+{
+    free_asleep(1);
 }
 
 /* Requests of a planner's allocator; two live at a time. */
