@@ -72,9 +72,9 @@ ACRE_API acre_status acre_cache_sleep(acre_cache *cache, const acre_pool_id *poo
 
 /** Wakes pools: memory at the same addresses again, and what was saved in it.
  *
- * Pools that are awake stay as they are. When the device has too little memory,
- * the cache gives back what it has idle and tries once more. Either all wake, or
- * all sleep on with nothing lost.
+ * Pools that are awake stay as they are. When the device has too little memory, or the
+ * limits of the cache leave too little, the cache gives back what it has idle and tries
+ * once more. Either all wake, or all sleep on with nothing lost.
  * Errors: ACRE_ERR_NOT_FOUND, ACRE_ERR_INVALID, ACRE_ERR_STATE (a capture is under
  *         way), ACRE_ERR_DEVICE_MEMORY, ACRE_ERR_HOST_MEMORY, ACRE_ERR_DEVICE.
  */

@@ -19,6 +19,7 @@
 #include "backend/backend.h"
 #include "base/heap.h"
 #include "base/status.h"
+#include "cache/acquire.h"
 #include "cache/cache.h"
 #include "cache/engine.h"
 #include "cache/fork.h"
@@ -63,7 +64,7 @@ acre_status sleep_refuse(const struct private_pool *pool, const char *call)
                        *pool->tag ? " tagged " : "", pool->tag);
 }
 
-static acre_status find_locked(const acre_cache *cache, acre_pool_id id, struct private_pool **out)
+acre_status sleep_find_locked(const acre_cache *cache, acre_pool_id id, struct private_pool **out)
 {
     if (pool_id_equal(id, (acre_pool_id){0}))
         return status_fail(ACRE_ERR_UNSUPPORTED,
@@ -90,7 +91,7 @@ static acre_status targets_find_locked(const acre_cache *cache, const acre_pool_
                                        size_t *out_count)
 {
     struct private_pool *pool = NULL;
-    acre_status status = id ? find_locked(cache, *id, &pool) : ACRE_OK;
+    acre_status status = id ? sleep_find_locked(cache, *id, &pool) : ACRE_OK;
     size_t known = pool != NULL;
 
     if (status != ACRE_OK)
@@ -424,6 +425,24 @@ static void awake_locked(acre_cache *cache, struct private_pool *pool)
 
 /* ---- All at once ------------------------------------------------------------------------ */
 
+/* Whether the limits of the cache have room for what was given back. */
+static acre_status check_limit_locked(acre_cache *cache, struct private_pool **targets,
+                                      size_t count)
+{
+    struct attempt attempt = {.segment_bytes = 0};
+
+    FOR_EACH_TARGET(pool, targets, count)
+        attempt.segment_bytes +=
+            sleep_away_bytes(cache, &(*pool)->small) + sleep_away_bytes(cache, &(*pool)->large);
+    if (!attempt.segment_bytes || acquire_allows_locked(cache, &attempt) == ACRE_OK)
+        return ACRE_OK;
+    return status_fail(ACRE_ERR_DEVICE_MEMORY,
+                       "acre_cache_wake: %zu bytes are needed, and with the %llu that are held "
+                       "they are more than the limit of the cache; free memory, raise the limit "
+                       "(acre_cache_limit_set), or let other pools sleep",
+                       attempt.segment_bytes, (unsigned long long)cache->held_bytes);
+}
+
 /* Wakes all, or leaves all asleep. */
 static acre_status wake_all_locked(acre_cache *cache, struct private_pool **targets, size_t count)
 {
@@ -520,6 +539,8 @@ static acre_status wake_locked(acre_cache *cache, const acre_pool_id *pool, cons
     if (status == ACRE_OK)
         status = check_captures(cache, "acre_cache_wake");
     if (status == ACRE_OK)
+        status = check_limit_locked(cache, targets, count);
+    if (status == ACRE_OK)
         status = wake_all_locked(cache, targets, count);
     heap_free(targets);
     return status;
@@ -545,39 +566,7 @@ acre_status acre_cache_wake(acre_cache *cache, const acre_pool_id *pool, const c
     return status;
 }
 
-/* ---- Tags and facts ---------------------------------------------------------------------- */
-
-acre_status acre_pool_tag_set(acre_cache *cache, acre_pool_id id, const char *tag)
-{
-    struct private_pool *found = NULL;
-
-    if (!cache || (tag && strlen(tag) >= ACRE_TAG_BYTES))
-        return status_fail(ACRE_ERR_INVALID,
-                           "acre_pool_tag_set: a cache is needed, and %d characters at most",
-                           ACRE_TAG_BYTES - 1);
-    if (pool_id_equal(id, (acre_pool_id){0}))
-        return status_fail(ACRE_ERR_INVALID, "acre_pool_tag_set: the shared pool has no tag");
-    quick_lock_take(&cache->lock);
-    acre_status status = find_locked(cache, id, &found);
-    if (status == ACRE_OK)
-        strcpy(found->tag, tag ? tag : "");
-    quick_lock_drop(&cache->lock);
-    return status;
-}
-
-acre_status acre_pool_tag_get(acre_cache *cache, acre_pool_id id, char buffer[ACRE_TAG_BYTES])
-{
-    struct private_pool *found = NULL;
-
-    if (!cache || !buffer)
-        return status_fail(ACRE_ERR_INVALID, "acre_pool_tag_get: an argument is NULL");
-    quick_lock_take(&cache->lock);
-    acre_status status = find_locked(cache, id, &found);
-    if (status == ACRE_OK)
-        memcpy(buffer, found->tag, ACRE_TAG_BYTES);
-    quick_lock_drop(&cache->lock);
-    return status;
-}
+/* ---- Facts ---------------------------------------------------------------------- */
 
 acre_status acre_pool_sleep_get(acre_cache *cache, acre_pool_id id, int *out_level,
                                 uint64_t *out_saved_bytes)
@@ -587,7 +576,7 @@ acre_status acre_pool_sleep_get(acre_cache *cache, acre_pool_id id, int *out_lev
     if (!cache)
         return status_fail(ACRE_ERR_INVALID, "acre_pool_sleep_get: a cache is needed");
     quick_lock_take(&cache->lock);
-    acre_status status = find_locked(cache, id, &found);
+    acre_status status = sleep_find_locked(cache, id, &found);
     if (status == ACRE_OK) {
         const struct sleep *sleep = found->sleep;
         if (out_level)

@@ -14,5 +14,7 @@ uint64_t sleep_away_bytes(const acre_cache *cache, const struct pool *pool);
 acre_status sleep_refuse(const struct private_pool *pool, const char *call);
 /* Forgets what a pool that ends has saved. */
 void sleep_drop(acre_cache *cache, struct private_pool *pool);
+/* The private pool of an id. Errors: ACRE_ERR_NOT_FOUND, ACRE_ERR_UNSUPPORTED (the shared pool). */
+acre_status sleep_find_locked(const acre_cache *cache, acre_pool_id id, struct private_pool **out);
 
 #endif

@@ -1,10 +1,92 @@
 /* SPDX-License-Identifier: MIT */
-/* What deleters free while its pool sleeps, when things go wrong; see test_cache_sleep.c for the
- * rest. */
+/* What deleters free while its pool sleeps, or while something else does not let it go. */
 #include "cache/pools/late.h"
 
 #include "cache/cache.h"
-#include "tests/support/share_bed.h"
+#include "tests/support/nest.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+TEST_BOTH(what_deleters_free_meanwhile_is_freed_on_waking)
+{
+    struct share_bed bed = bed_make();
+    struct nest nest = nest_make(&bed, "w");
+    acre_allocator *allocator;
+    acre_data_ptr ptrs[40];
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+    int64_t live;
+
+    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
+    REQUIRE_OK(acre_pool_stats_get(bed.cache, nest.id, &stats));
+    live = (int64_t)stats.live_count;
+    REQUIRE_OK(acre_pool_begin(bed.cache, nest.id, NULL));
+    for (int i = 0; i < 40; i++)
+        REQUIRE_OK(acre_allocator_allocate(allocator, 5000, &ptrs[i]));
+    REQUIRE_OK(acre_pool_end(bed.cache, nest.id));
+    for (int nap = 0; nap < 2; nap++) {
+        REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_SAVE));
+        for (int i = 0; i < 20; i++)
+            acre_data_ptr_clear(&ptrs[20 * nap + i]);
+        REQUIRE_OK(acre_pool_stats_get(bed.cache, nest.id, &stats));
+        EXPECT_EQ(stats.live_count, live + 40 - 20 * nap);
+        REQUIRE_OK(acre_cache_wake(bed.cache, NULL, "w"));
+        REQUIRE_OK(acre_pool_stats_get(bed.cache, nest.id, &stats));
+        EXPECT_EQ(stats.live_count, live + 20 - 20 * nap);
+    }
+    nest_expect(&bed, &nest);
+    nest_free(&bed, &nest);
+    acre_allocator_destroy(allocator);
+    share_bed_close(&bed);
+}
+
+static void *drop_all(void *ptrs)
+{
+    for (acre_data_ptr *ptr = ptrs; ptr < (acre_data_ptr *)ptrs + 400; ptr++, usleep(20))
+        acre_data_ptr_clear(ptr);
+    return NULL;
+}
+
+TEST_BOTH(what_deleters_free_while_the_pool_wakes_is_freed)
+{
+    struct share_bed bed = bed_make();
+    struct nest nest = nest_make(&bed, "w");
+    acre_cache_stats before = stats_of(&bed);
+    acre_data_ptr ptrs[400];
+    acre_allocator *allocator;
+    pthread_t thread;
+
+    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
+    REQUIRE_OK(acre_pool_begin(bed.cache, nest.id, NULL));
+    for (int i = 0; i < 400; i++) REQUIRE_OK(acre_allocator_allocate(allocator, 500, &ptrs[i]));
+    REQUIRE_OK(acre_pool_end(bed.cache, nest.id));
+    REQUIRE_EQ(pthread_create(&thread, NULL, drop_all, ptrs), 0);
+    while (pthread_tryjoin_np(thread, NULL) != 0) {
+        REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_DISCARD));
+        REQUIRE_OK(acre_cache_wake(bed.cache, NULL, "w"));
+    }
+    EXPECT_EQ(stats_of(&bed).allocation.all.current, before.allocation.all.current);
+    nest_free(&bed, &nest);
+    acre_allocator_destroy(allocator);
+    share_bed_close(&bed);
+}
+
+TEST_BOTH(what_deleters_freed_is_gone_with_a_pool_that_never_wakes)
+{
+    struct share_bed bed = bed_make();
+    struct nest nest = nest_make(&bed, "w");
+    acre_allocator *allocator;
+    acre_data_ptr ptr;
+
+    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
+    REQUIRE_OK(acre_pool_begin(bed.cache, nest.id, NULL));
+    REQUIRE_OK(acre_allocator_allocate(allocator, 5000, &ptr));
+    REQUIRE_OK(acre_pool_end(bed.cache, nest.id));
+    REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_DISCARD));
+    acre_data_ptr_clear(&ptr);
+    acre_allocator_destroy(allocator);
+    share_bed_close(&bed); /* the cache ends; LeakSanitizer looks */
+}
 
 static int64_t live_now(struct share_bed *bed)
 {

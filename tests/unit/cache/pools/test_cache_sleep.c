@@ -1,90 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Pools that sleep and wake: contents, addresses, accounts, refusals, failures. */
-#include "base/bits.h"
-#include "cache/pools/late.h"
-#include "tests/support/share_bed.h"
+#include "tests/support/nest.h"
 
 #include <pthread.h>
-#include <unistd.h>
-
-/* Both kinds of memory that can sleep. Every test is run on each. */
-static bool is_stitched;
-
-#define TEST_BOTH(name)                                                        \
-    static void run_##name(void);                                              \
-    TEST(expandable_##name)                                                    \
-    {                                                                          \
-        is_stitched = false;                                                   \
-        run_##name();                                                          \
-    }                                                                          \
-    TEST(stitched_##name)                                                      \
-    {                                                                          \
-        is_stitched = true;                                                    \
-        run_##name();                                                          \
-    }                                                                          \
-    static void run_##name(void)
-
-/* A pool with blocks of several sizes, one of them freed in between. */
-struct nest {
-    acre_pool_id id;
-    char *blocks[5];
-    size_t bytes[5];
-};
-
-#define NEST_FREED 2 /* the block that is freed */
-
-static struct share_bed bed_make(void)
-{
-    return is_stitched
-               ? share_bed_open("devices:2,memory:512MiB", ACRE_POLICY_ACRE, NULL)
-               : share_bed_open("devices:2,memory:512MiB", ACRE_POLICY_TORCH,
-                                "expandable_segments:True");
-}
-
-/* The largest block of a nest: more than one page. */
-static size_t nest_large = 21 * MIB;
-
-static struct nest nest_make(struct share_bed *bed, const char *tag)
-{
-    const size_t sizes[5] = {4096, 70000, 3 * MIB / 2, nest_large, 1000};
-    struct nest nest = {.id = acre_pool_id_next()};
-    acre_pool_config config = {.struct_size = sizeof config, .flags = ACRE_POOL_STITCHED};
-
-    REQUIRE_OK(acre_pool_create(bed->cache, nest.id, &config));
-    REQUIRE_OK(acre_pool_tag_set(bed->cache, nest.id, tag));
-    REQUIRE_OK(acre_pool_begin(bed->cache, nest.id, NULL));
-    for (int i = 0; i < 5; i++) {
-        nest.bytes[i] = sizes[i];
-        nest.blocks[i] = share_bed_alloc(bed, sizes[i], 'a' + i);
-    }
-    REQUIRE_OK(acre_pool_end(bed->cache, nest.id));
-    REQUIRE_OK(acre_cache_free(bed->cache, nest.blocks[NEST_FREED]));
-    return nest;
-}
-
-static void nest_expect(struct share_bed *bed, const struct nest *nest)
-{
-    for (int i = 0; i < 5; i++)
-        if (i != NEST_FREED)
-            EXPECT(share_bed_has(bed, nest->blocks[i], 'a' + i, nest->bytes[i]));
-}
-
-static void nest_free(struct share_bed *bed, const struct nest *nest)
-{
-    for (int i = 0; i < 5; i++)
-        if (i != NEST_FREED)
-            REQUIRE_OK(acre_cache_free(bed->cache, nest->blocks[i]));
-    REQUIRE_OK(acre_pool_release(bed->cache, nest->id));
-    REQUIRE_OK(acre_cache_empty(bed->cache));
-}
-
-static acre_cache_stats stats_of(struct share_bed *bed)
-{
-    acre_cache_stats stats = {.struct_size = sizeof stats};
-
-    REQUIRE_OK(acre_cache_stats_get(bed->cache, &stats));
-    return stats;
-}
 
 static int level_of(struct share_bed *bed, acre_pool_id id)
 {
@@ -192,84 +110,31 @@ TEST_BOTH(free_memory_of_a_pool_is_there_again_after_waking)
     share_bed_close(&bed);
 }
 
-TEST_BOTH(what_deleters_free_meanwhile_is_freed_on_waking)
+TEST_BOTH(waking_heeds_the_limit)
 {
     struct share_bed bed = bed_make();
     struct nest nest = nest_make(&bed, "w");
-    acre_allocator *allocator;
-    acre_data_ptr ptrs[40];
-    acre_pool_stats stats = {.struct_size = sizeof stats};
-    int64_t live;
+    uint64_t nest_bytes = (uint64_t)stats_of(&bed).reserved_bytes.all.current;
+    int level;
 
-    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
-    REQUIRE_OK(acre_pool_stats_get(bed.cache, nest.id, &stats));
-    live = (int64_t)stats.live_count;
-    REQUIRE_OK(acre_pool_begin(bed.cache, nest.id, NULL));
-    for (int i = 0; i < 40; i++)
-        REQUIRE_OK(acre_allocator_allocate(allocator, 5000, &ptrs[i]));
-    REQUIRE_OK(acre_pool_end(bed.cache, nest.id));
-    for (int nap = 0; nap < 2; nap++) {
-        REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_SAVE));
-        for (int i = 0; i < 20; i++)
-            acre_data_ptr_clear(&ptrs[20 * nap + i]);
-        REQUIRE_OK(acre_pool_stats_get(bed.cache, nest.id, &stats));
-        EXPECT_EQ(stats.live_count, live + 40 - 20 * nap);
-        REQUIRE_OK(acre_cache_wake(bed.cache, NULL, "w"));
-        REQUIRE_OK(acre_pool_stats_get(bed.cache, nest.id, &stats));
-        EXPECT_EQ(stats.live_count, live + 20 - 20 * nap);
-    }
+    REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_SAVE));
+    void *other = share_bed_alloc(&bed, 30 * MIB, 'o');
+    uint64_t other_bytes = (uint64_t)stats_of(&bed).reserved_bytes.all.current;
+    acre_cache_limit_set(bed.cache, nest_bytes + other_bytes - 1);
+    EXPECT_EQ(acre_cache_wake(bed.cache, NULL, "w"), ACRE_ERR_DEVICE_MEMORY);
+    EXPECT_HAS(acre_last_error(), "limit");
+    EXPECT_EQ(stats_of(&bed).reserved_bytes.all.current, (int64_t)other_bytes);
+    REQUIRE_OK(acre_pool_sleep_get(bed.cache, nest.id, &level, NULL));
+    EXPECT_EQ(level, ACRE_SLEEP_SAVE);
+    EXPECT(share_bed_has(&bed, other, 'o', 30 * MIB));
+    REQUIRE_OK(acre_cache_check(bed.cache));
+    acre_cache_limit_set(bed.cache, nest_bytes); /* what is idle goes to make room */
+    REQUIRE_OK(acre_cache_free(bed.cache, other));
+    REQUIRE_OK(acre_cache_wake(bed.cache, NULL, "w"));
+    EXPECT_EQ(stats_of(&bed).reserved_bytes.all.current, (int64_t)nest_bytes);
     nest_expect(&bed, &nest);
     nest_free(&bed, &nest);
-    acre_allocator_destroy(allocator);
     share_bed_close(&bed);
-}
-
-static void *drop_all(void *ptrs)
-{
-    for (acre_data_ptr *ptr = ptrs; ptr < (acre_data_ptr *)ptrs + 400; ptr++, usleep(20))
-        acre_data_ptr_clear(ptr);
-    return NULL;
-}
-
-TEST_BOTH(what_deleters_free_while_the_pool_wakes_is_freed)
-{
-    struct share_bed bed = bed_make();
-    struct nest nest = nest_make(&bed, "w");
-    acre_cache_stats before = stats_of(&bed);
-    acre_data_ptr ptrs[400];
-    acre_allocator *allocator;
-    pthread_t thread;
-
-    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
-    REQUIRE_OK(acre_pool_begin(bed.cache, nest.id, NULL));
-    for (int i = 0; i < 400; i++) REQUIRE_OK(acre_allocator_allocate(allocator, 500, &ptrs[i]));
-    REQUIRE_OK(acre_pool_end(bed.cache, nest.id));
-    REQUIRE_EQ(pthread_create(&thread, NULL, drop_all, ptrs), 0);
-    while (pthread_tryjoin_np(thread, NULL) != 0) {
-        REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_DISCARD));
-        REQUIRE_OK(acre_cache_wake(bed.cache, NULL, "w"));
-    }
-    EXPECT_EQ(stats_of(&bed).allocation.all.current, before.allocation.all.current);
-    nest_free(&bed, &nest);
-    acre_allocator_destroy(allocator);
-    share_bed_close(&bed);
-}
-
-TEST_BOTH(what_deleters_freed_is_gone_with_a_pool_that_never_wakes)
-{
-    struct share_bed bed = bed_make();
-    struct nest nest = nest_make(&bed, "w");
-    acre_allocator *allocator;
-    acre_data_ptr ptr;
-
-    REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
-    REQUIRE_OK(acre_pool_begin(bed.cache, nest.id, NULL));
-    REQUIRE_OK(acre_allocator_allocate(allocator, 5000, &ptr));
-    REQUIRE_OK(acre_pool_end(bed.cache, nest.id));
-    REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_DISCARD));
-    acre_data_ptr_clear(&ptr);
-    acre_allocator_destroy(allocator);
-    share_bed_close(&bed); /* the cache ends; LeakSanitizer looks */
 }
 
 TEST_BOTH(sleeping_memory_is_left_alone)
