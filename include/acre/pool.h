@@ -258,8 +258,8 @@ ACRE_API acre_status acre_recording_begin(acre_cache *cache, void *stream,
  *  ACRE_ERR_HOST_MEMORY, ACRE_ERR_DEVICE. */
 ACRE_API acre_status acre_recording_end(acre_recording *recording);
 
-/** Queues the whole graph on a stream.
- *  Errors: ACRE_ERR_STATE (there is no graph), what the device says. */
+/** Queues the whole graph on a stream. Its pool does not fall asleep meanwhile.
+ *  Errors: ACRE_ERR_STATE (there is no graph; the pool sleeps), what the device says. */
 ACRE_API acre_status acre_recording_launch(acre_recording *recording, void *stream);
 
 /** The pool of a recording; {0, 0} for NULL. */

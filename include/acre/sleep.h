@@ -64,7 +64,8 @@ ACRE_API acre_status acre_pool_tag_get(acre_cache *cache, acre_pool_id id,
  * Errors: ACRE_ERR_NOT_FOUND (no such pool, or none with that tag),
  *         ACRE_ERR_UNSUPPORTED (a pool has plain segments, or is the shared pool),
  *         ACRE_ERR_STATE (a capture is under way), ACRE_ERR_BUSY (a block is
- *         exported, or was freed and others still use it), ACRE_ERR_INVALID,
+ *         exported, or was freed and others still use it; another thread obtains memory
+ *         for the pool, or launches a recording of it at this moment), ACRE_ERR_INVALID,
  *         ACRE_ERR_HOST_MEMORY (no room for the contents), ACRE_ERR_DEVICE.
  */
 ACRE_API acre_status acre_cache_sleep(acre_cache *cache, const acre_pool_id *pool,

@@ -169,18 +169,14 @@ acre_status acre_recording_end(acre_recording *recording)
     return status;
 }
 
-/* A graph whose pool sleeps would work on addresses without memory. */
-static acre_status check_awake(const acre_recording *recording)
+/* A graph whose pool sleeps would work on addresses without memory, so the pool stays awake until
+ * the graph is queued; from then on going to sleep waits for it. */
+static acre_status launch_begin_locked(struct private_pool *pool)
 {
-    acre_cache *cache = recording->cache;
-    acre_status status = ACRE_OK;
-
-    quick_lock_take(&cache->lock);
-    const struct private_pool *pool = private_pool_find(&cache->private_pools, recording->id);
-    if (pool && pool->sleep)
-        status = sleep_refuse(pool, "acre_recording_launch");
-    quick_lock_drop(&cache->lock);
-    return status;
+    if (pool->sleep)
+        return sleep_refuse(pool, "acre_recording_launch");
+    pool->busy_count++;
+    return ACRE_OK;
 }
 
 acre_status acre_recording_launch(acre_recording *recording, void *stream)
@@ -188,11 +184,19 @@ acre_status acre_recording_launch(acre_recording *recording, void *stream)
     if (!recording || recording->state != READY)
         return status_fail(ACRE_ERR_STATE, "acre_recording_launch: there is no graph yet, or the "
                                            "capture failed");
-    acre_status status = check_awake(recording);
+    acre_cache *cache = recording->cache;
+    struct acre_device *device = cache->device;
+    REFUSE_FORKED(cache);
+    quick_lock_take(&cache->lock);
+    acre_status status = launch_begin_locked(recording->pool);
+    quick_lock_drop(&cache->lock);
     if (status != ACRE_OK)
         return status;
-    struct acre_device *device = recording->cache->device;
-    return device->ops->graph_launch(device->self, device->index, recording->graph, stream);
+    status = device->ops->graph_launch(device->self, device->index, recording->graph, stream);
+    quick_lock_take(&cache->lock);
+    recording->pool->busy_count--;
+    quick_lock_drop(&cache->lock);
+    return status;
 }
 
 acre_pool_id acre_recording_pool(const acre_recording *recording)

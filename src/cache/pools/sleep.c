@@ -172,7 +172,8 @@ static acre_status may_sleep_locked(acre_cache *cache, struct private_pool *pool
     acre_status status = settle_locked(cache, pool);
 
     if (status == ACRE_OK && pool->busy_count)
-        status = status_fail(ACRE_ERR_BUSY, "another thread is obtaining memory for the pool");
+        status = status_fail(ACRE_ERR_BUSY, "another thread is obtaining memory for the pool, or "
+                                            "launches a recording of it");
     if (status == ACRE_OK && !device_has(cache->device, ACRE_CAP_COPY))
         status = status_fail(ACRE_ERR_UNSUPPORTED,
                              "backend \"%s\" cannot copy contents: it lacks "

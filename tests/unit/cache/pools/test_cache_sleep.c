@@ -361,6 +361,48 @@ TEST(graphs_captured_into_a_pool_work_after_waking)
 }
 
 /* A graph that works on weights, which sleep in between. */
+/* The device as it is, and what a pool was told that was put to sleep in the middle of a launch. */
+static const acre_backend_ops *launch_ops;
+static acre_cache *launch_cache;
+static acre_pool_id launch_pool;
+static acre_status launch_said;
+
+static acre_status launch_hook(void *self, int index, void *graph, void *stream)
+{
+    launch_said = acre_cache_sleep(launch_cache, &launch_pool, NULL, ACRE_SLEEP_SAVE);
+    return launch_ops->graph_launch(self, index, graph, stream);
+}
+
+TEST_BOTH(a_pool_does_not_fall_asleep_in_the_middle_of_a_launch)
+{
+    struct share_bed bed = bed_make();
+    struct nest nest = nest_make(&bed, "w");
+    acre_recording *recording;
+    void *stream;
+
+    REQUIRE_OK(acre_stream_native_create(bed.device, 0, 0, &stream));
+    REQUIRE_OK(acre_recording_begin(bed.cache, stream, &nest.id, &recording));
+    REQUIRE_OK(acre_fill_async(bed.device, nest.blocks[3], 'g', nest.bytes[3], stream));
+    REQUIRE_OK(acre_recording_end(recording));
+    acre_backend_ops hooked = *(launch_ops = bed.device->ops);
+    hooked.graph_launch = launch_hook;
+    launch_cache = bed.cache;
+    launch_pool = nest.id;
+    bed.device->ops = &hooked;
+    REQUIRE_OK(acre_recording_launch(recording, stream));
+    EXPECT_EQ(launch_said, ACRE_ERR_BUSY);
+    bed.device->ops = launch_ops;
+    REQUIRE_OK(acre_stream_native_synchronize(bed.device, stream));
+    EXPECT(share_bed_has(&bed, nest.blocks[3], 'g', nest.bytes[3]));
+    REQUIRE_OK(acre_cache_sleep(bed.cache, NULL, "w", ACRE_SLEEP_SAVE));
+    EXPECT_EQ(acre_recording_launch(recording, stream), ACRE_ERR_STATE);
+    REQUIRE_OK(acre_cache_wake(bed.cache, NULL, "w"));
+    acre_recording_destroy(recording);
+    REQUIRE_OK(acre_stream_native_destroy(bed.device, stream));
+    nest_free(&bed, &nest);
+    share_bed_close(&bed);
+}
+
 TEST_BOTH(graphs_that_use_a_pool_work_after_waking)
 {
     struct share_bed bed = bed_make();
