@@ -383,6 +383,38 @@ TEST(starting_a_backend)
     standin_end();
 }
 
+/* The driver refuses, and there is no host memory either: what was to go is known as before. */
+#define REFUSED(cuda, hip, call)                                               \
+    do {                                                                       \
+        standin_now.fail(#cuda, 1, STANDIN_UNKNOWN);                           \
+        standin_now.fail(#hip, 1, STANDIN_UNKNOWN);                            \
+        acre_host_limit_set(1);                                                \
+        acre_status status_ = (call);                                          \
+        acre_host_limit_set(0);                                                \
+        EXPECT_EQ(standin_now.fail_end(), 1);                                  \
+        EXPECT(status_ != ACRE_OK && status_ != ACRE_ERR_HOST_MEMORY);         \
+        REQUIRE_OK(call);                                                      \
+    } while (0)
+
+TEST(what_is_not_taken_back_can_be_given_back_again)
+{
+    static char own[2 * BYTES];
+    void *memory, *pinned, *addresses;
+
+    scenario_open("devices:2,memory:1GiB");
+    standin_now.spare(0);
+    REQUIRE_OK(acre_device_alloc(device, BYTES, &memory));
+    REQUIRE_OK(acre_host_alloc(device, BYTES, &pinned));
+    REQUIRE_OK(acre_host_register(device, own, sizeof own));
+    REQUIRE_OK(acre_virtual_reserve(device, PAGE, &addresses));
+    REFUSED(cuMemFree_v2, hipFree, acre_device_free(device, memory));
+    REFUSED(cuMemFreeHost, hipHostFree, acre_host_free(device, pinned));
+    REFUSED(cuMemHostUnregister, hipHostUnregister, acre_host_unregister(device, own));
+    REFUSED(cuMemAddressFree, hipMemAddressFree,
+            acre_virtual_unreserve(device, addresses, PAGE));
+    scenario_end();
+}
+
 /* What it keeps is lost, but nothing else is. This test is the last: the stand-in holds
  * what it did not take back. */
 TEST(a_driver_that_takes_nothing_back)
