@@ -54,8 +54,6 @@ static void extent_stay_locked(acre_pinned *pinned, struct extent *extent)
     extent->pool = &pinned->shared; /* its own may end */
     extent->pause = extent->pause < PINNED_PAUSE_MAX ? 2 * extent->pause + 1 : PINNED_PAUSE_MAX;
     extent->pause_left = extent->pause;
-    level_undo_down(&pinned->allocations, 1);
-    level_undo_down(&pinned->allocated_bytes, extent->bytes);
     record_extent_locked(pinned, extent, ACRE_ACTION_SEGMENT_ALLOC);
     list_push_back(&pinned->doomed, &extent->link);
 }
@@ -94,9 +92,11 @@ acre_status pinned_leave(acre_pinned *pinned)
             first = status;
         list_remove(&extent->link);
         quick_lock_take(&pinned->lock);
-        if (status != ACRE_OK)
+        if (status != ACRE_OK) {
+            level_undo_down(&pinned->allocations, 1);
+            level_undo_down(&pinned->allocated_bytes, extent->bytes);
             extent_stay_locked(pinned, extent);
-        else if (extent->method != SOURCE_RESERVE)
+        } else if (extent->method != SOURCE_RESERVE)
             time_add(&pinned->free_time, us);
         quick_lock_drop(&pinned->lock);
         if (status == ACRE_OK)
@@ -221,12 +221,25 @@ static bool reserve_take(acre_pinned *pinned, size_t *bytes, void **out)
     return true;
 }
 
-/* Gives back memory that was obtained, or cut off the reserve, in vain. The lock was held since. */
-static void memory_return(acre_pinned *pinned, enum source_method method, char *base, size_t bytes)
+/* Gives back memory that was obtained, or cut off the reserve, in vain. The lock was held since.
+ * What the device does not take back is offered again when the lock is next left. */
+static void memory_return(acre_pinned *pinned, struct extent *extent, char *base, size_t bytes)
 {
-    if (method == SOURCE_RESERVE)
+    struct status_saved why;
+
+    if (extent->method == SOURCE_RESERVE)
         pinned->reserve.used = (size_t)(base - pinned->reserve.base);
-    source_put(pinned->device, method, base, bytes);
+    status_save(&why);
+    if (source_put(pinned->device, extent->method, base, bytes) == ACRE_OK) {
+        host_extent_destroy(extent);
+    } else {
+        extent->base = base;
+        extent->bytes = bytes;
+        level_up(&pinned->allocations, 1);
+        level_up(&pinned->allocated_bytes, bytes);
+        extent_stay_locked(pinned, extent);
+    }
+    status_restore(&why);
 }
 
 /* Memory is there: it becomes part of the pool, or goes back. */
@@ -241,8 +254,7 @@ static acre_status acquire_admit(acre_pinned *pinned, struct host_request *reque
                              : host_arena_add(request->pool, extent, base, bytes);
 
     if (status != ACRE_OK) {
-        memory_return(pinned, extent->method, base, bytes);
-        host_extent_destroy(extent);
+        memory_return(pinned, extent, base, bytes);
         return status;
     }
     level_up(&pinned->allocations, 1);

@@ -339,4 +339,44 @@ TEST(what_the_device_goes_on_refusing_is_offered_ever_more_rarely)
     pinned_bed_close(&bed);
 }
 
+/* Host memory fails in an allocation, and the device does not take back what it has given; whether
+ * host memory failed. */
+static bool fail_reluctantly(acre_policy policy, const char *conf, uint64_t nth)
+{
+    struct pinned_bed bed;
+    void *pointer;
+
+    pinned_bed_open(&bed, policy, conf);
+    acre_backend_ops ops = *bed.devices[0]->ops;
+    ops_before = bed.devices[0]->ops;
+    ops.host_free = free_reluctantly;
+    ops.host_unregister = unregister_reluctantly;
+    bed.devices[0]->ops = &ops;
+    heap_fail_nth(nth);
+    refusals = 2; /* the second try to allocate gives it back as well */
+    acre_status status = acre_pinned_alloc(bed.pinned, 3 * MIB, &pointer);
+    bool was_failed = heap_fail_disarm();
+    refusals = 0;
+    EXPECT_EQ(pinned_verify(bed.pinned), ACRE_OK);
+    if (status == ACRE_OK)
+        pinned_give(&bed, pointer);
+    else
+        EXPECT_EQ(status, ACRE_ERR_HOST_MEMORY);
+    REQUIRE_OK(acre_pinned_empty(bed.pinned));
+    EXPECT_EQ(pinned_stats(&bed).allocations.current, 0);
+    EXPECT_EQ(pinned_stats(&bed).allocated_bytes.current, 0);
+    pinned_bed_close(&bed); /* nothing is left */
+    return was_failed;
+}
+
+TEST(what_is_not_taken_back_without_host_memory_is_offered_again)
+{
+    for (acre_policy policy = ACRE_POLICY_TORCH; policy <= ACRE_POLICY_ACRE; policy++)
+        for (int i = 0; i < 2; i++)
+            for (uint64_t nth = 1;; nth++)
+                if (!fail_reluctantly(policy, i ? "pinned_use_cuda_host_register:True" : NULL,
+                                      nth))
+                    break;
+}
+
 T_MAIN()
