@@ -69,20 +69,21 @@ static acre_status ask_device(acre_cache *cache, const struct attempt *attempt, 
     return status;
 }
 
-/* Takes that back. */
-static void unask_device(acre_cache *cache, const struct attempt *attempt, void *base)
+/* Takes that back, with the block that was made for it. */
+static void unask_device(acre_cache *cache, const struct attempt *attempt, struct block *block,
+                         void *base)
 {
     const struct request *request = &attempt->request;
-    struct acre_device *device = cache->device;
     const struct private_pool *owner = request->pool->owner;
 
     if (!owner || !private_pool_has_source(owner)) {
-        device->ops->free(device->self, device->index, base);
+        late_return_locked(cache, block, base, attempt->segment_bytes);
         return;
     }
     quick_lock_drop(&cache->lock);
-    pool_source_free(&owner->source, device, base, attempt->segment_bytes, request->stream);
+    pool_source_free(&owner->source, cache->device, base, attempt->segment_bytes, request->stream);
     quick_lock_take(&cache->lock);
+    block_destroy(&cache->blocks, block);
 }
 
 static void count_obtained(acre_cache *cache, struct segment *segment)
@@ -121,16 +122,16 @@ acre_status acquire_segment_locked(acre_cache *cache, struct attempt *attempt, s
     segment = heap_alloc(sizeof *segment);
     if (!segment)
         return status;
+    block = block_create(&cache->blocks);
     cache->held_bytes += attempt->segment_bytes;
     status = ask_device(cache, attempt, &base);
     if (status != ACRE_OK)
-        goto free_segment;
+        goto free_block;
     status = map_reserve(&cache->map, base, attempt->segment_bytes);
-    if (status != ACRE_OK || !block_store_reserve(&cache->blocks, 2)) {
-        status = status == ACRE_OK ? ACRE_ERR_HOST_MEMORY : status;
-        goto free_base;
+    if (status != ACRE_OK) {
+        unask_device(cache, attempt, block, base);
+        goto free_segment;
     }
-    block = block_create(&cache->blocks);
     segment_init(segment, block, request->pool, request->stream, base, attempt->segment_bytes);
     segment->order = cache_take_order(cache);
     block->state = BLOCK_FREE;
@@ -139,8 +140,8 @@ acre_status acquire_segment_locked(acre_cache *cache, struct attempt *attempt, s
     *out = block;
     return ACRE_OK;
 
-free_base:
-    unask_device(cache, attempt, base);
+free_block:
+    block_destroy(&cache->blocks, block);
 free_segment:
     cache->held_bytes -= attempt->segment_bytes;
     heap_free(segment);

@@ -246,12 +246,12 @@ static acre_status alloc_direct(acre_cache *cache, size_t bytes, void **out)
     status = device->ops->alloc(device->self, device->index, rounded, &base);
     if (status != ACRE_OK)
         goto drop_lock;
+    struct block *block = block_create(&cache->blocks);
     status = map_reserve(&cache->map, base, 1);
     if (status != ACRE_OK) {
-        device->ops->free(device->self, device->index, base);
+        late_return_locked(cache, block, base, rounded);
         goto drop_lock;
     }
-    struct block *block = block_create(&cache->blocks);
     block->base = base;
     block->bytes = rounded;
     block->requested = bytes;
@@ -276,7 +276,8 @@ static acre_status free_direct_locked(acre_cache *cache, struct block *block)
         status = device->ops->free(device->self, device->index, block->base);
     if (status != ACRE_OK)
         return status;
-    map_clear(&cache->map, block->base);
+    if (map_find(&cache->map, block->base) == block) /* else it was never handed out */
+        map_clear(&cache->map, block->base);
     list_remove(&block->link);
     block_destroy(&cache->blocks, block);
     return ACRE_OK;

@@ -2,6 +2,7 @@
 /* See late.h. */
 #include "cache/pools/late.h"
 
+#include "backend/backend.h"
 #include "base/status.h"
 #include "cache/cache.h"
 #include "cache/engine.h"
@@ -31,6 +32,24 @@ static void late_note_locked(acre_cache *cache, struct block *block)
     if (block_is_tagged(block))
         atomic_store_explicit(&block->tag, 0, memory_order_release);
     list_push_back(&cache->late.blocks, &block->link);
+}
+
+void late_return_locked(acre_cache *cache, struct block *block, void *base, size_t bytes)
+{
+    struct acre_device *device = cache->device;
+    struct status_saved before;
+
+    status_save(&before);
+    if (device->ops->free(device->self, device->index, base) == ACRE_OK) {
+        block_destroy(&cache->blocks, block);
+    } else {
+        block->base = base;
+        block->bytes = bytes;
+        block->state = BLOCK_DIRECT;
+        list_push_back(&cache->direct, &block->link);
+        late_note_locked(cache, block);
+    }
+    status_restore(&before);
 }
 
 void late_withdraw_locked(acre_cache *cache, struct block *block)

@@ -26,6 +26,9 @@ void late_init(struct late *late);
 /* After acre_cache_free refused: frees all the same, or notes the block when that may succeed
  * later. Takes the lock. Errors: the last refusal. */
 acre_status late_free(acre_cache *cache, void *pointer, acre_status refusal);
+/* Returns memory that the device gave in vain. What it does not take back now is offered again with
+ * what is noted; block, an object from the store, stands for it. The last error stays. */
+void late_return_locked(acre_cache *cache, struct block *block, void *base, size_t bytes);
 /* Takes back the note of a block, which is live as any other then. */
 void late_withdraw_locked(acre_cache *cache, struct block *block);
 /* Frees what can be freed now. The last error stays. */

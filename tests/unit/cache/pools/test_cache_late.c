@@ -268,4 +268,41 @@ TEST(frees_of_uncached_memory_are_noted_without_host_memory)
     share_bed_close(&bed);
 }
 
+/* Host memory fails after the device gave memory, which it does not take back then. Whether host
+ * memory failed. */
+static bool return_without_host_memory(acre_policy policy, bool is_cached, uint64_t nth)
+{
+    struct share_bed bed = share_bed_open("memory:512MiB", policy, "stitched_memory:False");
+    acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_FREE, .nth = 1,
+                            .status = ACRE_ERR_DEVICE};
+    void *pointer;
+
+    acre_cache_enable(bed.cache, is_cached);
+    REQUIRE_OK(acre_sim_fault_arm(bed.sim.backend, &fault));
+    heap_fail_nth(nth);
+    acre_status status = acre_cache_alloc(bed.cache, 3 * MIB, NULL, &pointer);
+    bool was_failed = heap_fail_disarm();
+    acre_sim_fault_disarm(bed.sim.backend);
+    REQUIRE_OK(acre_cache_check(bed.cache));
+    EXPECT_EQ(live_now(&bed), is_cached && status == ACRE_OK);
+    if (status == ACRE_OK)
+        REQUIRE_OK(acre_cache_free(bed.cache, pointer));
+    else
+        EXPECT_EQ(status, ACRE_ERR_HOST_MEMORY);
+    REQUIRE_OK(acre_cache_empty(bed.cache));
+    EXPECT_EQ(bed_usage(&bed.sim).alloc_count, 0);
+    share_bed_close(&bed);
+    return was_failed;
+}
+
+TEST(what_is_not_taken_back_without_host_memory_is_offered_again)
+{
+    if (ground_is_driver())
+        T_SKIP("calls of a driver fail in test_driver_fault");
+    for (acre_policy policy = ACRE_POLICY_TORCH; policy <= ACRE_POLICY_ACRE; policy++)
+        for (int is_cached = 0; is_cached < 2; is_cached++)
+            for (uint64_t nth = 1; return_without_host_memory(policy, is_cached, nth);)
+                nth++;
+}
+
 T_MAIN()
