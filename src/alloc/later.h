@@ -11,13 +11,17 @@
 
 #include <stdbool.h>
 
+/* Whether a free that was answered so was refused for a reason that may pass. */
+static inline bool later_may(acre_status answer)
+{
+    return answer != ACRE_OK && answer != ACRE_ERR_INVALID && answer != ACRE_ERR_FORKED;
+}
+
 /* After acre_cache_free refused: leaves the block to the deleter of an allocator of that cache.
  * False: it was refused for a reason that does not pass. */
 static inline bool later_free(acre_allocator *allocator, void *pointer, acre_status refusal)
 {
-    return (refusal == ACRE_ERR_STATE || refusal == ACRE_ERR_DEVICE ||
-            refusal == ACRE_ERR_HOST_MEMORY) &&
-           acre_allocator_raw_deallocate(allocator, pointer) == ACRE_OK;
+    return later_may(refusal) && acre_allocator_raw_deallocate(allocator, pointer) == ACRE_OK;
 }
 
 #endif

@@ -42,7 +42,7 @@ bool retry_free(acre_cache *cache, acre_allocator *allocator, void *pointer)
 {
     acre_status status = acre_cache_free(cache, pointer);
 
-    if ((status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY) &&
+    if (status != ACRE_ERR_STATE && later_may(status) &&
         retry_add(&(struct refused){cache, allocator, pointer}))
         return true;
     return status == ACRE_OK || later_free(allocator, pointer, status);
@@ -57,7 +57,7 @@ void retry_all(void)
     for (size_t i = 0; i < count; i++) {
         acre_status status = acre_cache_free(items[i].cache, items[i].pointer);
 
-        if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY)
+        if (status != ACRE_ERR_STATE && later_may(status))
             items[kept++] = items[i];
         else if (status != ACRE_OK)
             later_free(items[i].allocator, items[i].pointer, status);

@@ -14,11 +14,11 @@ void late_init(struct late *late)
     list_init(&late->blocks);
 }
 
-/* Whether a free that was refused so may succeed later. */
+/* Whether a free that was refused so may succeed later: drivers have many reasons, such as memory
+ * of the device for an event. */
 static bool may_succeed(acre_status refusal)
 {
-    return refusal == ACRE_ERR_STATE || refusal == ACRE_ERR_DEVICE ||
-           refusal == ACRE_ERR_HOST_MEMORY;
+    return refusal != ACRE_OK && refusal != ACRE_ERR_INVALID && refusal != ACRE_ERR_FORKED;
 }
 
 /* Notes a live block. Its tag, if it has one, says that it is nobody's to free. */

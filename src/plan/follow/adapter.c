@@ -38,8 +38,8 @@ static void delete_ticket(void *context)
     acre_planner *planner = ticket->planner;
     acre_status status = planner_free_shared(planner, ticket->pointer);
 
-    if (status == ACRE_ERR_DEVICE || status == ACRE_ERR_HOST_MEMORY ||
-        (status == ACRE_ERR_STATE && !leave_to_cache(planner, ticket->pointer, status))) {
+    if (later_may(status) &&
+        (status != ACRE_ERR_STATE || !leave_to_cache(planner, ticket->pointer, status))) {
         quick_lock_take(&planner->lock);
         ticket->next = atomic_load_explicit(&planner->refused, memory_order_relaxed);
         atomic_store_explicit(&planner->refused, ticket, memory_order_relaxed);

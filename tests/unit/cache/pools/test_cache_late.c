@@ -234,6 +234,35 @@ TEST(torch_frees_of_used_blocks_are_noted_without_host_memory)
     free_used_without_host_memory(ACRE_POLICY_TORCH);
 }
 
+/* The device has no memory for an event, as drivers say: the free is done later. */
+TEST(frees_are_noted_whatever_the_device_says)
+{
+    if (ground_is_driver())
+        T_SKIP("calls of a driver fail in test_driver_fault");
+    for (acre_policy policy = ACRE_POLICY_TORCH; policy <= ACRE_POLICY_ACRE; policy++) {
+        struct share_bed bed = share_bed_open("memory:512MiB", policy, NULL);
+        acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_EVENT_RECORD,
+                                .status = ACRE_ERR_DEVICE_MEMORY};
+        acre_allocator *allocator;
+        acre_data_ptr ptr;
+        void *stream;
+
+        REQUIRE_OK(acre_cache_allocator(bed.cache, &allocator));
+        REQUIRE_OK(acre_stream_native_create(bed.device, 0, 0, &stream));
+        REQUIRE_OK(acre_allocator_allocate(allocator, 3000, &ptr));
+        REQUIRE_OK(acre_cache_record_stream(bed.cache, ptr.data, stream));
+        REQUIRE_OK(acre_sim_fault_arm(bed.sim.backend, &fault));
+        acre_data_ptr_clear(&ptr);
+        EXPECT(acre_sim_fault_disarm(bed.sim.backend) > 0);
+        EXPECT_EQ(live_now(&bed), 1);
+        REQUIRE_OK(acre_cache_empty(bed.cache));
+        EXPECT_EQ(live_now(&bed), 0);
+        REQUIRE_OK(acre_stream_native_destroy(bed.device, stream));
+        acre_allocator_destroy(allocator);
+        share_bed_close(&bed);
+    }
+}
+
 /* Memory that was not cached is not given back during a capture, which may be the first that is
  * noted, too. */
 TEST(frees_of_uncached_memory_are_noted_without_host_memory)
