@@ -31,14 +31,19 @@ struct acre_recording {
     enum recording_state state;
 };
 
-/* Ends a capture and gives its graph up. */
+/* Ends a capture and gives its graph up. A refusal is met with a second try: nobody else would
+ * end it. */
 static void recording_discard(acre_cache *cache, void *stream)
 {
     struct acre_device *device = cache->device;
+    const acre_backend_ops *ops = device->ops;
     void *graph;
 
-    if (device->ops->capture_end(device->self, device->index, stream, &graph) == ACRE_OK)
-        device->ops->graph_destroy(device->self, device->index, graph);
+    if (ops->capture_end(device->self, device->index, stream, &graph) != ACRE_OK &&
+        ops->capture_end(device->self, device->index, stream, &graph) != ACRE_OK)
+        return;
+    if (ops->graph_destroy(device->self, device->index, graph) != ACRE_OK)
+        ops->graph_destroy(device->self, device->index, graph);
 }
 
 /* Starts the capture and routes what takes part in it to the pool. */
@@ -46,6 +51,7 @@ static acre_status start_locked(acre_cache *cache, void *stream, struct private_
 {
     struct acre_device *device = cache->device;
     acre_pool_filter filter = {.kind = ACRE_POOL_CAPTURE};
+    struct status_saved failure;
     acre_status status = device->ops->capture_begin(device->self, device->index, stream);
 
     if (status != ACRE_OK)
@@ -62,7 +68,9 @@ static acre_status start_locked(acre_cache *cache, void *stream, struct private_
 end_mark:
     mark_end_locked(cache, stream);
 discard:
+    status_save(&failure);
     recording_discard(cache, stream);
+    status_restore(&failure);
     return status;
 }
 

@@ -148,6 +148,38 @@ TEST(a_broken_capture_gives_its_pool_up)
     }
 }
 
+/* Host memory fails once the capture has begun, and the first try to end that fails, too. */
+TEST(what_could_not_begin_does_not_capture)
+{
+    acre_sim_fault fault = {.struct_size = sizeof fault, .call = ACRE_SIM_CAPTURE, .nth = 2};
+
+    if (ground_is_driver())
+        T_SKIP("calls of a driver fail in test_driver_fault");
+    for (int i = 0; i < 2; i++) {
+        acre_status status = ACRE_ERR_HOST_MEMORY;
+        for (uint64_t nth = 1; status != ACRE_OK; nth++) {
+            acre_capture_info info = {.struct_size = sizeof info};
+            acre_recording *recording;
+            struct bench bench;
+            bench_open(&bench, policies[i], NULL);
+            REQUIRE_OK(acre_sim_fault_arm(bench.sim, &fault));
+            heap_fail_nth(nth);
+            status = acre_recording_begin(bench.cache, bench.a, NULL, &recording);
+            bool was_failed = heap_fail_disarm();
+            acre_sim_fault_disarm(bench.sim);
+            EXPECT(status == ACRE_OK || (was_failed && status == ACRE_ERR_HOST_MEMORY));
+            if (status == ACRE_OK) {
+                REQUIRE_OK(acre_recording_end(recording));
+                acre_recording_destroy(recording);
+            }
+            REQUIRE_OK(acre_capture_info_get(bench.device, bench.a, &info));
+            EXPECT_EQ(info.status, ACRE_CAPTURE_NONE);
+            REQUIRE_OK(acre_device_synchronize(bench.device));
+            bench_close(&bench);
+        }
+    }
+}
+
 TEST(a_user_may_end_scope_and_mark_early)
 {
     struct bench bench;
