@@ -343,13 +343,6 @@ acre_status expand_doze(struct expand *expand)
         status = unmap_page(expand, i);
         expand->pages[i].is_asleep = status == ACRE_OK;
     }
-    if (status == ACRE_OK)
-        return status;
-    struct status_saved first;
-    status_save(&first);
-    if (expand_wake(expand) == ACRE_OK)
-        expand_awake(expand);
-    status_restore(&first);
     return status;
 }
 

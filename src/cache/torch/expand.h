@@ -94,9 +94,8 @@ acre_status expand_unmap(struct expand *expand, size_t offset, size_t bytes,
  *                              └── expand_unwake ──► no memory
  */
 
-/* Takes all pages out and keeps their memory. On failure everything is as before,
- * unless the device also refuses to take pages back: then they are marked asleep
- * all the same, and expand_wake may be tried. */
+/* Takes all pages out and keeps their memory. On failure some are out, and expand_wake brings
+ * them back with all their contents, as long as it does not fail either. */
 acre_status expand_doze(struct expand *expand);
 /* Gives up the memory of pages that were taken out. What the device refuses stays
  * and is used again for waking. */
