@@ -160,15 +160,23 @@ static acre_status block_alloc(struct stage *stage, int i)
     return status;
 }
 
+/* Allocates the blocks that are not there yet. */
+static acre_status blocks_alloc(struct stage *stage)
+{
+    for (int i = 0; i < STAGE_BLOCKS; i++)
+        if (!stage->blocks[i])
+            TRY(block_alloc(stage, i));
+    return ACRE_OK;
+}
+
 /* Fills every block with its number, in the order of the stream; captured or not. */
 static acre_status blocks_fill(struct stage *stage)
 {
     acre_device_info info = {.struct_size = sizeof info};
 
     TRY(acre_device_info_get(stage->device, &info));
+    TRY(blocks_alloc(stage));
     for (int i = 0; i < STAGE_BLOCKS; i++) {
-        if (!stage->blocks[i])
-            TRY(block_alloc(stage, i));
         if (info.capabilities & ACRE_CAP_STREAMS) {
             TRY(acre_fill_async(stage->device, stage->blocks[i], i + 1, sizes[i],
                                 stage->stream));
@@ -234,44 +242,33 @@ static acre_status pool_begin(struct stage *stage)
     return ACRE_OK;
 }
 
-static bool has_capability(struct stage *stage, uint32_t capability)
-{
-    acre_device_info info = {.struct_size = sizeof info};
-
-    return acre_device_info_get(stage->device, &info) == ACRE_OK &&
-           (info.capabilities & capability);
-}
-
 static acre_status capture_begin(struct stage *stage)
 {
-    if (!has_capability(stage, ACRE_CAP_CAPTURE))
-        return ACRE_ERR_UNSUPPORTED;
     if (stage->recording)
         return ACRE_OK; /* it captures already */
-    /* Nothing is captured into a stitched pool, and the driver's pools give nothing in a capture:
-     * blocks come first there, and the graph uses what is live. */
-    if ((stage->kind == KIND_STITCHED && stage->has_scope) || stage->kind == KIND_ORDERED)
-        for (int i = 0; i < STAGE_BLOCKS; i++)
-            if (!stage->blocks[i])
-                TRY(block_alloc(stage, i));
+    bool is_early = stage->kind == KIND_STITCHED && stage->has_scope;
+    if (is_early) /* nothing is captured into a stitched pool; the graph uses what is live */
+        TRY(blocks_alloc(stage));
     TRY(acre_capture_begin(stage->device, stage->stream));
     stage->is_capturing = true;
     if (stage->cache) {
         TRY(acre_capture_mark_begin(stage->cache, stage->stream));
         stage->is_marked = true;
     }
+    if (is_early) {
+        void *out;
+        EXPECT_EQ(acre_cache_alloc(stage->cache, sizes[0], stage->stream, &out), ACRE_ERR_STATE);
+    }
     return ACRE_OK;
 }
 
 static acre_status recording_begin(struct stage *stage)
 {
-    if (!stage->cache || !has_capability(stage, ACRE_CAP_CAPTURE))
-        return ACRE_ERR_UNSUPPORTED;
-    if (stage->kind == KIND_STITCHED && stage->has_pool)
-        for (int i = 0; i < STAGE_BLOCKS; i++)
-            if (!stage->blocks[i])
-                TRY(block_alloc(stage, i));
+    if (!stage->cache)
+        return ACRE_ERR_UNSUPPORTED; /* no call records stream-ordered memory */
     bool is_stitched = stage->kind == KIND_STITCHED && stage->has_pool;
+    if (is_stitched)
+        TRY(blocks_alloc(stage));
     if (stage->has_scope) {
         TRY(acre_pool_end(stage->cache, stage->pool));
         stage->has_scope = false;
@@ -338,7 +335,7 @@ static acre_status captures_settle(struct stage *stage)
         TRY(status);
         TRY(acre_graph_launch(stage->device, stage->graph, stage->stream));
     }
-    if (stage->recording) {
+    if (stage->recording && !stage->has_contents) {
         TRY(acre_recording_end(stage->recording));
         TRY(acre_recording_launch(stage->recording, stage->stream));
     }
@@ -394,8 +391,8 @@ static acre_status record_stream_use(struct stage *stage)
 {
     char *old = stage->blocks[2];
 
-    if (!stage->own_stream)
-        return ACRE_ERR_UNSUPPORTED;
+    if (!stage->own_stream) /* nothing is ever queued: any stream is done */
+        return acre_cache_record_stream(stage->cache, old, &stage->side);
     TRY(stage->cache ? acre_cache_record_stream(stage->cache, old, stage->side)
                      : acre_async_record_stream(stage->allocator, old, stage->side));
     TRY(acre_fill_async(stage->device, old, 3, sizes[2], stage->side));
@@ -472,6 +469,36 @@ static acre_status feature_use(struct stage *stage, enum feature feature)
     }
 }
 
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+struct held {
+    int64_t allocated, reserved;
+};
+
+static struct held held_now(struct stage *stage)
+{
+    acre_cache_stats stats = {.struct_size = sizeof stats};
+
+    if (!stage->cache || acre_cache_stats_get(stage->cache, &stats) != ACRE_OK)
+        return (struct held){0, 0};
+    return (struct held){stats.allocated_bytes.all.current, stats.reserved_bytes.all.current};
+}
+
+/* Begins or uses a feature; one that is refused changes nothing. */
+static acre_status feature_try(struct stage *stage, enum feature feature,
+                               acre_status (*how)(struct stage *, enum feature))
+{
+    struct held before = held_now(stage);
+    acre_status status = how(stage, feature);
+
+    if (status == ACRE_ERR_UNSUPPORTED) {
+        struct held after = held_now(stage);
+        EXPECT_EQ(after.allocated, before.allocated);
+        EXPECT_EQ(after.reserved, before.reserved);
+    }
+    return status;
+}
+
 /* ---- Together ------------------------------------------------------------------------------ */
 
 acre_status stage_run(struct stage *stage, const enum feature *features, int count)
@@ -485,7 +512,7 @@ acre_status stage_run(struct stage *stage, const enum feature *features, int cou
     for (int k = 0; k < FEATURE_COUNT; k++)
         for (int i = 0; i < count; i++)
             if (features[i] == order[k])
-                TRY(feature_begin(stage, order[k]));
+                TRY(feature_try(stage, order[k], feature_begin));
     TRY(blocks_fill(stage));
     TRY(captures_settle(stage));
     stage->has_contents = true;
@@ -493,7 +520,7 @@ acre_status stage_run(struct stage *stage, const enum feature *features, int cou
     for (int k = 0; k < FEATURE_COUNT; k++)
         for (int i = 0; i < count; i++)
             if (features[i] == order[k])
-                TRY(feature_use(stage, order[k]));
+                TRY(feature_try(stage, order[k], feature_use));
     /* Graphs work on the same addresses whatever happened to the pool since. */
     if (stage->graph)
         TRY(acre_graph_launch(stage->device, stage->graph, stage->stream));
