@@ -167,6 +167,8 @@ acre_status copy_now(void *self, void *dst, const void *src, size_t bytes, acre_
         t.call = "WaitForEvents";
         ocl.ReleaseEvent(t.event);
     }
+    if (t.code != OCL_SUCCESS)
+        ocl.Finish(t.queue); /* what is queued still writes into the caller's memory */
     transfer_end(&t);
     return t.code == OCL_SUCCESS ? ACRE_OK : api_fail(t.call, t.code);
 }

@@ -242,4 +242,36 @@ TEST(launching)
     acre_backend_unregister(backend);
 }
 
+/* A copy that fails is over when the call returns: its memory may be on the caller's stack. */
+TEST(a_copy_that_failed_does_not_write_later)
+{
+    acre_backend *backend = bed_begin();
+    size_t bytes = (size_t)64 << 20;
+    char *host = malloc(bytes);
+    acre_device *device;
+    const char *failed;
+    void *memory;
+    char byte;
+
+    REQUIRE(host);
+    REQUIRE_OK(acre_backend_device(backend, 0, &device));
+    REQUIRE_OK(acre_device_alloc(device, bytes, &memory));
+    memset(host, 1, bytes);
+    REQUIRE_OK(acre_copy(device, memory, host, bytes, ACRE_COPY_HOST_TO_DEVICE));
+    uint64_t nth = 0;
+    do {
+        bed_fail_nth(++nth);
+        acre_copy(device, host, memory, bytes, ACRE_COPY_DEVICE_TO_HOST);
+        host[bytes - 1] = 7;
+        failed = bed_fail_disarm();
+        /* A copy of one byte comes after all that was queued before. */
+        REQUIRE_OK(acre_copy(device, &byte, memory, 1, ACRE_COPY_DEVICE_TO_HOST));
+        EXPECT_EQ(host[bytes - 1], 7);
+    } while (failed);
+    EXPECT(nth > 2);
+    REQUIRE_OK(acre_device_free(device, memory));
+    free(host);
+    acre_backend_unregister(backend);
+}
+
 T_MAIN()
