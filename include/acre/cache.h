@@ -148,7 +148,8 @@ ACRE_API acre_status acre_cache_free(acre_cache *cache, void *pointer);
 /** Tells that @p pointer, a live allocation, is also used on @p stream.
  *
  * Its free will then wait for the work queued on that stream until the free.
- * The stream it was allocated for, repetitions and a NULL pointer are ignored.
+ * The stream it was allocated for, repetitions and a NULL pointer are ignored, and on devices
+ * without ACRE_CAP_STREAMS every stream: nothing is ever queued there.
  * Errors: ACRE_ERR_INVALID ("invalid device pointer"), ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_cache_record_stream(acre_cache *cache, void *pointer, void *stream);

@@ -187,7 +187,6 @@ static acre_status blocks_fill(struct stage *stage)
     return ACRE_OK;
 }
 
-/* Everything that was queued has run by then: nobody else writes into the buffer. */
 acre_status stage_verify(struct stage *stage)
 {
     static unsigned char seen[3 * MIB];
@@ -195,16 +194,11 @@ acre_status stage_verify(struct stage *stage)
     if (stage->own_stream)
         TRY(acre_device_synchronize(stage->device));
     for (int i = 0; i < STAGE_BLOCKS; i++) {
-        acre_status status = ACRE_OK;
         if (stage->own_stream)
-            status = acre_copy(stage->device, seen, stage->blocks[i], sizes[i],
-                               ACRE_COPY_DEVICE_TO_HOST);
+            TRY(acre_copy(stage->device, seen, stage->blocks[i], sizes[i],
+                          ACRE_COPY_DEVICE_TO_HOST));
         else
             memcpy(seen, stage->blocks[i], sizes[i]);
-        if (status != ACRE_OK) {
-            acre_device_synchronize(stage->device);
-            return status;
-        }
         if (seen[0] != i + 1 || memcmp(seen, seen + 1, sizes[i] - 1) != 0) {
             size_t k = 0;
             while (seen[k] == i + 1)
@@ -327,8 +321,8 @@ static acre_status feature_begin(struct stage *stage, enum feature feature)
 static acre_status captures_settle(struct stage *stage)
 {
     if (stage->is_capturing) {
-        stage->is_capturing = false;
         acre_status status = acre_capture_end(stage->device, stage->stream, &stage->graph);
+        stage->is_capturing = status != ACRE_OK; /* stage_close tries again */
         if (stage->is_marked)
             acre_capture_mark_end(stage->cache, stage->stream);
         stage->is_marked = false;
