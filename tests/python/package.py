@@ -139,6 +139,13 @@ class Devices(unittest.TestCase):
             heap.free(held)
             heap.free(None)
 
+    def test_numbers_that_do_not_fit_are_refused_by_plans(self):
+        for bad in (2**64, 2**64 + 512, -1, -2**64 + 5, 1.5, "512", None):
+            for buffer in ((bad, 2**63, 10), (0, bad, 10), (0, 5, bad)):
+                self.assertRaises(acre.Error, acre.plan, [(0, 2, 100), buffer])
+            for name in ("capacity", "seed"):
+                self.assertRaises(acre.Error, acre.plan, [(0, 2, 100)], **{name: bad})
+
     def test_streams_are_idle_when_waited_for(self):
         device = acre.Device("openreg")
         with acre.Stream(device) as stream, acre.Cache(device) as cache:
