@@ -109,7 +109,7 @@ help:
 	@echo 'make test                installs what is missing, builds, runs every test (minutes),'
 	@echo '                         with checks, and again with AddressSanitizer and UBSan'
 	@echo 'make test-more           with ThreadSanitizer, and with the release as users get it'
-	@echo 'make test-again          the same, where a test that passes at its second try is forgiven'
+	@echo 'make test-again          as make test, but a test that passes at its second try is forgiven'
 	@echo 'make test-long           the long forms, hours, in parts that can go on where they stopped:'
 	@echo '                         PART=dev|full|asan|tsan|clang|release|fuzz, an hour each at most'
 	@echo 'make torch               PyTorch 2.13 with the device "acre": build/torch/python'
