@@ -125,9 +125,11 @@ acre_status drv_graph_destroy(void *self, int device, void *handle)
 {
     struct driver *driver = self;
     struct graph *graph = handle;
-    acre_status status = books_object_take(&driver->books, OBJECT_GRAPH, graph);
+    acre_status status = driver_check_fork(driver);
 
     (void)device;
+    if (status == ACRE_OK)
+        status = books_object_take(&driver->books, OBJECT_GRAPH, graph);
     if (status != ACRE_OK)
         return status;
     if (graph->native)

@@ -29,7 +29,7 @@ acre_status drv_stream_destroy(void *self, int device, void *stream)
     struct driver_scope scope;
     acre_status status = ON_STREAM(stream, CALL(stream_synchronize, stream));
 
-    if (status == ACRE_ERR_INVALID || status == ACRE_ERR_STATE)
+    if (status == ACRE_ERR_INVALID || status == ACRE_ERR_STATE || status == ACRE_ERR_FORKED)
         return status;
     /* Work that failed must not keep the stream alive. */
     status = CALL(stream_destroy, stream);

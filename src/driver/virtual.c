@@ -158,8 +158,10 @@ acre_status drv_virtual_release(void *self, int device, void *handle)
 {
     struct driver *driver = self;
     struct physical *physical;
-    acre_status status = physical_find(driver, device, handle, &physical);
+    acre_status status = driver_check_fork(driver);
 
+    if (status == ACRE_OK)
+        status = physical_find(driver, device, handle, &physical);
     if (status == ACRE_OK)
         status = books_object_take(&driver->books, OBJECT_MEMORY, handle);
     if (status != ACRE_OK)

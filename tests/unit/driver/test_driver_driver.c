@@ -585,4 +585,68 @@ TEST_IN_CHILD(a_child_of_fork_is_told)
     bed_close(&vendor_cuda, backend);
 }
 
+/* What a parent holds, and gives back when a child has tried to. */
+struct holdings {
+    acre_device *device;
+    void *base, *stream, *event, *addresses, *memory, *graph, *pinned, *ordered;
+    const struct vendor *vendor;
+};
+
+#define PAGE ((size_t)2 << 20)
+
+static void give_back(const struct holdings *held, acre_status expected)
+{
+    void *self = held->device->self;
+
+    EXPECT_EQ(drv_pool_free(self, 0, held->ordered, held->stream), expected);
+    EXPECT_EQ(drv_virtual_unmap(self, 0, held->addresses, PAGE), expected);
+    EXPECT_EQ(drv_virtual_release(self, 0, held->memory), expected);
+    EXPECT_EQ(drv_virtual_unreserve(self, 0, held->addresses, PAGE), expected);
+    EXPECT_EQ(drv_graph_destroy(self, 0, held->graph), expected);
+    EXPECT_EQ(drv_event_destroy(self, 0, held->event), expected);
+    EXPECT_EQ(drv_stream_destroy(self, 0, held->stream), expected);
+    EXPECT_EQ(drv_memory_host_free(self, held->pinned), expected);
+    EXPECT_EQ(drv_memory_free(self, 0, held->base), expected);
+}
+
+/* In a child the backend's table refuses every call; each function refuses for itself, too. */
+static void give_back_in_child(void *holdings)
+{
+    const struct holdings *held = holdings;
+    uint64_t calls = bed_control(held->vendor).calls(NULL);
+
+    give_back(held, ACRE_ERR_FORKED);
+    EXPECT_EQ(bed_control(held->vendor).calls(NULL), calls);
+}
+
+static void forked_give_back(const struct vendor *vendor)
+{
+    struct holdings held = {.vendor = vendor};
+    acre_backend *backend;
+
+    REQUIRE_OK(bed_open(vendor, &backend));
+    held.device = device_of(backend, 0);
+    const acre_backend_ops *ops = held.device->ops;
+    void *self = held.device->self;
+    REQUIRE_OK(ops->alloc(self, 0, 4096, &held.base));
+    REQUIRE_OK(ops->stream_create(self, 0, 0, 0, &held.stream));
+    REQUIRE_OK(ops->event_create(self, 0, 0, &held.event));
+    REQUIRE_OK(ops->reserve(self, 0, PAGE, &held.addresses));
+    REQUIRE_OK(ops->create(self, 0, PAGE, ACRE_HANDLE_NONE, &held.memory));
+    REQUIRE_OK(ops->map(self, 0, held.addresses, PAGE, 0, held.memory));
+    REQUIRE_OK(ops->capture_begin(self, 0, held.stream));
+    REQUIRE_OK(ops->capture_end(self, 0, held.stream, &held.graph));
+    REQUIRE_OK(ops->host_alloc(self, 4096, &held.pinned));
+    REQUIRE_OK(ops->async_alloc(self, 0, 4096, held.stream, &held.ordered));
+    EXPECT_EQ(t_child(give_back_in_child, &held), 0);
+    give_back(&held, ACRE_OK);
+    bed_close(vendor, backend);
+}
+
+TEST_IN_CHILD(a_child_of_fork_gives_nothing_back)
+{
+    forked_give_back(&vendor_cuda);
+    forked_give_back(&vendor_hip);
+}
+
 T_MAIN()
