@@ -37,6 +37,11 @@ static void use_library(void)
             puts("nothing was allocated");
         return;
     }
+    if (dlsym(library, "acre_predict_device")) {
+        int (*device)(void) = (int (*)(void))find("acre_predict_device");
+        device();
+        return;
+    }
     if (dlsym(library, "orActivityPushExternalCorrelationId")) {
         int (*push)(uint64_t) = (int (*)(uint64_t))find("orActivityPushExternalCorrelationId");
         push(7);
@@ -86,6 +91,17 @@ static long address_kb(void)
     return kb;
 }
 
+/* The next key of threads, of which a process has 1024. */
+static long key_next(void)
+{
+    pthread_key_t key;
+
+    if (pthread_key_create(&key, NULL) != 0)
+        return -1;
+    pthread_key_delete(key);
+    return (long)key;
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread;
@@ -100,14 +116,19 @@ int main(int argc, char **argv)
         pthread_barrier_wait(&meeting);
         pthread_join(thread, NULL);
         setenv("UNLOAD_DESTROY", "1", 1);
-        long before = 0;
+        long before = 0, key_before = 0;
         for (int k = 0; k < 40; k++) {
             library = dlopen(argv[i], RTLD_NOW);
             use_library();
             dlclose(library);
-            if (k == 4)
+            if (k == 4) {
                 before = address_kb();
+                key_before = key_next();
+            }
         }
+        if (key_next() != key_before)
+            printf("%s: 35 times took keys of threads: %ld is next, it was %ld\n", argv[i],
+                   key_next(), key_before);
         if (address_kb() > before + 1024)
             printf("%s: %ld KiB of addresses more after 35 times\n", argv[i],
                    address_kb() - before);
