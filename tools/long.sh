@@ -20,9 +20,10 @@ jobs=${JOBS:-2}
 unset ACRE_SIM ACRE_CONF ACRE_LOG
 export ACRE_TEST_LONG=1
 
-# The state of the tree: the commit, and what differs from it.
+# The state of the tree: the commit, and what differs from it, new files included.
 tree=$(git rev-parse --short=12 HEAD 2>/dev/null || echo none)
-changes=$(git diff HEAD 2>/dev/null | cksum | cut -d' ' -f1)
+changes=$({ git diff HEAD; git ls-files -z --others --exclude-standard | xargs -0r cksum; } \
+    2>/dev/null | cksum | cut -d' ' -f1)
 [ "$changes" = 4294967295 ] || tree=$tree-$changes
 state=build-long/$tree
 mkdir -p "$state"
