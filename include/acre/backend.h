@@ -243,7 +243,8 @@ typedef struct acre_backend_ops {
                                  double *out_ms);
 
     /* Optional group "copies": ACRE_CAP_COPY. */
-    /** Blocking copy; both sides are checked against kind. */
+    /** Blocking copy; both sides are checked against kind. A copy that fails does not touch
+     * host memory after it has returned, either. */
     acre_status (*copy)(void *self, void *dst, const void *src, size_t bytes,
                         acre_copy_kind kind);
     /** Queues a copy on a stream of device. */

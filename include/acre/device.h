@@ -142,8 +142,9 @@ ACRE_API acre_status acre_event_native_synchronize(acre_device *device, void *ev
 ACRE_API acre_status acre_event_native_elapsed(acre_device *device, void *start, void *end,
                                                double *out_ms);
 
-/** Blocking copy. Errors: ACRE_ERR_INVALID (kind does not fit the sides, a side
- *  is too short, zero bytes). Overlapping ranges behave as through a temporary. */
+/** Blocking copy. Whatever it answers, host memory is not touched after it has returned.
+ *  Errors: ACRE_ERR_INVALID (kind does not fit the sides, a side is too short, zero
+ *  bytes). Overlapping ranges behave as through a temporary. */
 ACRE_API acre_status acre_copy(acre_device *device, void *dst, const void *src, size_t bytes,
                                acre_copy_kind kind);
 /** Queues a copy. A bad argument found later is reported at synchronize. */
