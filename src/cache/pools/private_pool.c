@@ -125,22 +125,25 @@ void pool_lose(struct pool *pool, acre_cache_stats *stats, size_t bytes)
 
 /* ---- Sources ------------------------------------------------------------------------------ */
 
-/* The allocator works on what is current: makes that the block's device and
- * stream. Whether there is something to end. */
-static bool guard_begin(acre_guard *guard, acre_device *device, void *stream)
+/* The allocator works on what is current: makes that the block's device and stream, where
+ * the device can be named by its type. *out tells whether there is something to end, also after
+ * ACRE_ERR_HOST_MEMORY, when the stream stayed what it was: no memory may be had for that one. */
+static acre_status guard_begin(acre_guard *guard, acre_device *device, void *stream, bool *out)
 {
     acre_device *registered = NULL;
     acre_stream value;
 
-    /* A device that cannot be named by its type cannot be current either. */
+    *out = false;
     if (acre_device_get(device->type, device->index, &registered) != ACRE_OK ||
         registered != device)
-        return false;
-    if (acre_stream_external(device->type, device->index, stream, &value) == ACRE_OK &&
-        acre_guard_stream(guard, value) == ACRE_OK)
-        return true;
-    return acre_guard_device(
+        return ACRE_OK;
+    acre_status status = acre_stream_external(device->type, device->index, stream, &value);
+    if (status == ACRE_OK)
+        status = acre_guard_stream(guard, value);
+    *out = status == ACRE_OK ||
+           acre_guard_device(
                guard, (acre_device_id){.type = device->type, .index = device->index}) == ACRE_OK;
+    return status == ACRE_ERR_HOST_MEMORY ? status : ACRE_OK;
 }
 
 acre_status pool_source_alloc(const struct pool_source *source, struct acre_device *device,
@@ -152,8 +155,10 @@ acre_status pool_source_alloc(const struct pool_source *source, struct acre_devi
     if (source->alloc) {
         *out = source->alloc(source->arg, bytes, device->index, stream);
     } else {
-        bool is_guarded = guard_begin(&guard, device, stream);
-        status = acre_allocator_raw_allocate(source->allocator, bytes, out);
+        bool is_guarded;
+        status = guard_begin(&guard, device, stream, &is_guarded);
+        if (status == ACRE_OK)
+            status = acre_allocator_raw_allocate(source->allocator, bytes, out);
         if (is_guarded)
             acre_guard_end(&guard);
     }
@@ -169,7 +174,8 @@ void pool_source_free(const struct pool_source *source, struct acre_device *devi
         source->free(source->arg, base, bytes, device->index, stream);
         return;
     }
-    bool is_guarded = guard_begin(&guard, device, stream);
+    bool is_guarded;
+    guard_begin(&guard, device, stream, &is_guarded); /* what is freed knows its stream */
     acre_status status = acre_allocator_raw_deallocate(source->allocator, base);
     if (status != ACRE_OK)
         log_line(ACRE_LOG_ERROR, "a segment of %zu bytes could not be returned to %s: %s", bytes,

@@ -19,6 +19,7 @@ static const size_t sizes[STAGE_BLOCKS] = {1000, 70000, 2 * MIB + 5000}; /* two 
 /* ---- A plug-in over the device ----------------------------------------------------------- */
 
 static acre_device *plug_device;
+static const struct stage *plug_stage; /* whose stream all memory is for */
 
 /* The call that is made to fail may be this one: then the next works. */
 static void memory_free(acre_device *device, void *base)
@@ -31,7 +32,9 @@ static void *plug_alloc(size_t bytes, int device, void *stream)
 {
     void *base = NULL;
 
-    (void)device, (void)stream;
+    (void)device;
+    if (plug_stage->stream)
+        EXPECT(stream == plug_stage->stream);
     return acre_device_alloc(plug_device, bytes, &base) == ACRE_OK ? base : NULL;
 }
 
@@ -56,6 +59,7 @@ static acre_status cache_make(struct stage *stage)
     if (stage->kind == KIND_PLUGIN) {
         acre_pluggable_config how = {.struct_size = sizeof how, .alignment = 512};
         plug_device = stage->device;
+        plug_stage = stage;
         TRY(acre_pluggable_create(type, plug_alloc, plug_free, &how, &stage->allocator));
         return acre_pluggable_cache(stage->allocator, 0, &config, &stage->cache, &id);
     }
