@@ -17,39 +17,56 @@ AcreWork::AcreWork(int rank, c10d::OpType type, const char *title,
 {
 }
 
-void AcreWork::complete(std::exception_ptr error, const std::function<void()> &before_callbacks)
+void AcreWork::complete(std::exception_ptr error, const std::function<bool()> &may_call_back)
 {
-    c10::intrusive_ptr<c10::ivalue::Future> future, result;
-
     finish(error);
     has_ended_ = true;
+    bool has_futures;
+    {
+        std::lock_guard<std::mutex> guard(future_mutex_);
+        has_futures = future_ || result_;
+    }
+    if (has_futures && (!may_call_back || may_call_back()))
+        call_back();
+}
+
+void AcreWork::call_back()
+{
+    c10::intrusive_ptr<c10::ivalue::Future> future, result;
     {
         std::lock_guard<std::mutex> guard(future_mutex_);
         future = future_;
         result = result_;
     }
-    if (!future && !result)
-        return;
-    if (before_callbacks)
-        before_callbacks();
     SignalMask mask(callback_mask());
     if (future && !future->completed())
         future_mark(*future);
     if (result && !result->completed())
-        result->markCompleted(c10::IValue(static_cast<int64_t>(
-            error ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS)));
+        result->markCompleted(result_of());
 }
 
-void AcreWork::own_check() const
+c10::IValue AcreWork::result_of() const
+{
+    return static_cast<int64_t>(exception() ? c10d::WorkResult::COMM_ERROR
+                                            : c10d::WorkResult::SUCCESS);
+}
+
+void AcreWork::own_check(const char *name) const
 {
     if (is_inherited() && !has_ended_)
-        inherited_throw("wait", rank_);
+        inherited_throw(name, rank_);
 }
 
 bool AcreWork::wait(std::chrono::milliseconds timeout)
 {
-    own_check();
+    own_check("wait");
     return Work::wait(timeout);
+}
+
+bool AcreWork::isCompleted()
+{
+    own_check("is_completed");
+    return Work::isCompleted();
 }
 
 void AcreWork::future_mark(c10::ivalue::Future &future)
@@ -64,6 +81,7 @@ void AcreWork::future_mark(c10::ivalue::Future &future)
 
 c10::intrusive_ptr<c10::ivalue::Future> AcreWork::getFuture()
 {
+    own_check("get_future");
     std::lock_guard<std::mutex> guard(future_mutex_);
 
     if (!future_) {
@@ -81,13 +99,13 @@ c10::intrusive_ptr<c10::ivalue::Future> AcreWork::getFuture()
 
 c10::intrusive_ptr<c10::ivalue::Future> AcreWork::getFutureResult()
 {
+    own_check("get_future_result");
     std::lock_guard<std::mutex> guard(future_mutex_);
 
     if (!result_) {
         result_ = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
         if (isCompleted())
-            result_->markCompleted(c10::IValue(static_cast<int64_t>(
-                exception() ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS)));
+            result_->markCompleted(result_of());
     }
     return result_;
 }
@@ -112,11 +130,6 @@ bool LetterWork::wait(std::chrono::milliseconds timeout)
     if (timeout == kNoTimeout && letter_ && !is_inherited())
         mail_->wait(letter_);
     return AcreWork::wait(timeout);
-}
-
-bool LetterWork::isCompleted()
-{
-    return AcreWork::isCompleted();
 }
 
 int LetterWork::sourceRank() const
@@ -151,7 +164,7 @@ void Queue::thread_ensure_locked(const char *name)
 void Queue::run(std::unique_lock<std::mutex> &lock, Task task)
 {
     std::exception_ptr error;
-    bool has_called_back = false;
+    bool calls_back = false;
 
     is_running_ = true;
     lock.unlock();
@@ -170,20 +183,47 @@ void Queue::run(std::unique_lock<std::mutex> &lock, Task task)
     lock.unlock();
     task.work->complete(error, [&] {
         std::lock_guard<std::mutex> guard(mutex_);
-        has_called_back = true;
-        calling_back_++;
-        try {
-            if (!tasks_.empty())
-                thread_ensure_locked("callback");
-        } catch (const std::exception &) {
-            /* No thread can be started: this one goes on with the tasks after the callback. */
-        }
-        wake_.notify_one();
+        calls_back = call_back_begin_locked();
+        if (!calls_back)
+            late_.push_back(task.work);
+        return calls_back;
     });
     task.work.reset();
     error = nullptr;
     lock.lock();
-    calling_back_ -= has_called_back;
+    calling_back_ -= calls_back;
+}
+
+/* Whether this thread may run callbacks, which may wait for what is queued: somebody else goes on
+ * with that. If no thread can be started for it, the callbacks come later. */
+bool Queue::call_back_begin_locked()
+{
+    calling_back_++;
+    try {
+        if (!tasks_.empty())
+            thread_ensure_locked("callback");
+    } catch (const std::exception &) {
+        calling_back_--;
+        return false;
+    }
+    wake_.notify_one();
+    return true;
+}
+
+/* Nothing is queued: runs the callbacks of a work that ended before. The last one comes first,
+ * since a callback may wait for the futures of what was queued behind its work. The lock is
+ * dropped meanwhile. */
+void Queue::call_back_late(std::unique_lock<std::mutex> &lock)
+{
+    c10::intrusive_ptr<AcreWork> work = std::move(late_.back());
+
+    late_.pop_back();
+    calling_back_++;
+    lock.unlock();
+    work->call_back();
+    work.reset();
+    lock.lock();
+    calling_back_--;
 }
 
 void Queue::thread_main()
@@ -196,6 +236,8 @@ void Queue::thread_main()
             Task task = std::move(tasks_.front());
             tasks_.pop_front();
             run(lock, std::move(task));
+        } else if (tasks_.empty() && !late_.empty()) {
+            call_back_late(lock);
         } else if (is_stopping_ && tasks_.empty()) {
             wake_.notify_all(); /* others may have waited for the last task */
             return;

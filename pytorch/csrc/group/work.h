@@ -23,12 +23,16 @@ class AcreWork : public c10d::Work {
              std::vector<at::Tensor> outputs, uint64_t sequence);
 
     /* Ends the work, with an exception or without. Where somebody has asked for a future, what
-     * hangs on it runs in here; before_callbacks is called first. */
+     * hangs on it runs in here, unless may_call_back, which is asked first, puts that off. */
     void complete(std::exception_ptr error = nullptr,
-                  const std::function<void()> &before_callbacks = {});
+                  const std::function<bool()> &may_call_back = {});
+    /* Runs what hangs on the futures of a work that has ended. */
+    void call_back();
 
-    /* In a child of fork nothing ends that its parent has under way: waiting is refused there. */
+    /* In a child of fork nothing ends that its parent has under way: waiting, and asking for what
+     * could be waited for, is refused there. */
     bool wait(std::chrono::milliseconds timeout) override;
+    bool isCompleted() override;
     std::vector<at::Tensor> result() override { return outputs_; }
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
     c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
@@ -37,13 +41,14 @@ class AcreWork : public c10d::Work {
 
   protected:
     bool is_inherited() const { return forks_ != fork_generation(); }
-    /* Throws where it will never end. */
-    void own_check() const;
+    /* Refuses a call where the work will never end. */
+    void own_check(const char *name) const;
 
     std::vector<at::Tensor> outputs_;
 
   private:
     void future_mark(c10::ivalue::Future &future);
+    c10::IValue result_of() const;
 
     uint64_t sequence_;
     unsigned forks_ = fork_generation(); /* when it was made */
@@ -60,7 +65,6 @@ class LetterWork : public AcreWork {
                std::shared_ptr<Mail> mail);
     void attach(LetterPtr letter) { letter_ = std::move(letter); }
     bool wait(std::chrono::milliseconds timeout) override;
-    bool isCompleted() override;
     int sourceRank() const override;
 
   private:
@@ -69,8 +73,9 @@ class LetterWork : public AcreWork {
 };
 
 /* Tasks that run one after the other, in order. What hangs on the future of a work may add another
- * and wait for it, as PowerSGD does: then a second thread goes on with the tasks. It may also drop
- * the group: threads hold their queue, and who makes one calls stop() in the end. */
+ * and wait for it, as PowerSGD does: then a second thread goes on with the tasks. If none can be
+ * started, the tasks come first, and those that a callback adds are refused. It may also drop the
+ * group: threads hold their queue, and who makes one calls stop() in the end. */
 class Queue : public std::enable_shared_from_this<Queue> {
   public:
     /* Runs a task and completes its work with what the task throws. */
@@ -98,12 +103,15 @@ class Queue : public std::enable_shared_from_this<Queue> {
     void thread_main();
     void thread_ensure_locked(const char *name);
     void run(std::unique_lock<std::mutex> &lock, Task task);
+    bool call_back_begin_locked();
+    void call_back_late(std::unique_lock<std::mutex> &lock);
 
     std::atomic<int> pending_{0}; /* queued or running in a thread             */
     std::mutex turn_;             /* held while something runs                 */
     std::mutex mutex_;            /* guards the rest                           */
     std::condition_variable wake_;
     std::deque<Task> tasks_;
+    std::vector<c10::intrusive_ptr<AcreWork>> late_; /* their callbacks are put off */
     std::list<std::thread> threads_;
     std::size_t thread_count_ = 0; /* ever                                     */
     std::size_t calling_back_ = 0; /* threads in which callbacks run           */

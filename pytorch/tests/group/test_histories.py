@@ -56,6 +56,10 @@ def test_callbacks_without_a_second_thread_hold_up_what_follows():
     ranks.run("work_histories:callback_without_thread", 2)
 
 
+def test_a_callback_without_a_second_thread_waits_for_what_follows():
+    ranks.run("work_histories:waits_without_thread", 2, seconds=40)
+
+
 def test_threads_block_signals_and_callbacks_do_not():
     ranks.run("work_histories:signals", 2)
 

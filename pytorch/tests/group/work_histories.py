@@ -255,6 +255,10 @@ def inherited_works(rank: Rank) -> None:
                 ended.wait()
                 for work in works:
                     fails(work.wait, "wait: this process was forked from rank 0")
+                    fails(work.get_future, "get_future: this process was forked from rank 0")
+                    fails(work.get_future_result, "get_future_result: this process was forked")
+                    fails(work.is_completed, "is_completed: this process was forked from rank 0")
+                assert ended.is_completed() and ended.get_future().wait()[0].eq(2).all()
                 result = 0
             finally:
                 os._exit(result)
@@ -312,6 +316,32 @@ def callback_without_thread(rank: Rank) -> None:
             works[1].wait()
     works[1].wait()
     assert called.wait().eq(3).all()
+    dist.barrier()
+
+
+def waits_without_thread(rank: Rank) -> None:
+    """A callback waits for what is queued behind it, and no second thread can be started: what is
+    queued runs first. What the callback itself starts then is refused."""
+    rank.init("acre")
+    if rank.rank == 1:
+        rank.await_mark("begun", 0)
+    works = [dist.all_reduce(torch.ones(4), async_op=True) for _ in range(3)]
+    behind = [work.get_future() for work in works[1:]]
+    refusals = []
+
+    def called(future: torch.futures.Future) -> torch.Tensor:
+        works[1].wait()
+        if rank.rank == 0:
+            fails(lambda: dist.all_reduce(torch.ones(4), async_op=True), "no thread can be started")
+            refusals.append(True)
+        return future.value()[0] + behind[0].wait()[0] + behind[1].wait()[0]
+
+    result = works[0].get_future().then(called)
+    if rank.rank == 0:
+        with no_threads():
+            rank.mark("begun")
+            assert result.wait().eq(6).all() and refusals
+    assert result.wait().eq(6).all()
     dist.barrier()
 
 
