@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* An allocation may be asking a filter while another thread ends the scope. So
- * filters live in slots that stay, each with a lock that is held while the filter
- * is asked; a slot whose scope has ended says no. */
+ * filters live in slots that stay, with a lock that is held while a filter is asked;
+ * a slot whose scope has ended says no. PyTorch's filters throw when the driver gives
+ * no answer. The exception passes through here on its way to PyTorch, so this file is
+ * compiled for exceptions: what SLOTS_HELD locks is unlocked then, too. */
 #include "bind/torch_scope.h"
 
 #include "alloc/cxx_filter.h"
@@ -20,30 +22,43 @@ struct scope_slot {
 static struct scope_slot slots[SLOT_COUNT];
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER; /* of all of them */
 
+static void slots_drop(pthread_mutex_t *const *lock)
+{
+    pthread_mutex_unlock(*lock);
+}
+
+static pthread_mutex_t *slots_take(void)
+{
+    pthread_mutex_lock(&slots_lock);
+    return &slots_lock;
+}
+
+/* Holds the lock until the end of the block, however that is left. */
+#define SLOTS_HELD()                                                                               \
+    __attribute__((cleanup(slots_drop), unused)) pthread_mutex_t *const held = slots_take()
+
 static bool torch_scope_ask(void *arg, void *stream)
 {
     const struct scope_slot *slot = arg;
 
-    pthread_mutex_lock(&slots_lock);
-    bool passes = slot->is_used && cxx_filter_passes(&slot->filter, stream);
-    pthread_mutex_unlock(&slots_lock);
-    return passes;
+    SLOTS_HELD();
+    return slot->is_used && cxx_filter_passes(&slot->filter, stream);
 }
 
 static struct scope_slot *slot_take(int device, acre_pool_id id, const struct cxx_filter *filter)
 {
     struct scope_slot *slot = NULL;
 
-    pthread_mutex_lock(&slots_lock);
+    SLOTS_HELD();
     for (int i = 0; i < SLOT_COUNT && !slot; i++)
         if (!slots[i].is_used)
             slot = &slots[i];
     if (slot) {
-        *slot = (struct scope_slot){.is_used = true, .device = device, .id = id};
+        *slot = (struct scope_slot){.device = device, .id = id};
         if (filter)
             cxx_filter_copy(&slot->filter, filter);
+        slot->is_used = true;
     }
-    pthread_mutex_unlock(&slots_lock);
     return slot;
 }
 

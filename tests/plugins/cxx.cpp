@@ -3,7 +3,10 @@
  * that keeps the filter it is given, and one that hands filters out. */
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <utility>
+
+#include <sys/types.h>
 
 using Filter = std::function<bool(void *)>;
 using Id = std::pair<unsigned long long, unsigned long long>;
@@ -63,4 +66,30 @@ CXX_API void cxx_call_begin(void (*begin)(int, Id, Filter), int device, unsigned
 CXX_API int cxx_filters_alive()
 {
     return filters_alive;
+}
+
+/* A filter that throws for one stream and passes the others, as PyTorch's throws when the driver
+ * does not tell whether a stream captures. */
+CXX_API void cxx_call_begin_throwing(void (*begin)(int, Id, Filter), int device,
+                                     unsigned long long graph, unsigned long long user,
+                                     void *stream)
+{
+    begin(device, Id(graph, user), [stream](void *asked) {
+        if (asked == stream)
+            throw std::runtime_error("no answer");
+        return true;
+    });
+}
+
+/* Allocates as PyTorch does; whether an exception came out of it. */
+CXX_API bool cxx_call_malloc(void *(*malloc_fn)(ssize_t, int, void *), ssize_t bytes, int device,
+                             void *stream, void **out)
+{
+    *out = nullptr;
+    try {
+        *out = malloc_fn(bytes, device, stream);
+        return false;
+    } catch (const std::runtime_error &) {
+        return true;
+    }
 }

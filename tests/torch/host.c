@@ -151,6 +151,45 @@ TEST(pools_take_what_their_filter_passes)
     dlclose(cxx);
 }
 
+/* A filter of PyTorch throws when the driver gives no answer; what it was asked for ends with the
+ * exception, and nothing else does. */
+TEST(a_filter_that_throws_is_in_nobodys_way)
+{
+    void (*call_begin)(void *, int, unsigned long long, unsigned long long, void *);
+    bool (*call_malloc)(void *, ssize_t, int, void *, void **);
+    char one, two;
+    void *pointer;
+
+    start();
+    void *cxx = dlopen(ACRE_BUILD "/tests/plug_cxx.so", RTLD_NOW | RTLD_LOCAL);
+    if (!cxx)
+        T_SKIP("there is no plug-in in C++: %s", dlerror());
+    *(void **)&call_begin = dlsym(cxx, "cxx_call_begin_throwing");
+    *(void **)&call_malloc = dlsym(cxx, "cxx_call_malloc");
+    void *mine = has_streams ? new_stream() : &one, *bad = has_streams ? new_stream() : &two;
+    acre_pool_id id = acre_pool_id_next();
+    call_begin((void *)torch.begin, 0, id.graph, id.user, bad);
+    for (int i = 0; i < 3; i++) {
+        EXPECT(call_malloc((void *)torch.malloc, 1000, 0, bad, &pointer));
+        EXPECT(!pointer);
+        EXPECT(!call_malloc((void *)torch.malloc, 1000, 0, mine, &pointer));
+        EXPECT_EQ(live_in(id), 1);
+        torch.free(pointer, 1000, 0, mine);
+    }
+    REQUIRE_OK(acre_cache_check(torch.cache(0)));
+    torch.end(0, id);
+    torch.release(0, id);
+    EXPECT(!call_malloc((void *)torch.malloc, 1000, 0, bad, &pointer));
+    torch.free(pointer, 1000, 0, bad);
+    torch.reset();
+    EXPECT_EQ(reserved_now(), 0);
+    if (has_streams) {
+        end_stream(mine);
+        end_stream(bad);
+    }
+    dlclose(cxx);
+}
+
 /* PyTorch cannot be told to come again. */
 TEST(what_is_freed_while_its_pool_sleeps_is_freed_on_waking)
 {
