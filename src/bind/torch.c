@@ -225,8 +225,13 @@ void acre_torch_record_stream(void *pointer, void *stream)
     uint64_t bytes;
     struct torch_home home = home_of(device_of_pointer(pointer, &bytes));
 
-    if (pointer && (!home.cache || !use_note(home, pointer, stream)))
-        torch_say("recording a stream failed", -1);
+    if (!pointer || (home.cache && use_note(home, pointer, stream)))
+        return;
+    torch_say("recording a stream failed", -1);
+    /* PyTorch asks for memory of others, too, which nobody hands out again here. */
+    torch_fail_fn *raise = home.cache ? torch_raiser(__builtin_return_address(0)) : NULL;
+    if (raise)
+        raise(__func__, "libacre_torch.so", 0, acre_last_error());
 }
 
 void acre_torch_begin_allocate_to_pool(int device, acre_pool_id id, void *filter)

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# libacre_torch.so when memory runs out or a pool is begun twice: PyTorch gets an exception, others
-# get NULL, and the reason is on standard error. Without a driver no memory is handed out. PyTorch
-# is stood in for by two libraries with the names and the one symbol that count.
+# libacre_torch.so when memory runs out, a pool is begun twice or a stream cannot be recorded:
+# PyTorch gets an exception, others get NULL, and the reason is on standard error. Without a driver
+# no memory is handed out. PyTorch is stood in for by two libraries with the names and the one
+# symbol that count.
 set -eu
 CXX=$(command -v "${CXX:-c++}") || { echo "no C++ compiler: skipped"; exit 77; }
 folder=$(mktemp -d)
@@ -41,6 +42,17 @@ extern "C" void call_begin(void (*begin_fn)(int, pool_id, void *))
     }
 }
 END
+cat >>"$folder/torch.cpp" <<'END'
+extern "C" void call_record(void (*record_fn)(void *, void *), void *pointer, void *stream)
+{
+    try {
+        record_fn(pointer, stream);
+        std::puts("recorded");
+    } catch (const std::exception &error) {
+        std::printf("raised: %s\n", error.what());
+    }
+}
+END
 cat >"$folder/main.cpp" <<'END'
 #include <cstdio>
 #include <cstdlib>
@@ -50,6 +62,7 @@ struct pool_id {
 };
 extern "C" void call_malloc(void *(*malloc_fn)(long, int, void *), long bytes);
 extern "C" void call_begin(void (*begin_fn)(int, pool_id, void *));
+extern "C" void call_record(void (*record_fn)(void *, void *), void *pointer, void *stream);
 
 /* Two uses of a pool, and a begin in between that is refused. */
 static void begin_pools(void *library)
@@ -70,11 +83,32 @@ static void begin_pools(void *library)
     release_fn(0, {7, 0});
 }
 
+/* A stream that there is not is recorded for memory of others and for memory of the library, then
+ * one that there is. A scope is open, so that the device is asked about streams. */
+static void record_streams(void *library)
+{
+    auto *malloc_fn =
+        reinterpret_cast<void *(*)(long, int, void *)>(dlsym(library, "acre_torch_malloc"));
+    auto *record_fn =
+        reinterpret_cast<void (*)(void *, void *)>(dlsym(library, "acre_torch_record_stream"));
+    auto *begin_fn = reinterpret_cast<void (*)(int, pool_id, void *)>(
+        dlsym(library, "acre_torch_begin_allocate_to_pool"));
+    int number = 0;
+    void *memory = malloc_fn(4096, 0, nullptr), *stream = &number;
+
+    begin_fn(0, {7, 0}, nullptr);
+    call_record(record_fn, &number, stream);
+    call_record(record_fn, memory, stream);
+    call_record(record_fn, memory, nullptr);
+}
+
 int main(int, char **argv)
 {
     void *library = dlopen(argv[1], RTLD_NOW);
     if (!library)
         return std::puts(dlerror()), 1;
+    if (std::atol(argv[2]) < 0)
+        return record_streams(library), 0;
     if (std::atol(argv[2]) == 0)
         return begin_pools(library), 0;
     auto *malloc_fn =
@@ -117,4 +151,13 @@ diff - "$folder/order" <<'END'
 acre: torch: device 0: beginning to allocate to a pool failed
 released twice
 acre: torch: device 0: releasing a pool failed
+END
+
+# The memory would be handed out again while the stream still uses it.
+run ACRE_BACKEND=sim "$folder/main" "$ACRE_BUILD/libacre_torch.so" -1 >"$folder/said"
+grep -v '^acre: torch: ' "$folder/said" | cut -d: -f1 >"$folder/order"
+diff - "$folder/order" <<'END'
+recorded
+raised
+recorded
 END
