@@ -10,6 +10,7 @@ acre_status arenas_init(struct pool *pool)
     if (!arenas)
         return ACRE_ERR_HOST_MEMORY;
     list_init(&arenas->list);
+    ptrmap_init(&arenas->by_stream);
     pool->index = arenas;
     return ACRE_OK;
 }
@@ -26,6 +27,7 @@ void arenas_fini(struct pool *pool)
         bins_fini(&arena->bins);
         heap_free(arena);
     }
+    ptrmap_fini(&arenas->by_stream);
     heap_free(arenas);
     pool->index = NULL;
 }
@@ -43,12 +45,7 @@ struct arena *arena_find(const struct pool *pool, const void *stream)
 {
     const struct arenas *arenas = pool->index;
 
-    LIST_FOR_EACH(link, &arenas->list) {
-        struct arena *arena = CONTAINER_OF(link, struct arena, link);
-        if (arena->stream == stream)
-            return arena;
-    }
-    return NULL;
+    return stream ? ptrmap_get(&arenas->by_stream, stream) : arenas->of_null;
 }
 
 struct arena *arena_get(struct pool *pool, void *stream, struct arena *key)
@@ -58,9 +55,15 @@ struct arena *arena_get(struct pool *pool, void *stream, struct arena *key)
 
     if (arena)
         return arena;
+    if (stream && ptrmap_reserve(&arenas->by_stream, 1) != ACRE_OK)
+        return NULL;
     arena = heap_alloc(sizeof *arena);
     if (!arena)
         return NULL;
+    if (!stream)
+        arenas->of_null = arena;
+    else
+        (void)ptrmap_put(&arenas->by_stream, stream, arena); /* has room */
     arena->pool = pool;
     arena->key = key ? key : arena;
     arena->shared_arena = arenas->shared_arena;

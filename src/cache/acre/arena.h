@@ -19,6 +19,7 @@
 #ifndef SRC_CACHE_ARENA_H
 #define SRC_CACHE_ARENA_H
 
+#include "base/ptrmap.h"
 #include "cache/acre/bins.h"
 #include "cache/map.h"
 #include "cache/torch/pool.h"
@@ -43,6 +44,8 @@ enum { ARENA_FIRST_AFTER = 16 }; /* requests in a row that make an arena the fir
 /* All arenas of a pool; pool->index. */
 struct arenas {
     struct list list;      /* most recently made first; the shared arena among them */
+    struct ptrmap by_stream; /* the arenas of list, but for that of the stream NULL  */
+    struct arena *of_null; /* the arena of the stream NULL, or NULL            */
     struct arena *shared_arena; /* NULL until asked for                             */
     struct arena *last;    /* that asked last among several; NULL: none yet    */
     unsigned last_count;   /* how often in a row, up to ARENA_FIRST_AFTER      */

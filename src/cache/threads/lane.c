@@ -30,7 +30,8 @@
 /* A thread that has lanes. */
 struct thread {
     struct list link;  /* in threads               */
-    struct list lanes; /* most recently used first */
+    struct list lanes; /* most recently made first */
+    unsigned lane_count;
 };
 
 struct block lane_end = {.units = SIZE_MAX};
@@ -290,6 +291,7 @@ static void lane_destroy(struct lane *lane)
     if (lane_current == lane)
         lane_current = &lane_none;
     list_remove(&lane->thread_link);
+    lane->thread->lane_count--;
     heap_free(lane->page);
     heap_free(lane);
 }
@@ -369,6 +371,7 @@ static bool thread_begin_locked(void)
     if (!thread)
         return false;
     list_init(&thread->lanes);
+    thread->lane_count = 0;
     if (pthread_setspecific(thread_key, thread) != 0) {
         heap_free(thread);
         return false;
@@ -415,6 +418,7 @@ static struct lane *lane_create_locked(acre_cache *cache, void *stream)
     list_push_back(&cache->front->lanes, &lane->cache_link);
     cache->front->lane_count++;
     list_push_front(&self->lanes, &lane->thread_link);
+    self->lane_count++;
     return lane;
 }
 
@@ -445,7 +449,7 @@ struct lane *lane_get(acre_cache *cache, void *stream)
         if (!owner)
             lane_destroy(lane);
     }
-    return lane_make(cache, stream);
+    return self->lane_count < LANE_MOST ? lane_make(cache, stream) : NULL;
 }
 
 struct lane *lane_peek(const acre_cache *cache, const struct arena *key)

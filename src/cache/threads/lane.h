@@ -43,6 +43,7 @@ enum {
     LANE_BINS,
     LANE_SHARE = 8,         /* lanes keep at most this part of what is held      */
     LANE_LOOK_EVERY = 8,    /* misses between looks at how much it keeps         */
+    LANE_MOST = 512,        /* of one thread: to search more takes longer than a lane saves */
 };
 
 /* A key that no call carries. */
@@ -225,8 +226,8 @@ bool lane_is_own(const struct lane *lane);
 void lane_count(const struct lane *lane, int64_t count[CREDIT_CLASSES]);
 
 /* The calling thread's lane of a stream; made if need be. NULL: there is no
- * host memory, or the kernel has no membarrier. Takes the cache's lock when it
- * makes one. */
+ * host memory, the kernel has no membarrier, or the thread has LANE_MOST lanes.
+ * Takes the cache's lock when it makes one. */
 struct lane *lane_get(acre_cache *cache, void *stream);
 /* The labels of the calling thread have changed: what it noted so far goes into
  * the histories with the old ones. Takes locks. */

@@ -506,4 +506,35 @@ TEST(random_work_has_exact_statistics_and_peaks)
     lab_close(&lab);
 }
 
+/* Streams that differ; the device takes 256 neighbours for one. */
+static void *far_stream(int i)
+{
+    return (void *)(uintptr_t)(i ? 256 + i : 0);
+}
+
+TEST(a_thread_has_a_bounded_number_of_lanes)
+{
+    enum { STREAMS = 2 * LANE_MOST };
+    static void *blocks[STREAMS];
+    struct lab lab;
+
+    open_acre(&lab, NULL, NULL);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < STREAMS; i++)
+            REQUIRE_OK(acre_cache_alloc(lab.cache, 512, far_stream(i), &blocks[i]));
+        EXPECT_EQ(lab.cache->front->lane_count, LANE_MOST);
+        EXPECT_EQ(CURRENT(&lab, allocation), STREAMS);
+        for (int i = 0; i < STREAMS; i++)
+            lab_free(&lab, blocks[i]);
+        expect_refused(&lab, blocks[STREAMS - 1]);
+        EXPECT_EQ(CURRENT(&lab, allocation), 0);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        struct arena *arena = arena_find(&lab.cache->small, far_stream(i));
+        EXPECT(arena && arena->stream == far_stream(i));
+    }
+    EXPECT(!arena_find(&lab.cache->small, &lab));
+    lab_close(&lab);
+}
+
 T_MAIN()
