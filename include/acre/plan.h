@@ -63,6 +63,8 @@ typedef struct acre_plan_config {
                                fixed amount of work, so that results are repeatable.     */
     acre_progress_fn progress; /**< Or NULL. Called on the calling thread.               */
     void *progress_arg;        /**< Handed to it.                                        */
+    double limit;         /**< Give up after so many seconds (#ACRE_ERR_TIMEOUT) unless
+                               the work has ended by then; 0: never.                     */
 } acre_plan_config;
 
 /** What was found. */
@@ -85,7 +87,8 @@ typedef struct acre_plan_result {
  * Errors: ACRE_ERR_INVALID (a buffer that ends before it starts, is too large, or
  *         gaps out of order; fixed buffers that collide), ACRE_ERR_LIMIT (no
  *         placement within the capacity was found; the text says whether it is
- *         impossible and which moment proves it), ACRE_ERR_HOST_MEMORY.
+ *         impossible and which moment proves it), ACRE_ERR_TIMEOUT (limit),
+ *         ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_plan_place(const acre_plan_buffer *buffers, size_t count,
                                      const acre_plan_config *config, uint64_t *offsets,

@@ -52,6 +52,8 @@ typedef struct acre_planner_config {
     double seconds;       /**< Time for placing one iteration, all its streams together, where
                                the bound is not reached sooner; 0: 1 second. INFINITY: a fixed
                                amount of work, so that plans are repeatable, however long. */
+    double limit;         /**< Seconds after which placing an iteration is given up
+                               (#ACRE_ERR_TIMEOUT); 0: never.                              */
 } acre_planner_config;
 
 /** What a planner did. */
@@ -126,7 +128,8 @@ ACRE_API acre_status acre_planner_step(acre_planner *planner);
  * event counts as freed there. Nothing of an earlier plan may be live.
  * Errors: ACRE_ERR_INVALID (an event of an unknown kind or stream, a free of what is
  *         not live), ACRE_ERR_STATE (memory of an earlier plan is live),
- *         ACRE_ERR_DEVICE_MEMORY (the arena does not fit), ACRE_ERR_HOST_MEMORY.
+ *         ACRE_ERR_DEVICE_MEMORY (the arena does not fit), ACRE_ERR_TIMEOUT (limit of the
+ *         config), ACRE_ERR_HOST_MEMORY.
  */
 ACRE_API acre_status acre_planner_learn(acre_planner *planner, const acre_trace_event *events,
                                         size_t count, void *const *streams,

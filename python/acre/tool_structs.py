@@ -83,7 +83,7 @@ plan_buffer = struct(
     offset=c_uint64, gaps=c_void_p, gap_count=c_uint32, flags=c_uint32)
 plan_config = struct(
     "acre_plan_config", struct_size=c_uint32, threads=c_uint32, capacity=c_uint64, seed=c_uint64,
-    seconds=c_double, progress=c_void_p, progress_arg=c_void_p)
+    seconds=c_double, progress=c_void_p, progress_arg=c_void_p, limit=c_double)
 plan_result = struct(
     "acre_plan_result", struct_size=c_uint32, is_optimal=c_uint32, lower_bound=c_uint64,
     bound_time=c_uint64, height=c_uint64, seconds=c_double)

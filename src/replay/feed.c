@@ -151,12 +151,25 @@ static acre_status feed_keep(struct feed *feed, size_t count)
     return ACRE_OK;
 }
 
+acre_status feed_seconds_left(const struct feed *feed, double *out)
+{
+    uint64_t now = feed->deadline_ns ? feed_now_ns() : 0;
+
+    if (feed->deadline_ns && now >= feed->deadline_ns)
+        return status_fail(ACRE_ERR_TIMEOUT, "replaying takes longer than it may");
+    *out = (double)(feed->deadline_ns - now) * 1e-9;
+    return ACRE_OK;
+}
+
 acre_status feed_next(struct feed *feed, const acre_trace_event **out_events, size_t *out_count)
 {
     size_t count, most = feed->deadline_ns ? FEED_CHUNK_TIMED : FEED_CHUNK;
 
-    if (feed->deadline_ns && feed_now_ns() >= feed->deadline_ns)
-        return status_fail(ACRE_ERR_TIMEOUT, "replaying takes longer than it may");
+    double left;
+    acre_status status = feed_seconds_left(feed, &left);
+
+    if (status != ACRE_OK)
+        return status;
     if (feed->is_whole) {
         count = feed->kept_count - feed->at;
         *out_count = count < most ? count : most;
@@ -165,7 +178,7 @@ acre_status feed_next(struct feed *feed, const acre_trace_event **out_events, si
         return ACRE_OK;
     }
     feed->is_started = true;
-    acre_status status = acre_trace_read(feed->trace, feed->chunk, most, &count);
+    status = acre_trace_read(feed->trace, feed->chunk, most, &count);
     if (status != ACRE_OK)
         return status;
     feed->slot_count = trace_slots(feed->trace);

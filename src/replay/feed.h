@@ -53,6 +53,8 @@ void feed_close(struct feed *feed); /* NULL is fine */
  * first one must stay and be whole; false in *out_is_shared: it is not, and there is no
  * new feed. */
 acre_status feed_share(const struct feed *feed, struct feed **out, bool *out_is_shared);
+/* The seconds until the deadline; 0: there is none. Errors: ACRE_ERR_TIMEOUT. */
+acre_status feed_seconds_left(const struct feed *feed, double *out);
 /* Gives the next events, at most FEED_CHUNK; none at the end. They are valid
  * until the next call. Errors: those of acre_trace_read, ACRE_ERR_TIMEOUT. */
 acre_status feed_next(struct feed *feed, const acre_trace_event **out_events,

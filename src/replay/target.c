@@ -89,12 +89,14 @@ acre_status target_plan(struct target *target, struct feed *feed)
         .struct_size = sizeof config, .flags = ACRE_PLANNER_KEEP, .seconds = INFINITY};
     acre_trace_event *events = NULL;
     size_t count = 0;
-    acre_status status = acre_planner_create(target->cache, &config, &target->planner);
+    acre_status status = feed_rewind(feed);
 
     if (status == ACRE_OK)
-        status = feed_rewind(feed);
-    if (status == ACRE_OK)
         status = target_collect(target, feed, &events, &count);
+    if (status == ACRE_OK)
+        status = feed_seconds_left(feed, &config.limit);
+    if (status == ACRE_OK)
+        status = acre_planner_create(target->cache, &config, &target->planner);
     if (status == ACRE_OK && count > 0)
         status = acre_planner_learn(target->planner, events, count, target->streams,
                                     target->stream_count);

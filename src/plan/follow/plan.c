@@ -357,11 +357,12 @@ acre_status acre_planner_create(acre_cache *cache, const acre_planner_config *co
     config = &whole;
     uint32_t period_min = config->period_min ? config->period_min : PERIOD_MIN;
     uint32_t period_max = config->period_max ? config->period_max : PERIOD_MAX;
-    if (period_min > period_max || period_max > 1u << 28 || !(config->seconds >= 0))
+    if (period_min > period_max || period_max > 1u << 28 || !(config->seconds >= 0) ||
+        !(config->limit >= 0))
         return status_fail(ACRE_ERR_INVALID,
-                           "acre_planner_create: periods of %u to %u events in %g seconds; at "
-                           "most 2^28 are possible",
-                           period_min, period_max, config->seconds);
+                           "acre_planner_create: periods of %u to %u events in %g seconds, "
+                           "%g at most; at most 2^28 events are possible",
+                           period_min, period_max, config->seconds, config->limit);
     struct acre_planner *planner = heap_zalloc(sizeof *planner);
     if (!planner)
         return ACRE_ERR_HOST_MEMORY;

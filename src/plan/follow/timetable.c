@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/heap.h"
+#include "base/status.h"
 #include "plan/follow/budget.h"
 #include "plan/place/clock.h"
 #include "plan/follow/guard.h"
@@ -108,16 +109,20 @@ static acre_status list_events(struct timetable *table, const struct timetable_r
 
 /* ---- Placing --------------------------------------------------------------------- */
 
-/* Room for placing. */
+#define END UINT32_MAX
+
+/* Room for placing. Entries that the cache serves are of no stream here. */
 struct yard {
     acre_plan_buffer *buffers;
     acre_plan_gap *gaps;
     uint32_t *whose; /* by buffer: its entry                        */
     uint64_t *offsets;
     uint64_t *apart; /* by entry: its offset when streams are apart */
-    bool *is_done;   /* by entry: its stream was seen               */
+    uint32_t *next;  /* by entry: the next of its stream, or END    */
+    bool *is_first;  /* by entry: it is the first of its stream     */
     uint64_t seed;
     struct budget budget;
+    double limit; /* when to give up (clock.h)                   */
 };
 
 /* An entry as a buffer to place. */
@@ -137,22 +142,22 @@ static void fill_buffer(const struct timetable *table, const struct timetable_en
     buffer->gap_count = 1;
 }
 
-/* Places the entries of one stream, or all of them, above what the arena has. */
-static acre_status place_some(struct timetable *table, struct yard *yard, bool is_all, void *stream)
+/* Places entries, whose numbers are in yard->whose, above what the arena has. */
+static acre_status place_some(struct timetable *table, struct yard *yard, uint32_t count)
 {
-    acre_plan_config how = {.struct_size = sizeof how,
-                            .seed = yard->seed,
-                            .seconds = budget_next(&yard->budget, clock_now())};
+    double now = clock_now();
+    acre_plan_config how = {
+        .struct_size = sizeof how, .seed = yard->seed, .seconds = budget_next(&yard->budget, now)};
     acre_plan_result result = {.struct_size = sizeof result};
-    uint32_t count = 0;
 
-    for (uint32_t e = 0; e < table->entry_count; e++) {
-        const struct timetable_entry *entry = &table->entries[e];
-        if (entry->offset == OFFSET_CACHE || (!is_all && entry->stream != stream))
-            continue;
-        fill_buffer(table, entry, &yard->buffers[count], &yard->gaps[count]);
-        yard->whose[count++] = e;
+    if (yard->limit > 0) {
+        if (now >= yard->limit)
+            return status_fail(ACRE_ERR_TIMEOUT, "placing %u allocations takes longer than it may",
+                               table->entry_count);
+        how.limit = yard->limit - now;
     }
+    for (uint32_t i = 0; i < count; i++)
+        fill_buffer(table, &table->entries[yard->whose[i]], &yard->buffers[i], &yard->gaps[i]);
     acre_status status = acre_plan_place(yard->buffers, count, &how, yard->offsets, &result);
     if (status != ACRE_OK)
         return status;
@@ -163,25 +168,46 @@ static acre_status place_some(struct timetable *table, struct yard *yard, bool i
     return ACRE_OK;
 }
 
-/* Whether an entry of the arena is the first of its stream that is met; all of that
- * stream then count as seen. */
-static bool is_first(const struct timetable *table, struct yard *yard, uint32_t e)
+/* By stream, then by position. */
+static int compare_streams(const void *left, const void *right, void *arg)
 {
-    if (yard->is_done[e] || table->entries[e].offset == OFFSET_CACHE)
-        return false;
-    for (uint32_t k = e; k < table->entry_count; k++)
-        yard->is_done[k] |= table->entries[k].stream == table->entries[e].stream;
-    return true;
+    const struct timetable_entry *entries = arg;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    uintptr_t first = (uintptr_t)entries[a].stream, second = (uintptr_t)entries[b].stream;
+
+    if (first != second)
+        return first < second ? -1 : 1;
+    return a < b ? -1 : a > b;
 }
 
-static uint32_t count_streams(const struct timetable *table, struct yard *yard)
+/* Lists the entries of the arena in yard->whose; gives their number. */
+static uint32_t list_placed(const struct timetable *table, struct yard *yard)
 {
     uint32_t count = 0;
 
-    memset(yard->is_done, 0, table->entry_count * sizeof *yard->is_done);
     for (uint32_t e = 0; e < table->entry_count; e++)
-        count += is_first(table, yard, e);
+        if (table->entries[e].offset != OFFSET_CACHE)
+            yard->whose[count++] = e;
     return count;
+}
+
+/* Links the entries of each stream; gives the number of streams. */
+static uint32_t link_streams(const struct timetable *table, struct yard *yard)
+{
+    uint32_t count = list_placed(table, yard), streams = 0;
+
+    qsort_r(yard->whose, count, sizeof *yard->whose, compare_streams, table->entries);
+    memset(yard->is_first, 0, table->entry_count * sizeof *yard->is_first);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t e = yard->whose[i];
+        bool is_last =
+            i + 1 == count || table->entries[yard->whose[i + 1]].stream != table->entries[e].stream;
+        yard->is_first[e] =
+            i == 0 || table->entries[yard->whose[i - 1]].stream != table->entries[e].stream;
+        yard->next[e] = is_last ? END : yard->whose[i + 1];
+        streams += yard->is_first[e];
+    }
+    return streams;
 }
 
 /* Places stream after stream, in the order they first come. */
@@ -189,17 +215,21 @@ static acre_status place_apart(struct timetable *table, struct yard *yard)
 {
     acre_status status = ACRE_OK;
 
-    memset(yard->is_done, 0, table->entry_count * sizeof *yard->is_done);
-    for (uint32_t e = 0; e < table->entry_count && status == ACRE_OK; e++)
-        if (is_first(table, yard, e))
-            status = place_some(table, yard, false, table->entries[e].stream);
+    for (uint32_t first = 0; first < table->entry_count && status == ACRE_OK; first++) {
+        uint32_t count = 0;
+        if (!yard->is_first[first])
+            continue;
+        for (uint32_t e = first; e != END; e = yard->next[e])
+            yard->whose[count++] = e;
+        status = place_some(table, yard, count);
+    }
     return status;
 }
 
 /* Places everything together when that is lower and few entries need a guard. */
 static acre_status place_all(struct timetable *table, struct yard *yard, double seconds)
 {
-    uint32_t streams = count_streams(table, yard), guarded = 0;
+    uint32_t streams = link_streams(table, yard), guarded = 0;
 
     yard->budget = budget_make(seconds, streams > 1 ? streams + 1 : 1, clock_now());
     acre_status status = place_apart(table, yard);
@@ -209,7 +239,7 @@ static acre_status place_all(struct timetable *table, struct yard *yard, double 
     for (uint32_t e = 0; e < table->entry_count; e++)
         yard->apart[e] = table->entries[e].offset;
     table->arena_bytes = table->lower_bound = 0;
-    status = place_some(table, yard, true, NULL);
+    status = place_some(table, yard, list_placed(table, yard));
     if (status == ACRE_OK)
         status = guard_entries(table->entries, table->entry_count, &guarded);
     if (status != ACRE_OK ||
@@ -232,18 +262,22 @@ static acre_status place_entries(struct timetable *table, const acre_planner_con
                         .whose = heap_array(count, sizeof *yard.whose),
                         .offsets = heap_array(count, sizeof *yard.offsets),
                         .apart = heap_array(count, sizeof *yard.apart),
+                        .next = heap_array(count, sizeof *yard.next),
+                        .is_first = heap_array(count, sizeof *yard.is_first),
                         .seed = config->seed,
-                        .is_done = heap_array(count, sizeof *yard.is_done)};
+                        .limit = config->limit > 0 ? clock_now() + config->limit : 0};
     acre_status status = ACRE_ERR_HOST_MEMORY;
 
-    if (yard.buffers && yard.gaps && yard.whose && yard.offsets && yard.apart && yard.is_done)
+    if (yard.buffers && yard.gaps && yard.whose && yard.offsets && yard.apart && yard.next &&
+        yard.is_first)
         status = place_all(table, &yard, config->seconds);
     heap_free(yard.buffers);
     heap_free(yard.gaps);
     heap_free(yard.whose);
     heap_free(yard.offsets);
     heap_free(yard.apart);
-    heap_free(yard.is_done);
+    heap_free(yard.next);
+    heap_free(yard.is_first);
     return status;
 }
 

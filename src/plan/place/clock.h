@@ -15,6 +15,12 @@ static inline double clock_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* The earlier of two moments, of which 0 never comes. */
+static inline double clock_first(double a, double b)
+{
+    return a > 0 && (b <= 0 || a < b) ? a : b;
+}
+
 /* Whether a moment has come; 0 never does. */
 static inline bool clock_is_past(double deadline)
 {

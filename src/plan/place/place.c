@@ -78,12 +78,14 @@ struct place_task {
     bool is_proved;              /* nothing lower than best exists          */
     bool is_excluded;            /* nothing within the capacity exists      */
     double started, deadline;    /* seconds; deadline 0: none               */
+    double limit;                /* when to give up; 0: never               */
     double told;
 };
 
-static bool is_late(const struct place_task *place)
+/* When rounds end at the latest; 0: never. */
+static double rounds_end(const struct place_task *place)
 {
-    return clock_is_past(place->deadline);
+    return clock_first(place->deadline, place->limit);
 }
 
 static void place_tell(struct place_task *place, double share)
@@ -147,9 +149,9 @@ static void *work_skyline(void *arg)
     if (!worker->skyline)
         worker->status = skyline_create(place->sections, &worker->skyline);
     if (worker->status == ACRE_OK)
-        worker->height =
-            skyline_place(worker->skyline, worker->order.order,
-                          place->best_height == INT64_MAX ? 0 : place->deadline, worker->offsets);
+        worker->height = skyline_place(
+            worker->skyline, worker->order.order,
+            place->best_height == INT64_MAX ? place->limit : rounds_end(place), worker->offsets);
     return NULL;
 }
 
@@ -164,7 +166,7 @@ static void *work_sweep(void *arg)
     if (!worker->sweep)
         worker->status = sweep_create(place->sections, &worker->sweep);
     if (worker->status == ACRE_OK) {
-        struct sweep_goal goal = {place->goal, place->best_height, place->deadline};
+        struct sweep_goal goal = {place->goal, place->best_height, rounds_end(place)};
         worker->height =
             sweep_place(worker->sweep, place->config->seed, worker->turn, &goal, worker->offsets);
     }
@@ -256,7 +258,7 @@ static acre_status run_rounds(struct place_task *place)
         if (is_searched ? round >= SEARCHED_ROUNDS
                         : place->deadline == 0 && is_enough(place, round, work))
             break;
-        if (round && is_late(place))
+        if (round && clock_is_past(rounds_end(place)))
             break;
         bool is_sweep = is_sweep_round(place, round, &sweeps, &skylines);
         place->goal = is_sweep ? pick_ceiling(place) : 0;
@@ -278,7 +280,9 @@ static acre_status run_rounds(struct place_task *place)
  * work costs is an estimate. */
 static double search_end(const struct place_task *place)
 {
-    return place->deadline > 0 ? place->deadline : place->started + SEARCH_SECONDS_MAX;
+    double end = place->deadline > 0 ? place->deadline : place->started + SEARCH_SECONDS_MAX;
+
+    return clock_first(end, place->limit);
 }
 
 static void *work_search(void *arg)
@@ -478,6 +482,15 @@ static acre_status place_refuse(const struct place_task *place)
                        capacity, (long long)place->best_height);
 }
 
+/* Whether work has to end that has not found what cannot be lowered. */
+static acre_status place_check_limit(const struct place_task *place)
+{
+    if (place->best_height <= place->target || !clock_is_past(place->limit))
+        return ACRE_OK;
+    return status_fail(ACRE_ERR_TIMEOUT, "plan: placing %u buffers takes longer than %g seconds",
+                       place->sections->buffer_count, place->config->limit);
+}
+
 static acre_status place_run(struct place_task *place)
 {
     const acre_plan_config *config = place->config;
@@ -492,7 +505,11 @@ static acre_status place_run(struct place_task *place)
             config->capacity < INT64_MAX / 16 ? (int64_t)config->capacity : INT64_MAX / 16;
     status = run_rounds(place);
     if (status == ACRE_OK)
+        status = place_check_limit(place);
+    if (status == ACRE_OK)
         status = run_searches(place);
+    if (status == ACRE_OK)
+        status = place_check_limit(place);
     place->is_proved |= place->best_height == bound;
     if (status == ACRE_OK && config->capacity && place->best_height > place->target)
         status = place_refuse(place);
@@ -531,9 +548,11 @@ acre_status acre_plan_place(const acre_plan_buffer *buffers, size_t count,
         status = STRUCT_CHECK("acre_plan_place", acre_plan_result, result);
     if (status != ACRE_OK)
         return status;
-    if (!(place.config->seconds >= 0))
-        return status_fail(ACRE_ERR_INVALID, "acre_plan_place: seconds is negative");
+    if (!(place.config->seconds >= 0) || !(place.config->limit >= 0))
+        return status_fail(ACRE_ERR_INVALID, "acre_plan_place: %s is negative",
+                           place.config->limit >= 0 ? "seconds" : "limit");
     place.deadline = place.config->seconds > 0 ? place.started + place.config->seconds : 0;
+    place.limit = place.config->limit > 0 ? place.started + place.config->limit : 0;
     status = place_init(&place, buffers, count);
     if (status == ACRE_OK)
         status = place_run(&place);

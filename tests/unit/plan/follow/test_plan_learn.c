@@ -40,6 +40,31 @@ TEST(a_recorded_sequence_is_followed_from_its_first_event)
     close_ground();
 }
 
+TEST(learning_is_given_up_at_its_limit)
+{
+    enum { COUNT = 500 };
+    static acre_trace_event events[COUNT];
+    static char handles[COUNT];
+    static void *streams[COUNT];
+    acre_planner_config config = {
+        .struct_size = sizeof config, .seconds = INFINITY, .limit = 1e-9};
+
+    for (uint32_t i = 0; i < COUNT; i++) {
+        events[i] = (acre_trace_event){
+            .kind = ACRE_TRACE_ALLOC, .bytes = 512 * (1 + i % 7), .slot = i, .stream = i};
+        streams[i] = &handles[i];
+    }
+    open_ground(&config, 0, true);
+    EXPECT_EQ(acre_planner_learn(ground.planner, events, COUNT, streams, COUNT), ACRE_ERR_TIMEOUT);
+    EXPECT_EQ(stats().plans, 0);
+    take(0, 1000);
+    give(0);
+    close_ground();
+    config.limit = -1;
+    acre_planner *planner;
+    EXPECT_EQ(acre_planner_create((void *)&config, &config, &planner), ACRE_ERR_INVALID);
+}
+
 /* ---- A device that refuses to take memory back ----------------------------------------------- */
 
 static const acre_backend_ops *ops_before;

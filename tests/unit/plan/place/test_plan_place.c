@@ -251,6 +251,27 @@ TEST(the_same_seed_gives_the_same_offsets)
     free(buffers);
 }
 
+TEST(placing_is_given_up_at_its_limit)
+{
+    enum { COUNT = 3000 };
+    uint64_t random = t_seed(), kept[2] = {77, 77};
+    acre_plan_buffer *buffers = draw_many(&random, COUNT);
+    uint64_t *offsets = heap_array(COUNT, sizeof *offsets);
+    acre_plan_config config = {.struct_size = sizeof config, .limit = 1e-9};
+
+    offsets[0] = offsets[COUNT - 1] = kept[0];
+    EXPECT_EQ(acre_plan_place(buffers, COUNT, &config, offsets, NULL), ACRE_ERR_TIMEOUT);
+    EXPECT_HAS(acre_last_error(), "3000 buffers takes longer than 1e-09 seconds");
+    EXPECT(offsets[0] == kept[0] && offsets[COUNT - 1] == kept[1]);
+    config.seconds = 100;
+    EXPECT_EQ(acre_plan_place(buffers, COUNT, &config, offsets, NULL), ACRE_ERR_TIMEOUT);
+    config.limit = -1;
+    EXPECT_EQ(acre_plan_place(buffers, COUNT, &config, offsets, NULL), ACRE_ERR_INVALID);
+    EXPECT_HAS(acre_last_error(), "limit is negative");
+    heap_free(buffers);
+    heap_free(offsets);
+}
+
 static void expect_close(uint64_t seed, size_t count, uint64_t part)
 {
     acre_plan_buffer *buffers = draw_many(&seed, count);
