@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/heap.h"
+#include "base/ptrmap.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "replay/feed.h"
@@ -13,6 +14,10 @@
 #include <string.h>
 
 #define SIZES_MAX 2048 /* different sizes that get a group of their own */
+/* Segments and blocks that looks may copy: so many for any trace, and so many for each call to the
+ * device. Beyond that, a look waits until it is paid for by further calls. */
+#define COPIED_FREE     (32u << 20)
+#define COPIED_PER_CALL 1024u
 
 /* A block of the trace. */
 struct placed {
@@ -28,21 +33,30 @@ struct watch {
     struct feed *feed;
     struct placed *placed; /* by slot                                     */
     uint64_t slot_count;
-    uint64_t calls; /* to the device for memory, when last looked  */
+    struct ptrmap numbers; /* native stream to its number; not for number 0 */
+    uint32_t number_count; /* streams that have been there before          */
+    uint64_t calls;        /* to the device for memory, when last looked   */
+    uint64_t copied;       /* segments and blocks, by all looks so far     */
+    uint64_t late;         /* moments at which a look had to wait          */
 };
 
 /* ---- Segments ------------------------------------------------------------------------ */
 
-static uint32_t stream_number(const struct watch *watch, const void *stream)
+static acre_status number_streams(struct watch *watch)
 {
-    for (uint32_t i = 0; i < watch->target.stream_count; i++)
-        if (watch->target.streams[i] == stream)
-            return i;
-    return 0;
+    acre_status status = ACRE_OK;
+
+    for (; watch->number_count < watch->target.stream_count && status == ACRE_OK;
+         watch->number_count++)
+        if (watch->number_count > 0)
+            status = ptrmap_put(&watch->numbers, watch->target.streams[watch->number_count],
+                                (void *)(uintptr_t)watch->number_count);
+    return status;
 }
 
-/* Looks for segments that came or went, after the device was asked for any. */
-static acre_status watch_look(struct watch *watch)
+/* Looks for segments that came or went, after the device was asked for any; at the end also when
+ * looks have copied too much already. */
+static acre_status watch_look(struct watch *watch, bool is_end)
 {
     acre_sim_usage usage = {.struct_size = sizeof usage};
     acre_cache_layout *layout = NULL;
@@ -54,14 +68,19 @@ static acre_status watch_look(struct watch *watch)
                      usage.calls[ACRE_SIM_MAP] + usage.calls[ACRE_SIM_UNMAP];
     if (calls == watch->calls)
         return ACRE_OK;
+    if (!is_end && watch->copied > COPIED_FREE + COPIED_PER_CALL * calls) {
+        watch->late++;
+        return ACRE_OK;
+    }
     watch->calls = calls;
     status = acre_cache_layout_create(watch->target.cache, &layout);
     if (status != ACRE_OK)
         return status;
     for (uint64_t i = 0; i < layout->segment_count; i++) { /* streams by number, as in the trace */
         acre_segment_info *segment = &layout->segments[i];
-        segment->stream = (void *)(uintptr_t)stream_number(watch, segment->stream);
+        segment->stream = segment->stream ? ptrmap_get(&watch->numbers, segment->stream) : NULL;
     }
+    watch->copied += layout->segment_count + layout->block_count;
     status = acre_view_layout_add(watch->view, 0, layout);
     acre_cache_layout_destroy(layout);
     return status;
@@ -100,7 +119,7 @@ static acre_status feed_alloc(struct watch *watch, const acre_trace_event *event
         told.text = acre_status_name(status);
     } else if (status != ACRE_OK)
         return status;
-    status = watch_look(watch);
+    status = watch_look(watch, false);
     if (status == ACRE_OK)
         status = size_stack(watch, event->bytes, &told.stack);
     if (status == ACRE_OK && placed->pointer) {
@@ -146,7 +165,7 @@ static acre_status feed_event(struct watch *watch, const acre_trace_event *event
         break;
     }
     status = acre_cache_empty(target->cache);
-    return status == ACRE_OK ? watch_look(watch) : status;
+    return status == ACRE_OK ? watch_look(watch, false) : status;
 }
 
 /* ---- All of it ------------------------------------------------------------------------- */
@@ -167,7 +186,22 @@ static acre_status watch_prepare(struct watch *watch, const acre_trace_event *ev
     for (size_t i = 0; i < count && status == ACRE_OK; i++)
         if (events[i].stream != ACRE_TRACE_ALL_STREAMS)
             status = target_need_stream(&watch->target, events[i].stream);
-    return status;
+    return status == ACRE_OK ? number_streams(watch) : status;
+}
+
+/* Sees the segments at the end, and says what was not seen in time. */
+static acre_status watch_end(struct watch *watch)
+{
+    acre_status status = watch_look(watch, true);
+    char text[200];
+
+    if (status != ACRE_OK || !watch->late)
+        return status;
+    snprintf(text, sizeof text,
+             "The trace asks the device for memory too often to look at all segments each time: "
+             "at %llu events, segments that came or went are shown some events late.",
+             (unsigned long long)watch->late);
+    return acre_view_note_add(watch->view, "Segments", text);
 }
 
 static acre_status watch_run(struct watch *watch)
@@ -181,8 +215,10 @@ static acre_status watch_run(struct watch *watch)
             status = watch_prepare(watch, events, count);
         for (size_t i = 0; i < count && status == ACRE_OK; i++)
             status = feed_event(watch, &events[i]);
-        if (status != ACRE_OK || count == 0)
+        if (status != ACRE_OK)
             return status;
+        if (count == 0)
+            return watch_end(watch);
         if (watch->config->progress)
             watch->config->progress(watch->config->progress_arg, feed_progress(watch->feed));
     }
@@ -202,6 +238,7 @@ acre_status watch_trace(acre_view *view, const char *path, const acre_view_confi
         target_fini(&watch.target);
     }
     feed_close(watch.feed);
+    ptrmap_fini(&watch.numbers);
     heap_free(watch.placed);
     return status;
 }

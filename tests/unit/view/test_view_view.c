@@ -189,6 +189,43 @@ TEST(traces_are_replayed)
     EXPECT_EQ(heap_live_count(), 0);
 }
 
+/* Each allocation is a segment of its own, and looking at all of them each time is too much. */
+TEST(a_trace_of_many_segments_says_what_is_shown_late)
+{
+    enum { COUNT = 10000 };
+    acre_view_config config = {.struct_size = sizeof config, .policy = ACRE_POLICY_TORCH,
+                               .device_bytes = (uint64_t)1 << 40};
+    acre_view *view;
+
+    page_path();
+    FILE *file = fopen(path, "w");
+    REQUIRE(file);
+    for (int i = 0; i < COUNT; i++)
+        fprintf(file, "a %d 11000000 %d\n", i, i % 1000);
+    for (int i = 0; i < COUNT / 2; i++)
+        fprintf(file, "f %d\n", i);
+    fprintf(file, "e\n");
+    REQUIRE_EQ(fclose(file), 0);
+    REQUIRE_EQ(acre_view_create("t", &view), ACRE_OK);
+    REQUIRE_EQ(acre_view_read(view, path, &config), ACRE_OK);
+    remove(path);
+    const struct view_history *history = &view->devices[0];
+    uint64_t held = 0, late = 0;
+    EXPECT_EQ(history->ranges.count, COUNT);
+    for (size_t i = 0; i < history->ranges.count; i++) {
+        const struct span *range = &history->ranges.items[i];
+        EXPECT(range->stream < 1000);
+        held += range->end == UINT32_MAX;
+        for (size_t k = i + 1; k < history->ranges.count && late < 2; k++)
+            late += range->begin == history->ranges.items[k].begin;
+    }
+    EXPECT_EQ(held, COUNT / 2);
+    REQUIRE_EQ(view->note_count, 1);
+    EXPECT_HAS(view->notes[0].text, "shown some events late");
+    acre_view_destroy(view);
+    EXPECT_EQ(heap_live_count(), 0);
+}
+
 /* Whether live ranges cover the first and the last byte of a block. */
 static bool is_covered(const struct view_history *history, const struct span *block,
                        uint32_t moment)
