@@ -23,8 +23,9 @@ struct history_walk {
     uint32_t *free_slots; /* to hand out again                     */
     size_t free_slot_count, free_slot_capacity;
     uint64_t next_id;
-    uint64_t last_handle; /* the stream asked for last ...         */
-    uint32_t last_stream; /* ... and its number                    */
+    struct ptrmap numbers; /* handle of a stream to its number; not for handle 0 */
+    uint64_t last_handle;  /* the stream asked for last ...         */
+    uint32_t last_stream;  /* ... and its number                    */
 };
 
 static const void *key_of(uint64_t address)
@@ -48,14 +49,16 @@ static acre_status stream_number(struct history_walk *walk, uint64_t handle, uin
     struct trace_history *history = walk->history;
 
     if (handle != walk->last_handle) {
-        size_t i = 0;
-        while (i < history->stream_count && history->streams[i] != handle)
-            i++;
+        const void *key = (const void *)(uintptr_t)handle;
+        size_t known = handle ? (size_t)ptrmap_get(&walk->numbers, key) : 0;
+        size_t i = known || !handle ? known : history->stream_count;
         if (i > ACRE_TRACE_STREAM_MAX)
             return status_fail(ACRE_ERR_LIMIT, "the history has more than %d streams",
                                ACRE_TRACE_STREAM_MAX + 1);
         if (i == history->stream_count) {
             acre_status status = ARRAY_ROOM(history, streams, stream, 1);
+            if (status == ACRE_OK)
+                status = ptrmap_put(&walk->numbers, key, (void *)i);
             if (status != ACRE_OK)
                 return status;
             history->streams[history->stream_count++] = handle;
@@ -223,8 +226,10 @@ acre_status history_create(const struct snapshot *snapshot, uint32_t device, boo
         walk.entries = snapshot_history(snapshot, device);
         walk.entry_count = snapshot->devices[device].entry_count;
         ptrmap_init(&walk.live);
+        ptrmap_init(&walk.numbers);
         status = walk_all(&walk);
         ptrmap_fini(&walk.live);
+        ptrmap_fini(&walk.numbers);
         heap_free(walk.ids);
         heap_free(walk.free_slots);
     }
