@@ -6,7 +6,8 @@ Compressed files that unpack to far more than they are: memory stays within the 
 sentence says so. Strings that a file shares and another repeats: no file grows beyond its limit.
 Escape sequences in every name: none reaches standard output or error. Histories that make a search
 for a plan long, whole and damaged, and traces that make comparing settings long: both end within
-their limits. Names and numbers that would share one place in a table: they do not.
+their limits. Names and numbers that would share one place in a table: they do not. Tens of
+thousands of streams: work does not grow with the square of their number.
 """
 import gzip
 import json
@@ -317,9 +318,43 @@ def check_collisions(folder):
         assert status in (0, 1) and out, (command, status, err[-300:])
 
 
+def stream_history(streams):
+    """A snapshot that allocates once on each stream, then frees."""
+    history = [{"action": action, "addr": 4096 + i * 512, "size": 512, "frames": [],
+                "stream": 0x7f0000000000 + i * 4096}
+               for action in ("alloc", "free_completed") for i in range(streams)]
+    return pickle.dumps({"segments": [], "device_traces": [history]}, protocol=4)
+
+
+def check_streams(folder):
+    """Tens of thousands of streams, and a segment for each: every command ends within a limit of
+    processor time that grows with the file, and numbers streams in the order in which they come."""
+    count = 30000
+    text = "".join(f"a {i} 512 {i}\n" for i in range(count))
+    text += "".join(f"f {i}\n" for i in range(count))
+    (folder / "streams.trace").write_text(text)
+    (folder / "streams.pickle").write_bytes(stream_history(count))
+    for command in (["replay", "streams.trace"], ["view", "streams.trace", "-o", "x.html"],
+                    ["plan", "streams.trace"],
+                    ["replay", "streams.trace", "--policy", "plan"],
+                    ["replay", "streams.pickle"], ["why", "streams.pickle"],
+                    ["advise", "streams.trace", "--time", "2"]):
+        status, out, err = run(folder, *command, processor=25)
+        assert status in (0, 1) and out + err, (command, status, err[-300:])
+    for source, target in (("streams.trace", "x.json"), ("streams.pickle", "x.trace")):
+        status, _, err = run(folder, "convert", source, target, processor=25)
+        assert status == 0, (source, err)
+    numbers = [line.split()[3] for line in (folder / "x.trace").read_text().splitlines()
+               if line.startswith("a ")]
+    assert numbers == [str(i + 1) for i in range(count)], numbers[:5]
+    (folder / "more.pickle").write_bytes(stream_history(65536))
+    status, _, err = run(folder, "convert", "more.pickle", "x.trace", processor=25)
+    assert status == 2 and b"more than 65536 streams" in err, (status, err)
+
+
 with tempfile.TemporaryDirectory() as temporary:
     for check in (check_bombs, check_sharing, check_terminal, check_search, check_advice,
-                  check_collisions):
+                  check_collisions, check_streams):
         check(pathlib.Path(temporary))
         passed += 1
         print("ok  ", check.__name__, flush=True)
