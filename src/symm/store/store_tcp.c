@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#define GRACE_MS 5000 /* that a server has beyond the deadline to say it passed */
+#define GRACE_MS 1000 /* that a server has beyond the deadline to say it passed */
 #define RETRY_MS 10   /* before another greeting                                */
 
 struct tcp_connection {

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -398,6 +399,48 @@ TEST(a_client_whose_place_was_needed_comes_again)
     pthread_join(thread, NULL);
     acre_store_server_destroy(server);
     EXPECT_EQ(heap_live_count(), 0);
+}
+
+/* ---- A server that is stopped --------------------------------------------------------- */
+
+static void serve(void *arg)
+{
+    begin();
+    uint16_t port = acre_store_server_port(server);
+    REQUIRE(write(*(int *)arg, &port, sizeof port) == sizeof port);
+    pause();
+}
+
+/* A call of 100 ms to a server that is stopped. A clock beside it lets the server go on after
+ * three seconds, and the call would tell of the value then. */
+TEST(a_server_that_is_stopped_ends_calls_at_their_deadline)
+{
+    acre_store *store;
+    acre_blob value;
+    uint16_t port;
+    int says[2];
+
+    REQUIRE(pipe(says) == 0);
+    pid_t pid = t_start(serve, &says[1]);
+    REQUIRE(read(says[0], &port, sizeof port) == sizeof port);
+    REQUIRE_OK(acre_store_connect("127.0.0.1", port, "secret", 60000, &store));
+    REQUIRE_OK(acre_store_set(store, "key", "value", 5));
+    REQUIRE_OK(acre_store_set_timeout(store, 100));
+    REQUIRE(kill(pid, SIGSTOP) == 0);
+    pid_t clock = fork();
+    if (clock == 0) {
+        nanosleep(&(struct timespec){3, 0}, NULL);
+        kill(pid, SIGCONT);
+        _exit(0);
+    }
+    EXPECT_EQ(acre_store_get(store, "key", &value), ACRE_ERR_TIMEOUT);
+    kill(clock, SIGKILL);
+    waitpid(clock, NULL, 0);
+    REQUIRE(kill(pid, SIGKILL) == 0);
+    t_join(pid);
+    acre_store_destroy(store);
+    close(says[0]);
+    close(says[1]);
 }
 
 /* ---- Children of fork --------------------------------------------------------------- */
