@@ -9,6 +9,8 @@
 #include "tests/support/standin_bed.h"
 #include "tests/support/t.h"
 
+#include <acre/device.h>
+
 #include <unistd.h>
 
 /* Tells the backend to use the stand-in; false when that was not built. */
@@ -36,6 +38,33 @@ static inline void bed_close(const struct vendor *vendor, acre_backend *backend)
 {
     acre_backend_unregister(backend);
     EXPECT_EQ(bed_control(vendor).restart(NULL), 0);
+}
+
+/* A test that runs in a child. */
+#define TEST_IN_CHILD(name)                                                    \
+    static void name##_body(void *unused);                                     \
+    TEST(name)                                                                 \
+    {                                                                          \
+        if (!bed_is_built(&vendor_cuda) || !bed_is_built(&vendor_hip))           \
+            T_SKIP("the stand-ins were not built");                            \
+        EXPECT_EQ(t_child(name##_body, NULL), 0);                              \
+    }                                                                          \
+    static void name##_body(__attribute__((unused)) void *unused)
+
+static inline acre_device *device_of(acre_backend *backend, int index)
+{
+    acre_device *device;
+
+    REQUIRE_OK(acre_backend_device(backend, index, &device));
+    return device;
+}
+
+static inline struct standin_live live_now(const struct vendor *vendor)
+{
+    struct standin_live out;
+
+    bed_control(vendor).live(&out);
+    return out;
 }
 
 /* Everything the stand-in's callers hold, contexts apart. */

@@ -85,8 +85,12 @@ acre_status late_free(acre_cache *cache, void *pointer, acre_status refusal)
     record_gather(cache, ACRE_CONTEXT_ALL);
     quick_lock_take(&cache->lock);
     struct block *block = engine_find_locked(cache, pointer);
-    if (block)
+    if (block && refusal == ACRE_ERR_STATE) { /* the pool may have woken in between */
         status = late_try_locked(cache, block);
+    } else if (block) {
+        late_note_locked(cache, block);
+        status = ACRE_OK;
+    }
     cache_check_locked(cache);
     quick_lock_drop(&cache->lock);
     record_gather_end(cache);
