@@ -21,14 +21,16 @@ ProcessGroupAcre::ProcessGroupAcre(const c10::intrusive_ptr<c10d::Store> &store,
     room_ = std::make_shared<Room>(store_adapt(store), rank, size, timeout);
     mail_ = std::make_shared<Mail>(room_);
     queue_ = std::make_shared<Queue>();
+    callbacks_ = std::make_shared<Queue>();
     init();
 }
 
-/* In a child of fork: the threads of queue and mail are not here, and a lock of theirs may never
+/* In a child of fork: the threads of queues and mail are not here, and a lock of theirs may never
  * be dropped. */
 void ProcessGroupAcre::leave_inherited()
 {
     static_cast<void>(new std::shared_ptr<Queue>(queue_));
+    static_cast<void>(new std::shared_ptr<Queue>(callbacks_));
     static_cast<void>(new std::shared_ptr<Mail>(mail_));
     claim_->drop();
 }
@@ -43,6 +45,7 @@ ProcessGroupAcre::~ProcessGroupAcre()
         room_->abort();
     queue_->stop();
     mail_->stop();
+    callbacks_->stop();
 }
 
 c10d::ErrorType ProcessGroupAcre::getError()
@@ -65,6 +68,7 @@ void ProcessGroupAcre::shutdown()
     }
     queue_->stop();
     mail_->stop();
+    callbacks_->stop();
     claim_->drop();
 }
 
@@ -161,7 +165,7 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::letter_start(const Kind &kind, Tenso
     auto access = std::make_shared<Access>(*flats);
     auto work = c10::make_intrusive<LetterWork>(rank_, kind.type,
                                                 at::hasCallbacks() ? kind.title : nullptr,
-                                                tensors, agreed.sequence, mail_);
+                                                tensors, agreed.sequence, mail_, callbacks_);
     auto letter = std::make_shared<Letter>(Call(kind.name, agreed, options_->timeout), is_send,
                                            rank, tag, flats->front().data(),
                                            flats->front().bytes());
@@ -174,7 +178,7 @@ ProcessGroupAcre::WorkPtr ProcessGroupAcre::letter_start(const Kind &kind, Tenso
             done.error = std::current_exception();
         }
         flats.reset();
-        work->complete(done.error);
+        work->arrive(done.error);
         work.reset();
     };
     work->attach(letter);

@@ -104,7 +104,7 @@ class TORCH_ACRE_API ProcessGroupAcre : public c10d::Backend {
     std::unique_ptr<Claim> claim_;
     std::shared_ptr<Room> room_;
     std::shared_ptr<Mail> mail_;
-    std::shared_ptr<Queue> queue_;
+    std::shared_ptr<Queue> queue_, callbacks_; /* callbacks_: of messages */
     std::atomic<uint64_t> sequence_{0};
     std::atomic<uint64_t> monitored_{0}; /* monitored barriers so far */
     std::shared_ptr<std::atomic<uint64_t>> in_place_count_ =

@@ -42,7 +42,8 @@ std::thread thread_start(const char *name, std::function<void()> body)
         sigdelset(&blocked, fault);
     SignalMask mask(&blocked);
     try {
-        return std::thread([before = mask.before(), body = std::move(body)] {
+        const sigset_t *programs = starter_mask ? starter_mask : &mask.before();
+        return std::thread([before = *programs, body = std::move(body)] {
             starter_mask = &before;
             body();
             starter_mask = nullptr;

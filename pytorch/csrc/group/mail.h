@@ -46,7 +46,8 @@ class SignalMask {
 };
 
 /* For what users hang on operations, which may start processes that inherit the mask: in a thread
- * of thread_start the mask of the thread that started it, elsewhere none. */
+ * of thread_start the mask of the program's thread that started it or the first before it,
+ * elsewhere none. */
 const sigset_t *callback_mask();
 
 /* A message that is to be sent or received. */

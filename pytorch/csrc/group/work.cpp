@@ -19,8 +19,10 @@ AcreWork::AcreWork(int rank, c10d::OpType type, const char *title,
 
 void AcreWork::complete(std::exception_ptr error, const std::function<bool()> &may_call_back)
 {
-    finish(error);
-    has_ended_ = true;
+    if (!has_ended_) {
+        finish(error);
+        has_ended_ = true;
+    }
     bool has_futures;
     {
         std::lock_guard<std::mutex> guard(future_mutex_);
@@ -120,9 +122,22 @@ void AcreWork::abort()
 
 LetterWork::LetterWork(int rank, c10d::OpType type, const char *title,
                        const std::vector<at::Tensor> &tensors, uint64_t sequence,
-                       std::shared_ptr<Mail> mail)
-    : AcreWork(rank, type, title, tensors, tensors, sequence), mail_(std::move(mail))
+                       std::shared_ptr<Mail> mail, std::shared_ptr<Queue> callbacks)
+    : AcreWork(rank, type, title, tensors, tensors, sequence), mail_(std::move(mail)),
+      callbacks_(std::move(callbacks))
 {
+}
+
+void LetterWork::arrive(std::exception_ptr error)
+{
+    complete(error, [this] {
+        try { /* with nothing to do but its callbacks, as it has ended */
+            callbacks_->add("callback", [] {}, c10::intrusive_ptr<AcreWork>::reclaim_copy(this));
+        } catch (const std::exception &) {
+            return true; /* no thread for them can be started: they run here */
+        }
+        return false;
+    });
 }
 
 bool LetterWork::wait(std::chrono::milliseconds timeout)
@@ -130,6 +145,22 @@ bool LetterWork::wait(std::chrono::milliseconds timeout)
     if (timeout == kNoTimeout && letter_ && !is_inherited())
         mail_->wait(letter_);
     return AcreWork::wait(timeout);
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> LetterWork::getFuture()
+{
+    own_check("get_future");
+    if (!isCompleted())
+        callbacks_->prepare("get_future");
+    return AcreWork::getFuture();
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> LetterWork::getFutureResult()
+{
+    own_check("get_future_result");
+    if (!isCompleted())
+        callbacks_->prepare("get_future_result");
+    return AcreWork::getFutureResult();
 }
 
 int LetterWork::sourceRank() const
@@ -149,6 +180,14 @@ void Queue::add(const char *name, std::function<void()> body, c10::intrusive_ptr
         tasks_.push_back({std::move(body), std::move(work)});
     }
     wake_.notify_one();
+}
+
+void Queue::prepare(const char *name)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+
+    if (!is_stopping_)
+        thread_ensure_locked(name);
 }
 
 /* Sees to a thread that is not held up by callbacks. */

@@ -22,8 +22,9 @@ class AcreWork : public c10d::Work {
              const std::optional<std::vector<at::Tensor>> &inputs,
              std::vector<at::Tensor> outputs, uint64_t sequence);
 
-    /* Ends the work, with an exception or without. Where somebody has asked for a future, what
-     * hangs on it runs in here, unless may_call_back, which is asked first, puts that off. */
+    /* Ends the work, with an exception or without; if it has ended, it stays as it is. Where
+     * somebody has asked for a future, what hangs on it runs in here, unless may_call_back, which
+     * is asked first, puts that off. */
     void complete(std::exception_ptr error = nullptr,
                   const std::function<bool()> &may_call_back = {});
     /* Runs what hangs on the futures of a work that has ended. */
@@ -57,21 +58,6 @@ class AcreWork : public c10d::Work {
     c10::intrusive_ptr<c10::ivalue::Future> future_, result_;
 };
 
-/* A message under way; waiting for it moves messages. */
-class LetterWork : public AcreWork {
-  public:
-    LetterWork(int rank, c10d::OpType type, const char *title,
-               const std::vector<at::Tensor> &tensors, uint64_t sequence,
-               std::shared_ptr<Mail> mail);
-    void attach(LetterPtr letter) { letter_ = std::move(letter); }
-    bool wait(std::chrono::milliseconds timeout) override;
-    int sourceRank() const override;
-
-  private:
-    std::shared_ptr<Mail> mail_;
-    LetterPtr letter_;
-};
-
 /* Tasks that run one after the other, in order. What hangs on the future of a work may add another
  * and wait for it, as PowerSGD does: then a second thread goes on with the tasks. If none can be
  * started, the tasks come first, and those that a callback adds are refused. It may also drop the
@@ -80,6 +66,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   public:
     /* Runs a task and completes its work with what the task throws. */
     void add(const char *name, std::function<void()> task, c10::intrusive_ptr<AcreWork> work);
+    /* Sees to a thread for what will be added. */
+    void prepare(const char *name);
     /* Runs a function in the caller, if nothing is queued; whether it did. */
     template <class Function> bool run_here(Function &function)
     {
@@ -117,6 +105,27 @@ class Queue : public std::enable_shared_from_this<Queue> {
     std::size_t calling_back_ = 0; /* threads in which callbacks run           */
     bool is_running_ = false;      /* a task, in some thread                   */
     bool is_stopping_ = false;
+};
+
+/* A message under way; waiting for it moves messages. What hangs on it runs in the threads of a
+ * queue, not where messages are moved: it may wait for another message. */
+class LetterWork : public AcreWork {
+  public:
+    LetterWork(int rank, c10d::OpType type, const char *title,
+               const std::vector<at::Tensor> &tensors, uint64_t sequence,
+               std::shared_ptr<Mail> mail, std::shared_ptr<Queue> callbacks);
+    void attach(LetterPtr letter) { letter_ = std::move(letter); }
+    /* Ends the work. */
+    void arrive(std::exception_ptr error);
+    bool wait(std::chrono::milliseconds timeout) override;
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+    c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
+    int sourceRank() const override;
+
+  private:
+    std::shared_ptr<Mail> mail_;
+    std::shared_ptr<Queue> callbacks_;
+    LetterPtr letter_;
 };
 
 } // namespace acre_torch::group

@@ -11,6 +11,18 @@ def test_a_callback_destroys_the_group_that_it_hangs_on():
     ranks.run("work_histories:destroyed_by_callback", 2)
 
 
+def test_a_callback_of_a_message_waits_for_other_messages():
+    ranks.run("work_histories:waits_for_messages", 2, seconds=40)
+
+
+def test_a_callback_of_a_message_sends_and_waits_for_the_answer():
+    ranks.run("work_histories:answers_in_callback", 2, seconds=40)
+
+
+def test_a_group_is_destroyed_while_a_callback_waits_for_a_message():
+    ranks.run("work_histories:destroyed_while_callback_waits", 2, seconds=40)
+
+
 def test_powersgd_equals_gloo():
     ranks.run("work_histories:powersgd", 2, seconds=90)
 
@@ -60,8 +72,13 @@ def test_a_callback_without_a_second_thread_waits_for_what_follows():
     ranks.run("work_histories:waits_without_thread", 2, seconds=40)
 
 
+def test_a_future_of_a_message_without_a_thread_is_refused():
+    ranks.run("work_histories:message_future_without_thread", 2, seconds=40)
+
+
 def test_threads_block_signals_and_callbacks_do_not():
     ranks.run("work_histories:signals", 2)
+    ranks.run("work_histories:signals_of_second_threads", 2, seconds=40)
 
 
 def test_a_forked_child_leaves_a_group_between_hosts():

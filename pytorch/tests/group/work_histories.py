@@ -70,6 +70,80 @@ def destroyed_by_callback(rank: Rank) -> None:
         dist.barrier()
 
 
+def waits_for_messages(rank: Rank) -> None:
+    """What hangs on a message waits for the futures of others, which come later, together with it,
+    or while the program waits for the last."""
+    rank.init("acre")
+    for how in ("later", "together", "waited for"):
+        if rank.rank == 1:
+            rank.await_mark(how, 0)
+            for tag in range(3):
+                dist.send(torch.full((4,), tag + 1.0), 0, tag=tag)
+                if how == "later" and tag < 2:
+                    rank.await_mark(f"called {tag}", 0)
+            continue
+        works = [dist.irecv(torch.zeros(4), 1, tag=tag) for tag in range(3)]
+        futures = [work.get_future() for work in works]
+
+        def called(tag: int) -> torch.futures.Future:
+            def adds(future: torch.futures.Future) -> torch.Tensor:
+                rank.mark(f"called {tag}")
+                return future.value()[0] + sum(behind.wait()[0] for behind in futures[tag + 1:])
+            return futures[tag].then(adds)
+
+        sums = [called(tag) for tag in range(3)]
+        rank.mark(how)
+        if how == "waited for":
+            works[2].wait()
+        assert [sum.wait()[0].item() for sum in sums] == [6, 5, 3]
+    dist.barrier()
+
+
+def answers_in_callback(rank: Rank) -> None:
+    """What hangs on a message sends one and waits for the future of the answer."""
+    rank.init("acre")
+
+    def asks(future: torch.futures.Future) -> torch.Tensor:
+        dist.isend(future.value()[0] * 2, 1).get_future().wait()
+        return dist.irecv(torch.zeros(4), 1).get_future().wait()[0]
+
+    for i in range(20):
+        tensor = torch.full((4,), float(i))
+        if rank.rank == 0:
+            answer = dist.irecv(tensor, 1).get_future().then(asks)
+            assert answer.wait().eq(2 * i + 1).all()
+        else:
+            dist.send(tensor, 0)
+            dist.recv(tensor, 0)
+            dist.send(tensor + 1, 0)
+    dist.barrier()
+
+
+def destroyed_while_callback_waits(rank: Rank) -> None:
+    """A callback waits for a message that does not come; who destroys the group ends that."""
+    rank.init("acre")
+    group, ended = dist.new_group([0, 1]), []
+    if rank.rank == 0:
+        works = [dist.irecv(torch.zeros(4), 1, group=group, tag=tag) for tag in range(2)]
+        futures = [work.get_future() for work in works]
+
+        def called(_: torch.futures.Future) -> None:
+            rank.mark("called")
+            fails(futures[1].wait, "shut down while a message was under way")
+            ended.append(True)
+
+        futures[0].add_done_callback(called)
+        rank.mark("posted")
+        rank.await_mark("called", 0)
+    else:
+        rank.await_mark("posted", 0)
+        dist.send(torch.ones(4), 0, group=group)
+        rank.await_mark("called", 0)
+    dist.destroy_process_group(group)
+    assert rank.rank == 1 or ended
+    dist.barrier()
+
+
 def powersgd(rank: Rank) -> None:
     """The hook starts one all-reduce when another has ended, and waits for it."""
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
@@ -345,6 +419,31 @@ def waits_without_thread(rank: Rank) -> None:
     dist.barrier()
 
 
+def message_future_without_thread(rank: Rank) -> None:
+    """A future of a message is refused where no thread can be started for what hangs on it. When
+    it is there, what hangs on it may wait for another message, though no second thread starts."""
+    rank.init("acre")
+    if rank.rank == 1:
+        for tag in range(2):
+            rank.await_mark(f"waits {tag}", 0)
+            dist.send(torch.full((4,), tag + 1.0), 0, tag=tag)
+    else:
+        works = [dist.irecv(torch.zeros(4), 1, tag=tag) for tag in range(2)]
+        with no_threads():
+            fails(works[0].get_future, "get_future: no thread can be started")
+        futures = [work.get_future() for work in works]
+
+        def called(future: torch.futures.Future) -> torch.Tensor:
+            rank.mark("waits 1")
+            return future.value()[0] + futures[1].wait()[0]
+
+        result = futures[0].then(called)
+        with no_threads():
+            rank.mark("waits 0")
+            assert result.wait().eq(3).all()
+    dist.barrier()
+
+
 # ---- Signals -------------------------------------------------------------------------------------
 
 def blocked_in(thread: int) -> set[int]:
@@ -384,6 +483,33 @@ def signals(rank: Rank) -> None:
         assert {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM} <= blocked, blocked
         assert not {signal.SIGSEGV, signal.SIGBUS} & blocked, blocked
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGUSR2}
+    dist.barrier()
+
+
+def signals_of_second_threads(rank: Rank) -> None:
+    """Callbacks in a thread that a thread of the group started have the program's mask as well."""
+    rank.init("acre")
+    if rank.rank == 1:
+        for name in ("collective", "message"):
+            rank.await_mark(name, 0)
+            for _ in range(2):
+                if name == "collective":
+                    dist.all_reduce(torch.ones(4))
+                else:
+                    dist.send(torch.ones(4), 0)
+        return dist.barrier()
+    for name in ("collective", "message"):
+        works = [dist.all_reduce(torch.ones(4), async_op=True) if name == "collective" else
+                 dist.irecv(torch.zeros(4), 1) for _ in range(2)]
+
+        def called(_: torch.futures.Future) -> tuple[int, set[int]]:
+            return threading.get_native_id(), blocked_in(threading.get_native_id())
+
+        later = works[1].get_future().then(called)
+        first = works[0].get_future().then(lambda future: (later.wait(), called(future)))
+        rank.mark(name)
+        (thread, blocked), (other, others) = first.wait()
+        assert thread != other and blocked == others == set(), (name, blocked, others)
     dist.barrier()
 
 
