@@ -62,7 +62,15 @@ void AcreWork::own_check(const char *name) const
 bool AcreWork::wait(std::chrono::milliseconds timeout)
 {
     own_check("wait");
-    return Work::wait(timeout);
+    bool is_done = Work::wait(timeout);
+    c10::intrusive_ptr<c10::ivalue::Future> future;
+    {
+        std::lock_guard<std::mutex> guard(future_mutex_);
+        future = future_;
+    }
+    if (future)
+        future->wait(); /* it is marked right after the work has ended, before its callbacks run */
+    return is_done;
 }
 
 bool AcreWork::isCompleted()

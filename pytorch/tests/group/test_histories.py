@@ -11,6 +11,10 @@ def test_a_callback_destroys_the_group_that_it_hangs_on():
     ranks.run("work_histories:destroyed_by_callback", 2)
 
 
+def test_a_future_has_its_value_when_its_operation_was_waited_for():
+    ranks.run("work_histories:values_after_wait", 2, seconds=60)
+
+
 def test_a_callback_of_a_message_waits_for_other_messages():
     ranks.run("work_histories:waits_for_messages", 2, seconds=40)
 

@@ -70,6 +70,18 @@ def destroyed_by_callback(rank: Rank) -> None:
         dist.barrier()
 
 
+def values_after_wait(rank: Rank) -> None:
+    """Who has waited for an operation finds its future done."""
+    rank.init("acre")
+    message, other = (dist.isend if rank.rank else dist.irecv), 1 - rank.rank
+    for turn in range(1000):
+        tensor = torch.ones(4)
+        work = message(tensor, other) if turn % 2 else dist.all_reduce(tensor, async_op=True)
+        future = work.get_future()
+        work.wait()
+        assert future.value()[0].sum().item() == (4 if turn % 2 else 8)
+
+
 def waits_for_messages(rank: Rank) -> None:
     """What hangs on a message waits for the futures of others, which come later, together with it,
     or while the program waits for the last."""
