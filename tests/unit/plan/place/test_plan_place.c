@@ -251,10 +251,11 @@ TEST(the_same_seed_gives_the_same_offsets)
     free(buffers);
 }
 
+/* Not of random buffers: some reach their bound before placing looks at the clock. */
 TEST(placing_is_given_up_at_its_limit)
 {
     enum { COUNT = 3000 };
-    uint64_t random = t_seed(), kept[2] = {77, 77};
+    uint64_t random = 3, kept[2] = {77, 77};
     acre_plan_buffer *buffers = draw_many(&random, COUNT);
     uint64_t *offsets = heap_array(COUNT, sizeof *offsets);
     acre_plan_config config = {.struct_size = sizeof config, .limit = 1e-9};

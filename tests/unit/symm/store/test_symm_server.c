@@ -427,6 +427,7 @@ TEST(a_server_that_is_stopped_ends_calls_at_their_deadline)
     REQUIRE_OK(acre_store_set(store, "key", "value", 5));
     REQUIRE_OK(acre_store_set_timeout(store, 100));
     REQUIRE(kill(pid, SIGSTOP) == 0);
+    REQUIRE(waitpid(pid, NULL, WUNTRACED) == pid);
     pid_t clock = fork();
     if (clock == 0) {
         nanosleep(&(struct timespec){3, 0}, NULL);
